@@ -48,6 +48,7 @@ from gpuarray.api.references import free_ref as free_ref
 from gpuarray.api.references import freeze as freeze
 from gpuarray.api.references import new_ref as new_ref
 from gpuarray.api.shard_map import shard_map as shard_map
+from gpuarray.api.shard_map import smap as smap
 from gpuarray.api.vjp import linear_transpose as linear_transpose
 from gpuarray.api.vjp import vjp as vjp
 from gpuarray.compat import install_as_jax as install_as_jax
@@ -107,6 +108,9 @@ from gpuarray.names import list_names as _list_names
 from gpuarray.runtime.device import default_backend as default_backend
 from gpuarray.runtime.device import device_count as device_count
 from gpuarray.runtime.device import devices as devices
+from gpuarray.runtime.device import host_count as host_count
+from gpuarray.runtime.device import host_id as host_id
+from gpuarray.runtime.device import host_ids as host_ids
 from gpuarray.runtime.device import local_device_count as local_device_count
 from gpuarray.runtime.device import local_devices as local_devices
 from gpuarray.runtime.device import process_count as process_count
@@ -131,6 +135,7 @@ from gpuarray.sharding import make_mesh as make_mesh
 
 # Modules that load when first asked for: type checkers cannot see that, and get imports.
 if TYPE_CHECKING:
+    from gpuarray import distributed as distributed
     from gpuarray import export as export
     from gpuarray import extend as extend
     from gpuarray import flatten_util as flatten_util
@@ -151,6 +156,7 @@ _install_hooks()
 # Modules that few programs use; without them the import is quicker.
 _LAZY = (
     "ad_checkpoint",
+    "distributed",
     "export",
     "extend",
     "flatten_util",

@@ -123,6 +123,9 @@ _ROWS = (
     Setting("transfer_guard_host_to_device", _GUARDS, None, "Rule for copies to a device."),
     Setting("transfer_guard_device_to_host", _GUARDS, None, "Rule for copies to the host."),
     Setting("transfer_guard_device_to_device", _GUARDS, None, "Rule for copies among devices."),
+    Setting("collective_timeout", range(1 << 31), 1800,
+            "Seconds after which a process that waits for others ends the job; 0 = never.",
+            False, False),
     # compiled code
     Setting("enable_compilation_cache", bool, True, "Keep compiled kernels on disk."),
     Setting("compilation_cache_dir", str, None, "Folder of compiled kernels; wins over cache_dir."),
@@ -273,13 +276,15 @@ def _from_variable(name: str, variable: str, text: str) -> Any:
 class TraceKey:
     """A combination of the settings that affect tracing; equal combinations are the same object.
 
-    `canonical` and `promotions` are memos of functions that depend on these settings.
+    `context` is what else this thread works with (`set_context`). `canonical` and `promotions` are
+    memos of functions that depend on these settings.
     """
 
-    __slots__ = ("__weakref__", "canonical", "promotions", "values")
+    __slots__ = ("__weakref__", "canonical", "context", "promotions", "values")
 
-    def __init__(self, values: tuple):
+    def __init__(self, values: tuple, context: Any = None):
         self.values = values
+        self.context = context
         self.canonical: dict = {}
         self.promotions: dict = {}
 
@@ -291,7 +296,10 @@ class TraceKey:
     def differences(self, other: TraceKey) -> list[str]:
         """Return the settings in which two keys differ, as 'name: old -> new'."""
         rows = zip(_TRACED, self.values, other.values, strict=True)
-        return [f"{n}: {a!r} -> {b!r}" for n, a, b in rows if a != b]
+        found = [f"{n}: {a!r} -> {b!r}" for n, a, b in rows if a != b]
+        if self.context != other.context:
+            found.append(f"mesh in context: {self.context} -> {other.context}")
+        return found
 
 
 # In the order of the table, as in TraceKey.values.
@@ -315,6 +323,7 @@ class _Thread:
     def __init__(self, values: dict[str, Any]):
         self.values = values
         self.overrides: dict[str, Any] = {}
+        self.context: Any = None
 
     # Recompute some values and the trace key after a change.
     def refresh(self, *names: str) -> None:
@@ -323,9 +332,9 @@ class _Thread:
             values[name] = self.overrides.get(name, _global[name])
         # One object for equal combinations, so that caches compare keys by identity.
         key = tuple(values[name] for name in _TRACED)
-        found = _trace_keys.get(key)
+        found = _trace_keys.get((key, self.context))
         if found is None:
-            found = _trace_keys[key] = TraceKey(key)
+            found = _trace_keys[key, self.context] = TraceKey(key, self.context)
             _latest_keys.append(found)
         values["trace_key"] = found
 
@@ -353,6 +362,17 @@ class _State(threading.local):
 
 
 state = _State()
+
+
+def set_context(context: Any) -> None:
+    """Make what this thread traces depend on something else too, such as the mesh in context.
+
+    It is part of `state.trace_key`, and costs nothing where nobody sets it.
+    """
+    with _lock:
+        thread: _Thread = state._thread
+        thread.context = context
+        thread.refresh()
 
 
 def _unknown(name: str) -> str:

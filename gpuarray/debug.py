@@ -13,9 +13,13 @@ from gpuarray import util
 from gpuarray.api.callbacks import debug_callback as callback
 from gpuarray.api.callbacks import debug_print as print
 from gpuarray.api.debugger import breakpoint as breakpoint
+from gpuarray.control.alike import Inspection
+from gpuarray.control.callbacks import debug_callback_p
 from gpuarray.core.sharding import Sharding
+from gpuarray.core.trace import Tracer
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime import cache
+from gpuarray.runtime.device import default_place
 from gpuarray.util import lazy_module
 
 __all__ = [
@@ -23,6 +27,7 @@ __all__ = [
     "cache_report",
     "callback",
     "clear_report",
+    "inspect_array_sharding",
     "print",
     "sharding_svg",
     "visualize_array_sharding",
@@ -81,8 +86,28 @@ def visualize_sharding(
     _pictures.show(shape, sharding, use_color, scale, min_width, max_width, color_map)
 
 
+def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) -> None:
+    """Call a function with the sharding of an array; inside `jit`, when the program is made.
+
+    A program for one device calls it when it first runs.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.debug.inspect_array_sharding(gnp.ones(2), callback=lambda s: print(s.num_devices))
+    1
+    """
+    if not callable(callback):
+        raise TypeError(f"inspect_array_sharding: callback must be callable, got {callback!r}")
+    if not isinstance(value, Tracer):
+        callback(value.sharding)
+        return
+    told = Inspection(callback, default_place().sharding)
+    debug_callback_p.bind(value, callback=told, effect="DebugEffect", partitioned=False)
+
+
 def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
     """Print how an array lies on devices, with the options of `visualize_sharding`.
+
+    Inside `jit` it is printed when the program is made.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> ga.debug.visualize_array_sharding(gnp.arange(8))
@@ -90,7 +115,8 @@ def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
     │ CPU 0 │
     └───────┘
     """
-    visualize_sharding(arr.shape, arr.sharding, **kwargs)
+    shape = arr.shape
+    inspect_array_sharding(arr, callback=lambda s: visualize_sharding(shape, s, **kwargs))
 
 
 def sharding_svg(shape: Sequence[int], sharding: Sharding, width: int = 480) -> str:

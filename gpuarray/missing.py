@@ -38,21 +38,17 @@ GROUPS = (
         "computations over several devices",
         "`shard_map`, `pmap` and `jit` run over several devices; these are to come",
         """
-        jax: auto_pcast remove_size_one_mesh_axis_from_type reshard smap
-        debug: inspect_array_sharding
-        experimental: custom_partitioning layout pjit shard_alike shard_map topologies
+        jax: auto_pcast remove_size_one_mesh_axis_from_type reshard
+        experimental: custom_partitioning layout topologies
         interpreters: pxla
         lax: ragged_all_to_all_p sharding_constraint_p
         sharding: auto_axes explicit_axes reshard
         """,
     ),
     Group(
-        "computations over several processes",
-        "a computation runs in one process so far",
-        """
-        jax: distributed host_count host_id host_ids
-        experimental: array_serialization colocated_python multihost_utils transfer
-        """,
+        "services between processes",
+        "processes exchange values in computations, and files",
+        "experimental: array_serialization colocated_python transfer",
     ),
     Group(
         "memories other than a device's own",

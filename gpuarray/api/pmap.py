@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from gpuarray.api.shard_map import by_device
+from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
-from gpuarray.core.axes import known_names
-from gpuarray.core.mesh import Mesh, PartitionSpec
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.sharding import Device
 from gpuarray.core.tracebacks import boundary
 from gpuarray.functions.argnums import indices
@@ -25,6 +25,8 @@ from gpuarray.primitives.axes import add_axis
 from gpuarray.primitives.define import do
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as runtime_devices
+from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.transfer import device_put
 from gpuarray.util import Recent
 
 
@@ -113,6 +115,7 @@ def pmap(
         jitted, leaves = mapping.call(args, kwargs)
         return jitted.trace(*leaves)
 
+    mapped.__wrapped__ = fun  # pyright: ignore[reportFunctionMemberAccess]
     mapped.lower, mapped.trace = lower, trace  # pyright: ignore[reportFunctionMemberAccess]
     mapped.clear_cache = mapping.jitted.clear  # pyright: ignore[reportFunctionMemberAccess]
     return mapped
@@ -148,6 +151,7 @@ class _Mapping:
                 "pmap in_axes must be an int, None, or a tuple of entries corresponding to the "
                 "positional arguments passed to the function, but got "
                 f"len(in_axes)={len(self.in_axes)}, len(args)={count}"
+                + (" (each argument passed by keyword is mapped along axis 0)" if kwargs else "")
             )
         if self.statics and max(self.statics) >= count:
             raise ValueError(
@@ -166,10 +170,12 @@ class _Mapping:
         given = {n % count for n in self.donated if -count <= n < count}
         donated = [i in given for i, x in enumerate(kept) for _ in tree.flatten(x)[0]]
         size = mapped_size("pmap", self.fun, leaves, list(axes), self.axis_size, args, kwargs)
-        if self.name in known_names():
+        around = contexts.abstract
+        if around is not None and around.manual_axes:
             raise ValueError(
-                f"pmap over an axis named {self.name!r} inside a mapped function that has one of "
-                "that name: give it another name"
+                "pmap inside of pmap or shard_map (over "
+                f"{', '.join(map(str, around.manual_axes))}): each device has one element already. "
+                "Use a mesh of two axes and one shard_map."
             )
         key = (size, axes, spec, fixed)
         found = self.jitted.find(key)
@@ -177,8 +183,12 @@ class _Mapping:
             mesh = self._mesh(size)
             function = self._on_all(mesh, axes, spec, dict(fixed))
             numbers = tuple(i for i, gives in enumerate(donated) if gives)
-            found = self.jitted.put(key, jit(function, donate_argnums=numbers))
-        return found, leaves
+            made = jit(function, donate_argnums=numbers)
+            found = self.jitted.put(key, (made, mesh))
+        jitted, mesh = found
+        if traces.is_base():
+            leaves = [_on_mesh(x, mesh, d) for x, d in zip(leaves, axes, strict=True)]
+        return jitted, leaves
 
     def _axes(self, args: tuple, statics: set[int]) -> list[int | None]:
         """Return the axis of each leaf of the positional arguments."""
@@ -192,6 +202,11 @@ class _Mapping:
         """Return the mesh of the first devices, one for each element."""
         devices = self.devices
         if devices is None:
+            if runtime_devices.process_count() > 1:
+                raise NotImplementedError(
+                    "pmap over the devices of several processes: use shard_map over a mesh of "
+                    "them, or map over this process's with devices=gpuarray.local_devices()"
+                )
             devices = runtime_devices.devices(self.backend)[:size]
             if len(devices) < size:
                 raise ValueError(
@@ -281,6 +296,14 @@ def _hashable(value: Any, number: int) -> Any:
             f"of type {type(value)}. Pass a tuple instead of a list, or map over it."
         ) from None
     return value
+
+
+def _on_mesh(x: Any, mesh: Mesh, axis: int | None) -> Any:
+    """Return an argument that lies over other devices, or in another order, on those of a mesh."""
+    place = x._place if type(x) is ArrayImpl else None
+    if place is None or not place.committed or place.devices == mesh._flat:
+        return x
+    return device_put(x, NamedSharding(mesh, _spec(mesh.axis_names[0], axis)))
 
 
 def _spec(name: Any, axis: int | None) -> PartitionSpec:

@@ -8,36 +8,23 @@ such as `lax.psum` name axes of the mesh.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from gpuarray.api import shard_map_specs as specs_of
+from gpuarray.api.shard_map_specs import Infer as Infer
+from gpuarray.api.shard_map_values import Values
 from gpuarray.control.graph_edits import opened
-from gpuarray.control.shard_map import (
-    axes_inside,
-    names_in_spec,
-    names_of_axis,
-    piece_aval,
-    shard_map_p,
-)
+from gpuarray.control.shard_map import axes_inside, names_in_spec, piece_aval, shard_map_p
+from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
-from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec
+from gpuarray.core.mesh import Mesh, PartitionSpec, contexts
 from gpuarray.core.tracebacks import boundary
 from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.pytree import tree
 from gpuarray.transforms import trace_cache
 from gpuarray.transforms.tracing import TracedFunction, stage
-from gpuarray.util import prod
-
-
-class _Infer:
-    """The value of `in_specs` that says: as the arguments lie."""
-
-    def __repr__(self) -> str:
-        return "Infer"
-
-
-Infer = _Infer()
 
 
 def shard_map(
@@ -47,7 +34,7 @@ def shard_map(
     out_specs: Any,
     in_specs: Any = Infer,
     mesh: Any = None,
-    axis_names: Iterable[Any] = frozenset(),
+    axis_names: Any = frozenset(),
     check_vma: bool = True,
 ) -> Any:
     """Map a function over the pieces that the devices of a mesh hold.
@@ -58,12 +45,14 @@ def shard_map(
         Function of pieces. Along the mesh's axes it may use collectives.
     out_specs, in_specs :
         A PartitionSpec for each result and argument, as a prefix of their pytrees: which axes of
-        the array are cut along which axes of the mesh. By default arguments are cut as they lie.
+        the array are cut along which axes of the mesh. None as an in_spec hands an argument over
+        as it is. By default arguments are cut as they lie, where the mesh's axes are Explicit.
     mesh :
-        The devices, in a grid whose axes have names.
+        The devices, in a grid whose axes have names. By default the mesh in context (`set_mesh`).
+        An AbstractMesh takes its devices from there or from the arguments.
     axis_names :
-        The axes of the mesh along which `f` is given pieces; by default all. Along the others
-        values are laid out automatically.
+        The set of axes of the mesh along which `f` is given pieces; by default all. Along the
+        others values are laid out automatically.
     check_vma :
         Whether to prove that results are the same on all devices along axes that `out_specs` does
         not mention.
@@ -91,13 +80,24 @@ def shard_map(
         )
     if not callable(f):
         raise TypeError(f"Expected a callable value, got {f}")
-    manual = _manual_axes(mesh, axis_names)
-    in_specs = tuple(in_specs) if type(in_specs) is list else in_specs
-    if in_specs is not Infer:
-        _check_specs("in_specs", in_specs, mesh, manual)
-    _check_specs("out_specs", out_specs, mesh, manual)
     if not isinstance(check_vma, bool):
         raise TypeError(f"shard_map check_vma must be a bool, got {check_vma!r}")
+    in_specs = tuple(in_specs) if type(in_specs) is list else in_specs
+    # The mesh and axes that are meant, by what is in context.
+    known: dict[Any, tuple[Any, frozenset]] = {}
+
+    def meant() -> tuple[Any, frozenset]:
+        found = known.get(contexts.key)
+        if found is None:
+            real = specs_of.mesh_meant(mesh)
+            manual = specs_of.manual_axes(real, axis_names)
+            if in_specs is Infer:
+                specs_of.check_inferable(real, manual)
+            else:
+                specs_of.check_specs("in_specs", in_specs, real, manual)
+            specs_of.check_specs("out_specs", out_specs, real, manual)
+            found = known[contexts.key] = (real, manual)
+        return found
 
     @boundary
     @functools.wraps(f)
@@ -107,32 +107,97 @@ def shard_map(
                 f"shard_map passes arguments by position only, got {', '.join(map(repr, kwargs))} "
                 "by name"
             )
+        real, manual = meant()
         leaves, spec = tree.flatten(args)
+        real = specs_of.with_devices(real, leaves)
+        if in_specs is Infer:
+            specs = [specs_of.inferred(x, real, manual) for x in leaves]
+        else:
+            specs = specs_of.over(in_specs, args, "in_specs")
+        # Arguments whose spec is None are no arrays: the function is given them as they are.
+        fixed = tuple(None if s is not None else (x,) for x, s in zip(leaves, specs, strict=True))
+        leaves = [x for x, s in zip(leaves, specs, strict=True) if s is not None]
+        paths = [p for p, s in zip(tree.leaf_paths(args), specs, strict=True) if s is not None]
+        specs = [s for s in specs if s is not None]
         avals = [aval_of(x) for x in leaves]
-        specs = (
-            [_inferred(x, mesh) for x in leaves]
-            if in_specs is Infer
-            else _over(in_specs, args, "in_specs")
-        )
-        what = getattr(f, "__name__", type(f).__name__)
-        paths = tree.leaf_paths(args)
-        for number, (aval, s) in enumerate(zip(avals, specs, strict=True)):
-            _check_fits(f"in_specs of {what}, args{paths[number]}", aval, s, mesh)
+        for path, aval, s in zip(paths, avals, specs, strict=True):
+            specs_of.check_fits(f, path, aval, s, real)
         pieces = tuple(
-            piece_aval(a, s, mesh, manual, check_vma) for a, s in zip(avals, specs, strict=True)
+            piece_aval(a, s, real, manual, check_vma) for a, s in zip(avals, specs, strict=True)
         )
-        traced = _traced(f, pieces, spec, mesh, manual, out_specs, check_vma)
-        out = _bound(traced, leaves, specs, mesh, manual, check_vma)
+        inside = _Inside(f, spec, fixed, real, manual, out_specs, check_vma)
+        values = None
+        if traces.is_base() and isinstance(real, Mesh):
+            values = Values(leaves, specs, real, manual, check_vma)
+        traced = _traced(inside, pieces, values)
+        out = _bound(traced, leaves, specs, real, manual, check_vma)
         return tree.unflatten(traced.out_spec, out)
 
     return mapped
+
+
+def smap(
+    f: Callable | None = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: Any
+) -> Any:
+    """Map a function over pieces along one axis of the mesh in context.
+
+    Parameters
+    ----------
+    f :
+        Function of pieces.
+    in_axes, out_axes :
+        The axis of each argument and result that is cut, as a prefix of their pytrees; None for
+        what is the same on all devices.
+    axis_name :
+        The axis of the mesh.
+
+    Examples
+    --------
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> with ga.set_mesh(ga.make_mesh((1,), ("x",))):
+    ...     ga.smap(lambda v: v * 2, in_axes=0, out_axes=0, axis_name="x")(gnp.arange(3))
+    Array([0, 2, 4], dtype=int32)
+    """
+    if f is None:
+        return functools.partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
+    if isinstance(axis_name, (list, tuple)):
+        raise TypeError(f"smap axis_name should be a `str` or a `Hashable`, but got {axis_name}")
+    if not (in_axes is None or in_axes is Infer or isinstance(in_axes, (int, tuple))):
+        raise TypeError(
+            "smap in_axes must be an int, None, jax.sharding.Infer, or a tuple of entries for the "
+            f"positional arguments, but got {in_axes}."
+        )
+
+    def specs(name: str, axes: Any) -> Any:
+        if axes is Infer:
+            return axes
+        leaves, structure = tree.tree_flatten(axes, lambda x: x is None)
+        if not all(x is None or isinstance(x, int) for x in leaves):
+            raise TypeError(
+                f"smap {name} must be an int, None, or (nested) container with those types as "
+                f"leaves, but got {axes}."
+            )
+        cut = [PartitionSpec() if d is None else _along(d, axis_name) for d in leaves]
+        return tree.unflatten(structure, cut)
+
+    return shard_map(
+        f,
+        in_specs=specs("in_axes", in_axes),
+        out_specs=specs("out_axes", out_axes),
+        axis_names={axis_name},
+    )
+
+
+def _along(axis: int, name: Any) -> PartitionSpec:
+    return PartitionSpec(*[None] * axis, name)
 
 
 def _bound(
     traced: _Traced,
     leaves: Sequence[Any],
     specs: Sequence[PartitionSpec],
-    mesh: Mesh,
+    mesh: Any,
     manual: frozenset,
     check_vma: bool,
 ) -> list:
@@ -155,7 +220,7 @@ def by_device(
     leaves: Sequence[Any],
     specs: Sequence[PartitionSpec],
     out_specs: Callable[[], Sequence[PartitionSpec]],
-    mesh: Mesh,
+    mesh: Any,
 ) -> list:
     """Run a flat function of one device on flat values, without types of what varies.
 
@@ -179,155 +244,71 @@ class _Traced(NamedTuple):
     out_spec: Any
 
 
-def _traced(
-    f: Callable,
-    pieces: tuple[ShapedArray, ...],
-    spec: Any,
-    mesh: Mesh,
-    manual: frozenset,
-    out_specs: Any,
-    check_vma: bool,
-) -> _Traced:
+class _Inside(NamedTuple):
+    """The function of one device, and all that its trace depends on but the types of its pieces."""
+
+    f: Callable
+    spec: Any
+    #: For each leaf of the arguments, (value,) if it is handed over as it is.
+    fixed: tuple
+    mesh: Any
+    manual: frozenset
+    out_specs: Any
+    typed: bool
+
+    def arguments(self, pieces: Sequence[Any]) -> Any:
+        """Return the arguments of the function, which has these pieces among them."""
+        given = iter(pieces)
+        leaves = [next(given) if one is None else one[0] for one in self.fixed]
+        return tree.unflatten(self.spec, leaves)
+
+    def results(self, result: Any) -> tuple[list, Any, tuple[PartitionSpec, ...]]:
+        """Return the leaves of a result, their structure, and how they are put together."""
+        leaves, structure = tree.flatten(result)
+        specs = specs_of.over(self.out_specs, result, "out_specs")
+        paths = tree.leaf_paths(result)
+        out = [self.checked(*one) for one in zip(leaves, specs, paths, strict=True)]
+        return out, structure, tuple(specs)
+
+    def checked(self, x: Any, spec: PartitionSpec | None, path: str) -> Any:
+        """Return a result with the type its spec says; raise where it cannot be put together so."""
+        if spec is None:
+            raise ValueError(
+                f"shard_map out_specs{path} is None, and the result there is {x!r}: give P() for "
+                "what is the same on all devices"
+            )
+        aval, mesh = aval_of(x), self.mesh
+        specs_of.check_rank(self.f, "out_specs", f"the result{path}", aval, spec)
+        if not self.typed:
+            return x
+        specs_of.check_replicated(self.f, path, aval, spec, mesh, self.manual)
+        lacking = frozenset(names_in_spec(spec)) - aval.vma
+        names = tuple(n for n in mesh.axis_names if n in lacking)
+        return pcast_p.bind(x, axis_name=names) if names else x
+
+
+def _traced(inside: _Inside, pieces: tuple[ShapedArray, ...], values: Values | None) -> _Traced:
+    f = inside.f
+
     def make() -> _Traced:
-        specs: list[PartitionSpec] = []
+        specs: tuple[PartitionSpec, ...] = ()
         out_spec: Any = None
 
-        def flat(*values):
+        def flat(*given):
             nonlocal specs, out_spec
-            result = f(*tree.unflatten(spec, values))
-            leaves, out_spec = tree.flatten(result)
-            specs = _over(out_specs, result, "out_specs")
-            paths = tree.leaf_paths(result)
-            return [
-                _result(x, s, p, f, mesh, manual, check_vma)
-                for x, s, p in zip(leaves, specs, paths, strict=True)
-            ]
+            traces.state.trace.known = values  # pyright: ignore[reportAttributeAccessIssue]
+            leaves, out_spec, specs = inside.results(f(*inside.arguments(given)))
+            return leaves
 
-        with axes_inside(mesh, manual, check_vma):
+        with axes_inside(inside.mesh, inside.manual, inside.typed):
             graph = stage(flat, pieces, TracedFunction(f, "shard_map"))
         graph.debug_name = getattr(f, "__name__", type(f).__name__)
-        return _Traced(graph, tuple(specs), out_spec)
+        return _Traced(graph, specs, out_spec)
 
-    leaves, structure = tree.tree_flatten(out_specs, _is_spec)
-    key = (pieces, spec, mesh, manual, tuple(leaves), structure, check_vma)
-    return trace_cache.remembered(f, key, make, lambda made: made.graph.consts)
-
-
-def _result(
-    x: Any, spec: PartitionSpec, path: str, f: Any, mesh: Mesh, manual: frozenset, typed: bool
-) -> Any:
-    """Check that a result can be put together as its spec says."""
-    aval = aval_of(x)
-    if len(spec) > aval.ndim:
-        raise ValueError(
-            f"shard_map out_specs{path} is {spec}, with {len(spec)} entries, and the result of "
-            f"{getattr(f, '__name__', f)} there has rank {aval.ndim} (type {aval.str_short()}): an "
-            "entry for each axis at most. Add an axis (x[None]) to put scalars together."
-        )
-    if not typed:
-        return x
-    names = frozenset(names_in_spec(spec))
-    more = sorted(map(str, (aval.vma & manual) - names))
-    if more:
-        listed = ", ".join(map(repr, more))
-        raise ValueError(
-            f"shard_map applied to {getattr(f, '__name__', f)} was given out_specs{path}={spec}, "
-            f"which requires the result to be replicated along {listed}, and it may vary there: its "
-            f"type is {aval.str_short()}. Reduce it (lax.psum(x, {listed})), gather it "
-            f"(lax.all_gather(x, {listed}, to='invariant')), mention the axis in out_specs, or pass "
-            "check_vma=False if you know that all devices have the same."
-        )
-    lacking = tuple(n for n in mesh.axis_names if n in names - aval.vma)
-    return pcast_p.bind(x, axis_name=lacking) if lacking else x
-
-
-# ---- specs ----
-
-
-def _manual_axes(mesh: Any, axis_names: Iterable[Any]) -> frozenset:
-    if mesh is None:
-        raise ValueError(
-            "shard_map needs a mesh: pass mesh=Mesh(devices, axis_names), or set one with "
-            "gpuarray.set_mesh"
-        )
-    if not isinstance(mesh, Mesh):
-        raise TypeError(f"shard_map requires a `jax.sharding.Mesh` instance, got {mesh!r}")
-    given = frozenset((axis_names,) if isinstance(axis_names, str) else axis_names)
-    unknown = given.difference(mesh.axis_names)
-    if unknown:
-        raise ValueError(
-            f"shard_map axis_names {sorted(map(str, unknown))} are not among the axes of the mesh, "
-            f"{mesh.axis_names}"
-        )
-    return given or frozenset(mesh.axis_names)
-
-
-def _is_spec(x: Any) -> bool:
-    return x is None or isinstance(x, PartitionSpec)
-
-
-def _check_specs(name: str, specs: Any, mesh: Mesh, manual: frozenset) -> None:
-    """Refuse what is no PartitionSpec, and specs with axes that the mesh does not have."""
-    if specs is None:
-        raise TypeError(
-            f"shard_map {name} must be a pytree of PartitionSpecs, got None: give P() for what is "
-            "the same on all devices"
-        )
-    leaves, spec = tree.tree_flatten(specs, _is_spec)
-    paths = tree.leaf_paths(tree.unflatten(spec, range(len(leaves))))
-    for leaf, path in zip(leaves, paths, strict=True):
-        at = f"{name}{path}"
-        if not isinstance(leaf, PartitionSpec):
-            raise TypeError(
-                f"shard_map {name} argument must be a pytree of `jax.sharding.PartitionSpec` "
-                f"instances, but {at} is {leaf!r} of type {type(leaf)}: give P() for what is the "
-                "same on all devices"
-            )
-        names = names_in_spec(leaf)
-        for n in names:
-            if n not in mesh.axis_names:
-                raise ValueError(
-                    f"shard_map {at}={leaf} names the axis {n!r}, which the mesh does not have: its "
-                    f"axes are {mesh.axis_names}"
-                )
-            if n not in manual:
-                raise ValueError(
-                    f"shard_map {at}={leaf} names the axis {n!r}, which is not among "
-                    f"axis_names={sorted(map(str, manual))}: values are laid out automatically "
-                    "along it"
-                )
-            if names.count(n) > 1:
-                raise ValueError(f"shard_map {at}={leaf} names the axis {n!r} twice")
-
-
-def _over(specs: Any, full: Any, name: str) -> list[PartitionSpec]:
-    """Return the spec of every leaf."""
-    return tree.prefix_broadcast(specs, full, _is_spec, f"shard_map {name}")
-
-
-def _check_fits(what: str, aval: ShapedArray, spec: PartitionSpec, mesh: Mesh) -> None:
-    if len(spec) > aval.ndim:
-        raise ValueError(
-            f"shard_map {what}: {spec} has {len(spec)} entries, and the argument rank {aval.ndim} "
-            f"(type {aval.str_short()}): an entry for each axis at most"
-        )
-    for axis, (part, n) in enumerate(zip(spec, aval.shape, strict=False)):
-        names = names_of_axis(part)
-        cuts = prod(mesh.shape[name] for name in names)
-        if n % cuts:
-            longer = -(-n // cuts) * cuts
-            raise ValueError(
-                f"shard_map {what}: axis {axis} of {aval.str_short()} has length {n}, and {spec} "
-                f"cuts it into {cuts} pieces (mesh axes {', '.join(map(repr, names))}), which must "
-                f"evenly divide it. Pad it to {longer}."
-            )
-
-
-def _inferred(x: Any, mesh: Mesh) -> PartitionSpec:
-    sharding = getattr(x, "sharding", None)
-    if isinstance(sharding, NamedSharding) and sharding.mesh == mesh:
-        return sharding.spec
-    raise ValueError(
-        "shard_map without in_specs takes arguments that lie over the same mesh, got one of type "
-        f"{aval_of(x).str_short()} with sharding {sharding}. Give in_specs."
-    )
+    if any(one is not None for one in inside.fixed):
+        return make()  # nothing is known of those values
+    leaves, structure = tree.tree_flatten(inside.out_specs, specs_of.is_spec)
+    key = (pieces, inside.spec, inside.mesh, inside.manual, tuple(leaves), structure, inside.typed)
+    # Where Python has looked at values, another call may go another way: that is not kept.
+    looked = () if values is None else values.looked
+    return trace_cache.remembered(f, key, make, lambda made: [*made.graph.consts, *looked])

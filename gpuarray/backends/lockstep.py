@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.flow import Choice, Loop
-from gpuarray.core.graph import Eqn, Graph, storage_dtype, subgraphs
+from gpuarray.core.graph import Eqn, Graph, called, storage_dtype, subgraphs
 from gpuarray.core.primitive import Kind
 
 #: (equation, operands of each device) -> results of each device.
@@ -77,6 +77,9 @@ def steps(eqn: Eqn, compile: Callable[[Graph], Callable]) -> Callable[..., Any]:
         return _branches(flow, compile)
     if isinstance(flow, Loop):
         return _loop(flow, eqn, compile)
+    body = called(eqn)
+    if body is not None:
+        return _called(body, compile)
     raise NotImplementedError(
         f"{eqn.primitive.name} (at {eqn.site}) holds a collective, and cannot be run step by step"
     )

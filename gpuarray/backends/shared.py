@@ -19,6 +19,7 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, params_key
 from gpuarray.primitives.axes import add_axis
 from gpuarray.primitives.collective import ops
+from gpuarray.primitives.collective.once import once_p, once_with_effect_p
 from gpuarray.primitives.define import do
 from gpuarray.transforms.batch import BatchAxis, batch_of
 from gpuarray.transforms.tracing import TracedFunction, stage
@@ -56,6 +57,8 @@ class SharedMemory:
 
     def _exchange(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
         prim, params = eqn.primitive, eqn.params
+        if prim in (once_p, once_with_effect_p):
+            return self._once(eqn)
         names = ops.names_in(params)
         groups = groups_of(self.sizes, names, params.get("axis_index_groups"))
         if prim is ops.axis_index_p:
@@ -65,15 +68,26 @@ class SharedMemory:
                     numbers[device] = np.int32(place)
             answer = [[n] for n in numbers]
             return lambda operands: answer
-        function = self._function(eqn, len(groups[0]))
+        functions = {n: self._function(eqn, n) for n in map(len, groups)}
 
         def exchange(operands: list[list]) -> list[list]:
             results: list[Any] = [None] * len(operands)
             for group in groups:
-                found = function([operands[device] for device in group])
+                found = functions[len(group)]([operands[device] for device in group])
                 for device, values in zip(group, found, strict=True):
                     results[device] = values
             return results
+
+        return exchange
+
+    def _once(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
+        """Return an operation that runs on the first device's operands, for all."""
+        operation, given = eqn.params["operation"], eqn.params["given"]
+        function = operation.numpy_function([a.aval for a in eqn.invars], given)
+
+        def exchange(operands: list[list]) -> list[list]:
+            out = function(*operands[0])
+            return [list(out) if operation.multiple_results else [out]] * len(operands)
 
         return exchange
 

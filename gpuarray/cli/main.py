@@ -1,4 +1,4 @@
-"""The commands: report, doctor, demo, bench.
+"""The commands: report, doctor, demo, bench, launch.
 
 Floor 8. In: the command line's words. Out: text on standard output, and an exit status (0: all is
 well).
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import gpuarray as ga
-from gpuarray.cli import benchmark, checks, demo, machine
+from gpuarray.cli import benchmark, checks, demo, launch, machine
 
 
 def run(argv: Sequence[str]) -> int:
@@ -20,6 +20,8 @@ def run(argv: Sequence[str]) -> int:
     # Before argparse, which would not pass unknown options on.
     if argv and argv[0] == "bench":
         return benchmark.run(argv[1:])  # it has options of its own
+    if argv and argv[0] == "launch":
+        return launch.run(argv[1:])
     args = _parser().parse_args(argv)
     try:
         if args.command == "demo":
@@ -50,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     shown.add_argument("--only", metavar="NAME", choices=demo.NAMES, help=", ".join(demo.NAMES))
     commands.add_parser("bench", help="the benchmarks of a checkout; `bench --help` for options")
+    commands.add_parser("launch", help="a program as several processes; `launch --help`")
     return parser
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuarray.control import typed
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph, Var, evaluate, subgraphs
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
-from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.primitive import Kind
 from gpuarray.core.sharding import Device
 from gpuarray.transforms.batch import BatchAxis
 from gpuarray.transforms.graphs import batch_graph, jvp_graph, transpose_graph
@@ -106,9 +107,10 @@ def constrained(x: Any, device: Device) -> Any:
     return out
 
 
-jit_p = Primitive(
+jit_p = typed.TypedCall(
     "jit",
     Kind.CALL,
+    retype=typed.once,
     multiple_results=True,
     aval=_jit_aval,
     jvp=_jit_jvp,

@@ -19,7 +19,7 @@ from gpuarray.primitives.axes import add_axis, move_axis
 from gpuarray.transforms.batch import BatchAxis
 from gpuarray.util import captures
 
-_ONE_CALL = factors.whole("a Python function is called once, with all that its operands hold")
+_ONE_CALL = factors.once("a Python function is called once, with all that its operands hold")
 
 # The values of `vmap_method`, as JAX has them.
 METHODS = (

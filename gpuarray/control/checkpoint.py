@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuarray.compiler.rewrite.simplify import drop_dead, inline_calls
+from gpuarray.control import typed
 from gpuarray.control.call import jit_p
 from gpuarray.control.callbacks import io_callback_p
 from gpuarray.control.graph_edits import chosen, cut, graph_work, merged, others, staged
@@ -218,9 +219,10 @@ def _inline(eqn: Eqn) -> Graph | None:
     return None if apart else eqn.params["jaxpr"]
 
 
-remat_p = Primitive(
+remat_p = typed.TypedCall(
     "remat2",
     Kind.CALL,
+    retype=typed.once,
     multiple_results=True,
     aval=lambda *avals, jaxpr, **_: jaxpr.out_avals,
     assemble=lambda avals, compile, *, jaxpr, **_: compile(jaxpr),

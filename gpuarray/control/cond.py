@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.control import typed
 from gpuarray.control.graph_edits import (
     check_operands,
     chosen,
@@ -30,8 +31,9 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.flow import Choice
 from gpuarray.core.graph import Atom, Graph, Var, evaluate
+from gpuarray.core.layout import joined
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
-from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.primitive import Kind
 from gpuarray.primitives.axes import move_axis
 from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import zeros
@@ -47,7 +49,14 @@ def _cond_aval(index, *operands, branches: Graphs, **_):
         check_operands("cond", operands, branch.in_avals)
     columns = zip(*(g.out_avals for g in branches), strict=True)
     # A result is weakly typed only if it is in every branch.
-    return [a[0].update(weak_type=all(x.weak_type for x in a)) for a in columns]
+    # It varies between devices as it does in any branch, or as the index does.
+    return [
+        a[0].update(
+            weak_type=all(x.weak_type for x in a),
+            sharding=joined((index.sharding, *(x.sharding for x in a))),
+        )
+        for a in columns
+    ]
 
 
 def _assemble(avals, compile: Callable, *, branches: Graphs, **_):
@@ -210,9 +219,10 @@ def _work(avals, *, branches: Graphs, **_) -> float:
     return max(graph_work(g) for g in branches)
 
 
-cond_p = Primitive(
+cond_p = typed.TypedCall(
     "cond",
     Kind.CALL,
+    retype=typed.cond,
     multiple_results=True,
     aval=_cond_aval,
     numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from gpuarray.control import typed
 from gpuarray.control.graph_edits import (
     check_counts,
     check_operands,
@@ -31,7 +32,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Graph, Var, evaluate, has_effect
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
-from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.primitive import Kind
 from gpuarray.primitives.axes import move_axis
 from gpuarray.primitives.linear import add_any, instantiate, zeros
 from gpuarray.transforms.batch import BatchAxis, matched
@@ -42,7 +43,7 @@ from gpuarray.transforms.transpose import transpose_flat
 
 def stacked(aval: ShapedArray, length: int) -> ShapedArray:
     """Return the aval of `length` such values stacked into one array."""
-    return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type)
+    return aval.update(shape=(length, *aval.shape))
 
 
 def _scan_aval(*avals, jaxpr: Graph, length: int, num_consts: int, num_carry: int, **_):
@@ -415,9 +416,10 @@ def _flow(eqn: Eqn) -> Loop:
     )
 
 
-scan_p = Primitive(
+scan_p = typed.TypedCall(
     "scan",
     Kind.CALL,
+    retype=typed.scan,
     multiple_results=True,
     aval=_scan_aval,
     numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),

@@ -2,7 +2,7 @@
 
 Floor 4. In: arrays, and how each is cut along the axes of a mesh. Out: arrays put together of what
 the devices return. The Graph is that of one device: its inputs are pieces, and collectives in it
-name axes of the mesh. Every transformation of a `shard_map` is a `shard_map` of a transformed Graph.
+name axes of the mesh. Every transformation of a `shard_map` is one of a transformed Graph.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import Any
 
 from gpuarray.control.graph_edits import chosen, cut, merged, others, staged
 from gpuarray.core import trace as traces
+from gpuarray.core.abstract_mesh import AbstractMesh, Axes, AxisType
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.axes import NamedAxis, named_axes
+from gpuarray.core.axes import NamedAxis, named_axes, spread_names
 from gpuarray.core.flow import ByDevice
 from gpuarray.core.graph import Eqn, Graph, Var, evaluate, subgraphs
 from gpuarray.core.layout import varying
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
-from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec
+from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.spec import names_of
 from gpuarray.primitives.collective.ops import psum_p
 from gpuarray.primitives.define import do
 from gpuarray.transforms.batch import BatchAxis
@@ -32,7 +34,7 @@ P = PartitionSpec
 
 def names_of_axis(part: Any) -> tuple:
     """Return the mesh axes that cut one axis of an array."""
-    return () if part is None else part if isinstance(part, tuple) else (part,)
+    return names_of(part)
 
 
 def names_in_spec(spec: PartitionSpec) -> tuple:
@@ -65,9 +67,29 @@ def _whole_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: froze
     return aval.update(shape=shape, sharding=varying(aval.vma - manual))
 
 
-def axes_inside(mesh: Any, manual: frozenset, typed: bool) -> named_axes:
-    """Return the context manager that lets the collectives of a Graph know the mesh's axes."""
-    return named_axes({n: NamedAxis(mesh.shape[n], typed) for n in mesh.axis_names if n in manual})
+class axes_inside:
+    """Context manager inside a `shard_map`: its axes have names, and are manual in the mesh."""
+
+    __slots__ = ("_before", "_mesh", "_names")
+
+    def __init__(self, mesh: Any, manual: frozenset, typed: bool):
+        self._names = named_axes(
+            {n: NamedAxis(mesh.shape[n], typed) for n in mesh.axis_names if n in manual}
+        )
+        # Inside another shard_map over the mesh, its axes are manual already.
+        around = contexts.abstract
+        same = around is not None and around.shape_tuple == mesh.shape_tuple
+        manual_types = dict.fromkeys(manual, AxisType.Manual)
+        self._mesh = (around if same else mesh.abstract_mesh).update_axis_types(manual_types)
+
+    def __enter__(self) -> None:
+        self._before = contexts.abstract
+        contexts.change(abstract=self._mesh)
+        self._names.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self._names.__exit__()
+        contexts.change(abstract=self._before)
 
 
 def _aval(*avals, jaxpr: Graph, mesh, in_specs, out_specs, manual_axes, check_vma):
@@ -75,8 +97,8 @@ def _aval(*avals, jaxpr: Graph, mesh, in_specs, out_specs, manual_axes, check_vm
         piece = piece_aval(aval, spec, mesh, manual_axes, check_vma)
         if (piece.shape, piece.dtype) != (v.aval.shape, v.aval.dtype):
             raise TypeError(
-                f"shard_map: operand {number} of type {aval.str_short()} under {spec} has pieces of "
-                f"type {piece.str_short()}; its Graph takes {v.aval.str_short()}"
+                f"shard_map: operand {number} of type {aval.str_short()} under {spec} has pieces "
+                f"of type {piece.str_short()}; its Graph takes {v.aval.str_short()}"
             )
     return [
         _whole_aval(a, spec, mesh, manual_axes)
@@ -84,12 +106,18 @@ def _aval(*avals, jaxpr: Graph, mesh, in_specs, out_specs, manual_axes, check_vm
     ]
 
 
+def _inside(params: dict) -> axes_inside:
+    """Return the context to transform the Graph in: rules of the user's may be traced."""
+    return axes_inside(params["mesh"], params["manual_axes"], params["check_vma"])
+
+
 # ---- derivatives ----
 
 
 def _jvp(primals: list, tangents: list, *, jaxpr: Graph, in_specs, out_specs, **params):
     nonzero = tuple(not is_zero(t) for t in tangents)
-    derived = jvp_graph(jaxpr, nonzero)
+    with _inside(params):
+        derived = jvp_graph(jaxpr, nonzero)
     out = shard_map_p.bind(
         *primals,
         *chosen(tangents, nonzero),
@@ -106,7 +134,8 @@ def _jvp(primals: list, tangents: list, *, jaxpr: Graph, in_specs, out_specs, **
 def _transpose(cts, *operands, jaxpr, mesh, in_specs, out_specs, manual_axes, check_vma):
     linear = tuple(map(is_undefined, operands))
     nonzero = tuple(not is_zero(ct) for ct in cts)
-    graph, outputs = transpose_graph(jaxpr, linear, nonzero)
+    with axes_inside(mesh, manual_axes, check_vma):
+        graph, outputs = transpose_graph(jaxpr, linear, nonzero)
     known_specs, linear_specs = others(in_specs, linear), chosen(in_specs, linear)
     ct_specs, found_specs = chosen(out_specs, nonzero), chosen(linear_specs, outputs)
     if not check_vma:
@@ -174,7 +203,8 @@ def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) 
     params = dict(params)
     jaxpr, in_specs, out_specs = (params.pop(k) for k in ("jaxpr", "in_specs", "out_specs"))
     mesh, manual = params["mesh"], params["manual_axes"]
-    split = split_graph(jaxpr, flags)
+    with _inside(params):
+        split = split_graph(jaxpr, flags)
     avals = split.known.out_avals[len(split.known.outvars) - split.residuals :]
     typed = params["check_vma"]
     specs = [_residual_spec(a, mesh, manual, typed) for a in avals]
@@ -204,7 +234,8 @@ def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) 
 
 
 def _residual_spec(aval: ShapedArray, mesh: Any, manual: frozenset, typed: bool) -> PartitionSpec:
-    along = aval.vma if typed else manual
+    # Along axes that a vmap around cuts, devices have other elements, each with its residual.
+    along = aval.vma if typed else manual - spread_names()
     names = tuple(n for n in mesh.axis_names if n in along and n in manual)
     return P(names) if names else P(None)
 
@@ -240,23 +271,68 @@ def _reshape(x: Any, shape: Sequence[int]) -> Any:
 
 
 def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_specs, **params):
-    derived = batch_graph(jaxpr, axis, tuple(dims))
+    mesh, manual, typed = params["mesh"], params["manual_axes"], params["check_vma"]
+    # Mesh axes along which the batch axis is cut (vmap's spmd_axis_name).
+    spread = tuple(n for n in axis.spread if n in manual)
+    named = {n for spec in (*in_specs, *out_specs) for n in names_in_spec(spec)}
+    if taken := sorted(map(str, named.intersection(spread))):
+        raise ValueError(
+            f"vmap spmd_axis_name cannot appear in shard_map in_specs or out_specs: "
+            f"{', '.join(map(repr, taken))} is in {[*in_specs, *out_specs]}"
+        )
+    cuts = prod(mesh.shape[n] for n in spread)
+    if axis.size % cuts:
+        raise ValueError(
+            f"vmap maps over {axis.size} elements, and spmd_axis_name {spread} spreads them over "
+            f"{cuts} devices, which must evenly divide them"
+        )
+    inside = axis._replace(
+        size=axis.size // cuts,
+        spread=tuple(n for n in axis.spread if n not in spread),
+        # Inside, a mesh axis of the same name is meant.
+        name=None if axis.name in manual else axis.name,
+    )
+    if spread and typed:
+        jaxpr = _varying_more(jaxpr, tuple(d is not None for d in dims), spread)
+    with axes_inside(mesh, manual, typed):
+        derived = batch_graph(jaxpr, inside, tuple(dims))
+    put = lambda spec, dim: _with_axis(spec, dim, spread)
+    outputs = derived.outputs
+    if spread:
+        # Every result differs between the devices that have different elements.
+        outputs = tuple(0 if d is None else d for d in outputs)
+        with axes_inside(mesh, manual, typed):
+            derived = batch_graph(jaxpr, inside, tuple(dims), outputs)
     out = shard_map_p.bind(
         *args,
         jaxpr=derived.graph,
-        in_specs=tuple(map(_with_axis, in_specs, dims)),
-        out_specs=tuple(map(_with_axis, out_specs, derived.outputs)),
+        in_specs=tuple(map(put, in_specs, dims)),
+        out_specs=tuple(map(put, out_specs, outputs)),
         **params,
     )
-    return out, list(derived.outputs)
+    return out, list(outputs)
 
 
-def _with_axis(spec: PartitionSpec, dim: int | None) -> PartitionSpec:
-    """Return the spec of a value that has a batch axis, which is not cut."""
+def _varying_more(graph: Graph, which: tuple[bool, ...], names: tuple) -> Graph:
+    """Return a Graph some of whose inputs vary along more axes."""
+    key = ("varying more", which, names)
+    if key not in graph.derived:
+        avals = [
+            a.update(sharding=varying(a.vma.union(names))) if more else a
+            for a, more in zip(graph.in_avals, which, strict=True)
+        ]
+        fun = lambda *values: evaluate(graph, *values)
+        graph.derived[key] = staged(fun, avals, "vmap", graph.debug_name)
+    return graph.derived[key]
+
+
+def _with_axis(spec: PartitionSpec, dim: int | None, names: tuple) -> PartitionSpec:
+    """Return the spec of a value that has a batch axis, which is cut along these mesh axes."""
     if dim is None:
         return spec
+    part = None if not names else names[0] if len(names) == 1 else names
     parts = list(spec) + [None] * (dim - len(spec))
-    return P(*parts[:dim], None, *parts[dim:])
+    return P(*parts[:dim], part, *parts[dim:])
 
 
 def _flow(eqn: Eqn) -> ByDevice:
@@ -288,6 +364,7 @@ def laid(x: Any, sharding: NamedSharding | None) -> Any:
     mesh, spec = sharding.mesh, sharding.spec
     cuts = _cuts(spec, mesh, aval.ndim)
     parts = [p if n % c == 0 else None for p, n, c in zip(spec, aval.shape, cuts, strict=False)]
+    # What is UNCONSTRAINED stays in the spec: when the program is split, it is cut as it comes.
     spec, manual = P(*parts), frozenset(mesh.axis_names)
     v = Var(piece_aval(aval, spec, mesh, manual, True))
     (out,) = shard_map_p.bind(
@@ -302,12 +379,32 @@ def laid(x: Any, sharding: NamedSharding | None) -> Any:
     return out
 
 
-def meshes_in(graph: Graph) -> tuple[Mesh, ...]:
+def stated(graph: Graph, main: Any) -> list[NamedSharding | None]:
+    """Return how the results of a Graph lie by the out_specs that they come from.
+
+    Those over an abstract mesh are stated in terms of `main`, if that has the same axes.
+    """
+    made_by = {v: (eqn, i) for eqn in graph.eqns for i, v in enumerate(eqn.outvars)}
+    found: list[NamedSharding | None] = []
+    for v in graph.outvars:
+        eqn, i = made_by.get(v, (None, 0)) if isinstance(v, Var) else (None, 0)
+        if eqn is None or eqn.primitive is not shard_map_p:
+            found.append(None)
+            continue
+        mesh = eqn.params["mesh"]
+        if isinstance(mesh, AbstractMesh) and mesh.shape_tuple == main.shape_tuple:
+            mesh = main
+        known = not isinstance(mesh, AbstractMesh)
+        found.append(NamedSharding(mesh, eqn.params["out_specs"][i]) if known else None)
+    return found
+
+
+def meshes_in(graph: Graph) -> tuple[Axes, ...]:
     """Return the meshes that the equations of a Graph, at any depth, run on; () for one device."""
     # Kept with the graph: this is asked at every call of a jitted function.
     found = graph.derived.get("meshes")
     if found is None:
-        meshes: dict[Mesh, None] = {}
+        meshes: dict[Axes, None] = {}
         for eqn in graph.eqns:
             if eqn.primitive is shard_map_p:
                 meshes[eqn.params["mesh"]] = None

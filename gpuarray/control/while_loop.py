@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.control import typed
 from gpuarray.control.graph_edits import (
     check_counts,
     check_operands,
@@ -30,8 +31,9 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Graph, Var, evaluate
+from gpuarray.core.layout import joined
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
-from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.primitive import Kind
 from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import instantiate
 from gpuarray.transforms.batch import BatchAxis, matched
@@ -48,7 +50,12 @@ def _while_aval(*avals, cond_jaxpr: Graph, body_jaxpr: Graph, cond_nconsts: int,
     check_operands("while", body_jaxpr.out_avals, cond_jaxpr.in_avals[cond_nconsts:])
     if [a.dtype for a in cond_jaxpr.out_avals] != [np.bool_]:
         raise TypeError(f"the condition of while gives no bool but {cond_jaxpr.out_avals}")
-    return body_jaxpr.out_avals
+    # Devices that stop at different steps have different results.
+    stops = cond_jaxpr.out_avals[0].sharding
+    return [
+        a if stops is None else a.update(sharding=joined((a.sharding, stops)))
+        for a in body_jaxpr.out_avals
+    ]
 
 
 def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, **_):
@@ -290,9 +297,10 @@ def _flow(eqn: Eqn) -> Loop:
     )
 
 
-while_p = Primitive(
+while_p = typed.TypedCall(
     "while",
     Kind.CALL,
+    retype=typed.while_loop,
     multiple_results=True,
     aval=_while_aval,
     numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuarray import config, errors
 from gpuarray.core import dtypes
+from gpuarray.core.spec import ManualAxisType
 from gpuarray.util import Interned, wrong_type
 
 #: The most bytes an array may have: a process's address space. It holds for arrays that are never
@@ -102,6 +103,11 @@ class ShapedArray:
     def vma(self) -> frozenset:
         """Mesh axes of the `shard_map` around along which the value varies between devices."""
         return frozenset() if self.sharding is None else self.sharding.varying
+
+    @property
+    def mat(self) -> ManualAxisType:
+        """The same as the type of manual axes."""
+        return ManualAxisType(varying=self.vma)
 
     @property
     def nbytes(self) -> int:

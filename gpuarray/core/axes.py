@@ -29,6 +29,8 @@ class _Named(threading.local):
 
     def __init__(self):
         self.axes: dict[Any, list[NamedAxis]] = {}
+        # Mesh axes along which the axes of vmaps around are cut.
+        self.spread: tuple = ()
 
 
 _named = _Named()
@@ -42,34 +44,38 @@ class named_axes:
     4
     """
 
-    __slots__ = ("_axes",)
+    __slots__ = ("_axes", "_before", "_spread")
 
-    def __init__(self, axes: dict[Any, NamedAxis]):
-        self._axes = axes
+    def __init__(self, axes: dict[Any, NamedAxis], spread: tuple = ()):
+        self._axes, self._spread = axes, spread
 
     def __enter__(self) -> None:
+        self._before = _named.spread
+        _named.spread += self._spread
         for name, axis in self._axes.items():
             _named.axes.setdefault(name, []).append(axis)
 
     def __exit__(self, *_: object) -> None:
         for name in self._axes:
             _named.axes[name].pop()
+        _named.spread = self._before
 
 
-def _innermost(name: Any) -> NamedAxis:
+def _innermost(name: Any, what: str = "collectives") -> NamedAxis:
     found = _named.axes.get(name)
     if not found:
         known = sorted(str(n) for n, axes in _named.axes.items() if axes)
         raise UnboundAxisError(
-            f"unbound axis name: {name}. Collectives need a vmap, pmap or shard_map with that "
-            f"axis_name around them; known here: {', '.join(known) or 'none'}"
+            f"Found an unbound axis name: {name}. To fix this, please call {what} under "
+            f"`jax.shard_map`, pmap or vmap with that axis_name; known here: "
+            f"{', '.join(known) or 'none'}"
         )
     return found[-1]
 
 
-def axis_size(name: Any) -> int:
-    """Return the length of a named axis; raise UnboundAxisError if there is none."""
-    return _innermost(name).size
+def axis_size(name: Any, what: str = "collectives") -> int:
+    """Return the length of a named axis; raise UnboundAxisError if `what` cannot have it here."""
+    return _innermost(name, what).size
 
 
 def typed_names(names: Sequence[Any]) -> frozenset:
@@ -77,11 +83,12 @@ def typed_names(names: Sequence[Any]) -> frozenset:
     return frozenset(name for name in names if _innermost(name).typed)
 
 
-def known_names() -> list:
-    """Return the names of all axes around."""
-    return [name for name, axes in _named.axes.items() if axes]
+def spread_names() -> frozenset:
+    """Return the mesh axes along which the axes of vmaps around are cut (their spmd_axis_name)."""
+    return frozenset(_named.spread)
 
 
 def axis_env() -> tuple:
     """Return all named axes around, to be part of a key: what is traced may depend on them."""
-    return tuple((name, *axes[-1]) for name, axes in _named.axes.items() if axes)
+    found = tuple((name, *axes[-1]) for name, axes in _named.axes.items() if axes)
+    return (*found, _named.spread) if _named.spread else found

@@ -35,6 +35,11 @@ def whole(why: str) -> Sentinel:
     return Sentinel("WHOLE", why)
 
 
+def once(why: str) -> Sentinel:
+    """Return what stands for a rule where an operation is to run once, whatever the devices."""
+    return Sentinel("ONCE", why)
+
+
 class Factors(NamedTuple):
     """What the axes of an equation have in common.
 

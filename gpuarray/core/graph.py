@@ -273,6 +273,15 @@ def graphs_in(params: dict[str, Any]) -> Iterator[Graph]:
             yield from (item for item in value if isinstance(item, Graph))
 
 
+def called(eqn: Eqn) -> Graph | None:
+    """Return the Graph that an equation applies once to its operands, if it is such a call."""
+    if eqn.primitive.kind is not Kind.CALL or eqn.primitive.flow is not None:
+        return None
+    body = eqn.params.get("jaxpr")
+    fits = isinstance(body, Graph) and len(body.invars) == len(eqn.invars)
+    return body if fits and len(body.outvars) == len(eqn.outvars) else None
+
+
 def is_pure_structure(graph: Graph) -> bool:
     """Whether a Graph holds no array and no function that captures one: it may be kept for long."""
     if graph.consts:

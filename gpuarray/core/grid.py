@@ -12,6 +12,7 @@ from typing import Any
 
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec
 from gpuarray.core.sharding import Device, Sharding, devices_of
+from gpuarray.core.spec import names_of
 
 #: For each axis of a value, the axes of the grid that cut it, major first.
 Spec = tuple[tuple[Any, ...], ...]
@@ -67,7 +68,7 @@ class Grid:
 
     def spec(self, mesh: Any, spec: PartitionSpec, ndim: int) -> Spec:
         """Return a PartitionSpec in terms of the grid's axes."""
-        parts = [p if isinstance(p, tuple) else () if p is None else (p,) for p in spec]
+        parts = [names_of(part) for part in spec.partitions]
         parts += [()] * (ndim - len(parts))
         return tuple(self.names(mesh, part) for part in parts)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray import config
 from gpuarray.core.abstract_mesh import (
     AbstractMesh,
     Axes,
@@ -108,7 +109,8 @@ class Mesh(Axes, contextlib.ContextDecorator):
         mine = self._grid([device.is_addressable for device in self._flat])
         # The smallest block that holds all of this process's devices.
         block = tuple(
-            slice(int(at.min(initial=0)), int(at.max(initial=-1)) + 1) for at in np.nonzero(mine)
+            slice(int(at.min()), int(at.max()) + 1) if at.size else slice(0)
+            for at in np.nonzero(mine)
         )
         if not mine[block].all():
             raise ValueError(
@@ -181,6 +183,8 @@ class Contexts(threading.local):
             setattr(self, name, value)
         key = (self.abstract, self.concrete, self.entered[-1:])
         self.key = None if key == (None, None, ()) else key
+        # Whatever is traced from here on may depend on them.
+        config.set_context(self.key)
 
 
 contexts = Contexts()

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuarray.core import trace
 from gpuarray.core.abstract_mesh import AbstractMesh
-from gpuarray.core.mesh import Mesh, contexts
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 
 #: What is in context where nothing was set.
 EMPTY = Mesh(None, ())
@@ -45,6 +45,25 @@ def get_mesh() -> Mesh:
 def entered_mesh() -> Mesh:
     """The innermost mesh of `with mesh:`; a mesh of nothing if there is none."""
     return contexts.entered[-1] if contexts.entered else EMPTY
+
+
+def sharding_in_context(
+    spec: PartitionSpec, what: str, argument: str, entered: bool = True
+) -> NamedSharding:
+    """Return a PartitionSpec as a sharding over the mesh in context; RuntimeError if there is none.
+
+    The mesh is that of `set_mesh`, else, if `entered` says so, that of `with mesh:`.
+    """
+    mesh: Mesh | AbstractMesh = contexts.concrete or contexts.abstract or EMPTY
+    if mesh.empty and entered:
+        mesh = entered_mesh()
+    if mesh.empty:
+        raise RuntimeError(
+            f"{what} requires a non-empty mesh in context if you are passing `PartitionSpec`s to "
+            f"{argument}, got {spec}. Set one with `gpuarray.set_mesh(mesh)`, or pass "
+            "NamedSharding(mesh, spec)."
+        )
+    return NamedSharding(mesh, spec)
 
 
 class set_mesh:

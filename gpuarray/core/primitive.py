@@ -239,7 +239,8 @@ class Primitive:
         out = self.aval(*avals, **params)  # pyright: ignore[reportCallIssue]
         out = list(out) if self.multiple_results else [out]
         # Graphs know how their results lie over devices; of other operations it is known here.
-        if self.kind is not Kind.CALL and any(a.sharding is not None for a in avals):
+        given = self.layout is not None or any(a.sharding is not None for a in avals)
+        if given and self.kind is not Kind.CALL:
             layout = joined(a.sharding for a in avals)
             if self.layout is not None:
                 layout = self.layout(layout, **params)

@@ -6,21 +6,33 @@ Floor 1. In: devices. Out: shardings, which say how an array is split over devic
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from gpuarray.util import Interned
 
 
 class Device:
-    """A device that computes: a GPU, the CPU, or a simulated part of it."""
+    """A device that computes: a GPU, the CPU, or a simulated part of it.
+
+    `id` counts the devices of all processes, `local_hardware_id` those of one.
+    """
 
     __slots__ = ("device_kind", "id", "local_hardware_id", "platform", "process_index")
 
-    def __init__(self, platform: str, id: int, device_kind: str = "", process_index: int = 0):
+    #: The number of this process.
+    here: ClassVar[int] = 0
+
+    def __init__(
+        self,
+        platform: str,
+        id: int,
+        device_kind: str = "",
+        process_index: int = 0,
+        local_hardware_id: int | None = None,
+    ):
         self.platform = platform
         self.id = id
-        # One process only: local and global numbers agree.
-        self.local_hardware_id = id
+        self.local_hardware_id = id if local_hardware_id is None else local_hardware_id
         self.device_kind = device_kind or platform
         self.process_index = process_index
 
@@ -32,8 +44,7 @@ class Device:
     @property
     def is_addressable(self) -> bool:
         """Whether this process can use it."""
-        # One process so far.
-        return self.process_index == 0
+        return self.process_index == Device.here
 
     def __repr__(self) -> str:
         return f"{self.lowering_platform.capitalize()}Device(id={self.id})"
@@ -241,23 +252,30 @@ class Place:
     ----------
     devices :
         The devices of this process that hold a piece, in the order of an array's buffers.
+    all_devices :
+        Those of other processes, too, in the order of the pieces.
     device :
-        The first of them.
+        The first of `devices`.
     is_single :
-        Whether there is just one.
+        Whether there is just one in all.
+    spans :
+        Whether other processes hold pieces.
     is_host :
         Whether it is one CPU device: small work on it is done at once.
     """
 
     __slots__ = (
-        "__weakref__", "committed", "device", "devices", "is_host", "is_single", "sharding"
+        "__weakref__", "all_devices", "committed", "device", "devices", "is_host", "is_single",
+        "sharding", "spans",
     )  # fmt: skip
 
     def __init__(self, sharding: Any, committed: bool, devices: tuple[Device, ...]):
         self.sharding = sharding
         self.committed = committed
-        self.devices = devices
-        self.device = devices[0]
+        self.all_devices = devices
+        self.devices = tuple([d for d in devices if d.is_addressable])
+        self.spans = len(self.devices) < len(devices)
+        self.device = (self.devices or devices)[0]
         self.is_single = len(devices) == 1
         self.is_host = self.is_single and devices[0].platform == "cpu"
 
@@ -286,7 +304,7 @@ def place_of(device: Device, committed: bool = False, sharding: Sharding | None 
 
 
 def devices_of(sharding: Sharding) -> tuple[Device, ...]:
-    """Return the devices of this process that a sharding names, in the order of the pieces."""
+    """Return the devices that a sharding names, in the order of the pieces."""
     # A mesh has an order; a plain set has none but that of the devices' numbers.
     mesh = getattr(sharding, "mesh", None)
     found = sorted(sharding.device_set, key=lambda d: d.id) if mesh is None else mesh.devices.flat

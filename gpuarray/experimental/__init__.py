@@ -7,4 +7,7 @@ from gpuarray.api.callbacks import io_callback as io_callback
 from gpuarray.config import enable_x64 as enable_x64
 from gpuarray.names import explain_names as _explain_names
 
-__getattr__ = _explain_names(__name__, ("checkify", "mesh_utils", "ode"))
+__getattr__ = _explain_names(
+    __name__,
+    ("checkify", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_alike", "shard_map"),
+)

@@ -25,10 +25,12 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import axis_env
 from gpuarray.core.graph import Graph, evaluate
+from gpuarray.core.mesh import contexts
+from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.core.tracebacks import boundary, clean
 from gpuarray.core.value import Array
 from gpuarray.functions import argnums, stages
-from gpuarray.functions.layouts import Layouts, Where, layouts, run
+from gpuarray.functions.layouts import UNSPECIFIED, Layouts, Where, layouts, run
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, fastpath, host, lazy
 from gpuarray.runtime.array import ArrayImpl
@@ -271,7 +273,7 @@ class Jitted:
         if self._options.layouts is not None:
             result = tree.unflatten_raw(out_spec, range(len(graph.outvars)))
             dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
-            where = self._options.layouts.for_call(dynamic, kwargs, result, graph)
+            where = self._options.layouts.for_call(dynamic, kwargs, result, graph, info.arg_names)
         return Program(graph, out_spec, self._donated(args, kwargs), info, where)
 
     def _donated(self, args: tuple, kwargs: dict) -> frozenset[int]:
@@ -313,8 +315,14 @@ class Jitted:
         # no donation, no checks of values, one device.
         checks = state.debug_nans or state.debug_infs or state.no_execution
         anywhere = program.where is None and executable.device is None and not executable.meshes
+        anywhere = anywhere and (contexts.concrete is None or contexts.concrete.size == 1)
         plain = not program.donated and anywhere and not checks
-        if plain and fastpath.fits(executable):
+        where = program.where
+        over_several = executable.meshes or (where is not None and where.device is None)
+        if over_several and not program.donated and not checks:
+            outs = (None,) * len(graph.outvars) if where is None else where.outs
+            fast = fastpath.several(executable, constants, outs, program.out_spec, general)
+        elif plain and fastpath.fits(executable):
             # Nothing through self: what is kept for a function must not keep the function.
             fast = fastpath.generate(executable, constants, program.out_spec, general)
         known = self._cache
@@ -367,9 +375,8 @@ class Jitted:
         leaves = [*consts, *given]
         # Donation is kept for `make_jaxpr` to show; the outermost call decides about memory.
         donated = tuple(i in program.donated for i in range(len(call.leaves)))
-        chosen = self._options.layouts
         # inline=True: its equations join the outer graph. A device of its own needs the call.
-        if self._options.inline and chosen is None:
+        if self._options.inline and where is None:
             out = evaluate(graph, *leaves)
         else:
             out = jit_p.bind(
@@ -379,7 +386,7 @@ class Jitted:
                 donated_invars=donated if any(donated) else None,
                 keep_unused=self._options.keep_unused,
                 inline=False,
-                device=None if chosen is None else chosen.device,
+                device=None if where is None else where.device,
             )
         if where is not None and where.device is None:
             out = [laid(x, s) for x, s in zip(out, where.outs, strict=True)]
@@ -406,6 +413,8 @@ class Jitted:
             program.donated,
             self.__name__,
             program.where,
+            tuple(map(_place_of, call.leaves)),
+            program.info.arg_names,
         )
 
     @boundary
@@ -446,12 +455,22 @@ def _without_statics(call: Call) -> Any:
     return tree.flatten_raw((tuple(a for i, a in enumerate(args) if i not in fixed), kwargs))[1]
 
 
+def _place_of(x: Any) -> Place | None:
+    """Return where an argument of `trace` lies, or is said to; None where that is open."""
+    if type(x) is ArrayImpl:
+        return x._place
+    if isinstance(x, stages.ShapeDtypeStruct) and isinstance(x.sharding, Sharding):
+        # Over an AbstractMesh there are no devices yet.
+        return None if x.sharding._where() is None else laid_out(x.sharding)
+    return None
+
+
 def _launch(program: Program, executable: Executable, constants: Constants, *leaves: Any) -> Any:
     """Run a program in general: any devices, pending inputs, donation, work in flight."""
     inputs = list(leaves)
     # `run` takes the inputs away; a check of the results evaluates the program again with them.
     kept = list(inputs) if config.state.debug_nans or config.state.debug_infs else None
-    arrays = run(executable, inputs, program.donated, program.where, constants)
+    arrays = run(executable, inputs, program.donated, program.where, constants, program.info)
     if kept is not None:
         info = program.info
         lazy.check_results(program.graph, info.name, info, kept, arrays)
@@ -520,8 +539,8 @@ def jit(
     fun: Callable = _UNGIVEN,
     /,
     *,
-    in_shardings: Any = None,
-    out_shardings: Any = None,
+    in_shardings: Any = UNSPECIFIED,
+    out_shardings: Any = UNSPECIFIED,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Iterable[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
@@ -562,11 +581,45 @@ def jit(
             inline=inline,
             compiler_options=compiler_options,
         )
+    return jitted(
+        "jit",
+        fun,
+        in_shardings=in_shardings,
+        out_shardings=out_shardings,
+        static_argnums=static_argnums,
+        static_argnames=static_argnames,
+        donate_argnums=donate_argnums,
+        donate_argnames=donate_argnames,
+        keep_unused=keep_unused,
+        device=device,
+        backend=backend,
+        inline=inline,
+        compiler_options=compiler_options,
+    )
+
+
+def jitted(
+    what: str,
+    fun: Callable,
+    *,
+    in_shardings: Any,
+    out_shardings: Any,
+    static_argnums: int | Sequence[int] | None,
+    static_argnames: str | Iterable[str] | None,
+    donate_argnums: int | Sequence[int] | None,
+    donate_argnames: str | Iterable[str] | None,
+    keep_unused: bool,
+    device: Any,
+    backend: str | None,
+    inline: bool,
+    compiler_options: dict[str, Any] | None,
+) -> Jitted:
+    """A jitted function with options that are checked; messages name `what` was called."""
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
     if inspect.isgeneratorfunction(fun):
         raise TypeError(
-            f"jit cannot trace the generator function {fun}: return a list instead of yielding"
+            f"{what} cannot trace the generator function {fun}: return a list instead of yielding"
         )
     # Numbers and names of the same parameters, so that a call by name finds them too.
     sig = argnums.signature_of(fun)
@@ -591,11 +644,14 @@ def jit(
     # An option that would have no effect is refused.
     if compiler_options:
         raise ValueError(
-            f"jit takes no compiler_options, got {compiler_options}: they tune XLA. What gpuarray "
-            "has to set, such as `fusion`, is a setting: gpuarray.config.update(name, value)."
+            f"{what} takes no compiler_options, got {compiler_options}: they tune XLA. What "
+            "gpuarray has to set, such as `fusion`, is a setting: "
+            "gpuarray.config.update(name, value)."
         )
     if device is not None and backend is not None:
-        raise ValueError(f"jit takes device={device!r} or backend={backend!r}, not both")
+        raise ValueError(
+            f"can't specify both a device and a backend for jit, got {device=} and {backend=}"
+        )
     options = Options(
         static_nums,
         static_names,
@@ -603,6 +659,6 @@ def jit(
         donate_names,
         bool(keep_unused),
         bool(inline),
-        layouts(device if device is not None else backend, in_shardings, out_shardings),
+        layouts(device if device is not None else backend, in_shardings, out_shardings, what),
     )
     return Jitted(fun, options)

@@ -10,64 +10,116 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.control.call import same_device
+from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Graph
-from gpuarray.core.mesh import NamedSharding, PartitionSpec
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
+from gpuarray.core.mesh_context import entered_mesh, get_mesh, sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, laid_out, one_device, place_of
+from gpuarray.core.spec import UNCONSTRAINED, names_of
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy, pieces, spread
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable, launch
 from gpuarray.runtime.transfer import to_place
+from gpuarray.transforms.tracing import TracedFunction
+
+
+class _Unspecified:
+    """The default of in_shardings and out_shardings, which None is not: see `Prefix`."""
+
+    def __repr__(self) -> str:
+        return "UNSPECIFIED"
+
+
+UNSPECIFIED = _Unspecified()
 
 
 class Prefix(NamedTuple):
     """Shardings as a prefix of a pytree, in a form that can be hashed."""
 
     name: str
-    leaves: tuple[Sharding | None, ...]
+    leaves: tuple[Sharding | PartitionSpec | None, ...]
     spec: Any
 
-    def over(self, full: Any, avals: Sequence[ShapedArray]) -> list[Sharding | None]:
+    def over(
+        self, full: Any, avals: Sequence[ShapedArray], what: str, names: Sequence[str]
+    ) -> list[Sharding | None]:
         """The sharding of every leaf of `full`; a ValueError if it does not fit."""
-        prefix = tree.tree_unflatten(self.spec, self.leaves)
-        # None and PartitionSpec are leaves here, not empty containers.
-        found = tree.prefix_broadcast(prefix, full, _ends, f"jit {self.name}")
-        for sharding, aval in zip(found, avals, strict=True):
+        prefix = tree.tree_unflatten(self.spec, [self._meant(leaf, what) for leaf in self.leaves])
+        # None is a leaf here, not an empty container.
+        found = tree.prefix_broadcast(prefix, full, _ends, f"{what} {self.name}")
+        for sharding, aval, name in zip(found, avals, names, strict=True):
             if isinstance(sharding, NamedSharding):
-                # Raises where the mesh does not divide the shape.
-                sharding.shard_shape(aval.shape)
+                kind = "arguments" if self.name == "in_shardings" else "outputs"
+                _check_fits(sharding, aval, f"{what} {kind}", name)
         return found
+
+    def _meant(self, leaf: Any, what: str) -> Sharding | None:
+        """Return a leaf as a sharding over devices."""
+        if leaf is None:
+            # With a mesh in context nothing said means: the same on all of its devices.
+            mesh = _mesh_of(what)
+            return None if mesh is None else NamedSharding(mesh, PartitionSpec())
+        if isinstance(leaf, PartitionSpec):
+            leaf = sharding_in_context(leaf, what, self.name, entered=what == "pjit")
+        if isinstance(leaf, NamedSharding) and isinstance(leaf.mesh, AbstractMesh):
+            mesh = get_mesh() if contexts.concrete else None
+            if mesh is None or mesh.abstract_mesh.shape_tuple != leaf.mesh.shape_tuple:
+                raise ValueError(
+                    f"{what}: {self.name} {leaf} is over an AbstractMesh, which has no devices. "
+                    "Set the mesh of devices that it stands for with gpuarray.set_mesh(mesh)."
+                )
+            leaf = NamedSharding(mesh, leaf.spec)
+        return leaf
 
 
 class Layouts(NamedTuple):
-    """Where a jitted function runs: part of its cache key.
+    """Where a jitted function runs, as its options say it: part of its cache key.
 
-    `device` is None where several devices are named.
+    `device` is that of `device=` and `backend=`, which move every argument, wherever it was put.
     """
 
     device: Device | None
-    moves_all: bool = False  # every argument goes there, wherever it was put
     ins: Prefix | None = None
     outs: Prefix | None = None
+    what: str = "jit"
 
-    def for_call(self, args: tuple, kwargs: dict, result: Any, graph: Graph) -> Where:
-        """Where arguments and results of these structures go."""
-        # device= and backend= move every argument; in_shardings those that it names.
+    def for_call(
+        self, args: tuple, kwargs: dict, result: Any, graph: Graph, names: Sequence[str]
+    ) -> Where | None:
+        """Where arguments and results of these structures go; None if the options leave it open."""
         ins: list[Sharding | None] = [None] * len(graph.invars)
         if self.ins is not None:
             if kwargs:
                 raise ValueError(
-                    "jit does not support kwargs when in_shardings is specified: pass all "
+                    f"{self.what} does not support kwargs when in_shardings is specified: pass all "
                     "arguments by position."
                 )
-            ins = self.ins.over(args, graph.in_avals)
-        wanted: list[Sharding | None] = [None] * len(graph.outvars)
+            ins = self.ins.over(args, graph.in_avals, self.what, names)
+        outs: list[Sharding | None] = [None] * len(graph.outvars)
         if self.outs is not None:
-            wanted = self.outs.over(result, graph.out_avals)
-        moved = tuple(self.moves_all or s is not None for s in ins)
-        return Where(self.device, moved, tuple(ins), tuple(wanted))
+            paths = [f"result{path}" for path in tree.leaf_paths(result)]
+            outs = self.outs.over(result, graph.out_avals, self.what, paths)
+        named = [s for s in (*ins, *outs) if s is not None]
+        device = self.device
+        mesh = _mesh_of(self.what)
+        if device is None and not named and mesh is None:
+            return None
+        if device is not None and mesh is not None:
+            raise ValueError(
+                f"Mesh context manager should not be used with {self.what} when backend or device "
+                f"is also specified as an argument to it: got {device} and {mesh}"
+            )
+        if (device is None and mesh is not None) or any(s.num_devices > 1 for s in named):
+            device = None
+        else:
+            # All that is named has to be one and the same device.
+            for sharding in named:
+                device = same_device(device, one_device(sharding, self.what))
+        moved = tuple(self.device is not None or s is not None for s in ins)
+        return Where(device, moved, tuple(ins), tuple(outs))
 
 
 class Where(NamedTuple):
@@ -92,6 +144,7 @@ def run(
     donated: frozenset[int],
     where: Where | None,
     constants: Constants,
+    info: TracedFunction | None = None,
 ) -> list[ArrayImpl]:
     """The results of a program: where its inputs are, or where `where` and the program say."""
     if where is not None and where.device is None:
@@ -104,7 +157,12 @@ def run(
     device = same_device(executable.device, None if where is None else where.device)
     for i, x in enumerate(inputs):
         if where is None or where.device is None or not where.moved[i]:
-            place = x._place if place is None else lazy.common_place(place, x._place)
+            if place is None:
+                place = x._place
+            elif x._place is not place:
+                if x._place.committed and place.committed and x._place.devices != place.devices:
+                    raise _incompatible(inputs, info)
+                place = lazy.common_place(place, x._place)
     # A device that was asked for wins, unless an input is committed to another one.
     if device is not None:
         chosen = place_of(device, True)
@@ -119,8 +177,7 @@ def run(
             x._buffer()  # raises
     # Pending operations run first: the program may donate what they read.
     lazy.flush_all()
-    several = where is not None and where.device is None
-    if several or executable.meshes or not place.is_single:
+    if _spreads(executable, where, place):
         wanted = [None] * len(executable.out_avals) if where is None else where.outs
         return spread.run(executable, inputs, wanted, donated, constants.values)
     places = (place,) * len(executable.out_avals) if where is None else where.places()
@@ -130,25 +187,84 @@ def run(
     return arrays
 
 
-def layouts(target: Any, in_shardings: Any, out_shardings: Any) -> Layouts | None:
+def _spreads(executable: Executable, where: Where | None, place: Place) -> bool:
+    """Whether a program runs over several devices, given the place its inputs agree on."""
+    if (where is not None and where.device is None) or executable.meshes or not place.is_single:
+        return True
+    # `set_mesh` says where programs run whose inputs nobody has placed.
+    return _mesh_of("jit") is not None and not place.committed and executable.device is None
+
+
+def team_for(
+    executable: Executable,
+    places: Sequence[Place | None],
+    where: Where | None,
+    constants: Constants,
+) -> spread.Team | None:
+    """Return what runs a program over several devices for inputs in these places; None for one."""
+    places = list(places)
+    wanted: Sequence[Sharding | None] = [None] * len(executable.out_avals)
+    if where is not None:
+        wanted = where.outs
+        places = [
+            p if s is None or where.device is not None else laid_out(s)
+            for p, s in zip(places, where.ins, strict=True)
+        ]
+    common = devices.default_place()
+    for place in places:
+        common = common if place is None else lazy.common_place(common, place)
+    if not _spreads(executable, where, common):
+        return None
+    behind = [x._place if type(x) is ArrayImpl else None for x in constants.values]
+    return spread.team_of(executable, (*places, *behind), wanted)
+
+
+def _incompatible(inputs: Sequence[ArrayImpl], info: TracedFunction | None) -> ValueError:
+    """Return the error for arguments that were put on different devices: it names two of them."""
+    put = [i for i, x in enumerate(inputs) if x._place.committed]
+    first = put[0]
+    other = next(i for i in put if inputs[i]._place.devices != inputs[first]._place.devices)
+
+    def said(i: int) -> str:
+        x = inputs[i]
+        name = info.arg_names[i] if info is not None else f"number {i}"
+        function = "" if info is None else f" of {info.name}"
+        return (
+            f"argument {name}{function} with shape {x.aval.str_short()} and device ids "
+            f"{[d.id for d in x._place.devices]} on platform {x._place.device.platform.upper()}"
+        )
+
+    return ValueError(
+        f"Received incompatible devices for jitted computation. Got {said(first)} and "
+        f"{said(other)}. Move one of them with gpuarray.device_put."
+    )
+
+
+def layouts(
+    target: Any, in_shardings: Any, out_shardings: Any, what: str = "jit"
+) -> Layouts | None:
     """The options of `jit`, checked and combined; None if none is given."""
     device = None if target is None else devices.place_for(target).device
     # The arguments are a tuple.
     ins = _prefix(
-        "in_shardings", tuple(in_shardings) if type(in_shardings) is list else in_shardings
+        "in_shardings", tuple(in_shardings) if type(in_shardings) is list else in_shardings, what
     )
-    outs = _prefix("out_shardings", out_shardings)
-    named = [s for p in (ins, outs) if p is not None for s in p.leaves if s is not None]
-    if any(len(s.device_set) > 1 for s in named):
-        if target is not None:
-            raise ValueError(
-                f"jit takes device={target!r} or shardings over several devices, not both"
-            )
-        return Layouts(None, False, ins, outs)
-    # All that is named has to be one and the same device.
-    for sharding in named:
-        device = same_device(device, one_device(sharding, "jit"))
-    return None if device is None else Layouts(device, target is not None, ins, outs)
+    outs = _prefix("out_shardings", out_shardings, what)
+    for given in (ins, outs):
+        if given is None or target is None:
+            continue
+        raise ValueError(
+            f"If backend or device is specified on jit, then {given.name} should not be specified. "
+            f"Got device or backend {target!r}"
+        )
+    if device is None and ins is None and outs is None and what == "jit":
+        return None
+    return Layouts(device, ins, outs, what)
+
+
+def same_pieces(a: Place, b: Place, shape: tuple[int, ...]) -> bool:
+    """Whether two places hold the same piece of an array of this shape on every device."""
+    return a.all_devices == b.all_devices and pieces.regions(a, shape) == pieces.regions(b, shape)
 
 
 def _given_as(x: ArrayImpl, sharding: Sharding, number: int) -> ArrayImpl:
@@ -156,14 +272,11 @@ def _given_as(x: ArrayImpl, sharding: Sharding, number: int) -> ArrayImpl:
     place = laid_out(sharding)
     if x._place is place or not x._place.committed:
         return to_place(x, place)
-    same = x._place.devices == place.devices and pieces.regions(
-        x._place, x.shape
-    ) == pieces.regions(place, x.shape)
-    if not same:
+    if not same_pieces(x._place, place, x.shape):
         raise ValueError(
             "Sharding passed to jit does not match the sharding on the respective arg. Got "
-            f"sharding: {sharding}, and arg sharding: {x.sharding}, with arg shape: {x.shape}, flat "
-            f"argument {number}. Move it with gpuarray.device_put(x, sharding), or leave its "
+            f"sharding: {sharding}, and arg sharding: {x.sharding}, with arg shape: {x.shape}, "
+            f"flat argument {number}. Move it with gpuarray.device_put(x, sharding), or leave its "
             "in_shardings None."
         )
     return x
@@ -173,19 +286,56 @@ def _ends(x: Any) -> bool:
     return x is None or isinstance(x, (Sharding, PartitionSpec))
 
 
-def _prefix(name: str, shardings: Any) -> Prefix | None:
+def _prefix(name: str, shardings: Any, what: str) -> Prefix | None:
+    if shardings is UNSPECIFIED:
+        return None
     leaves, spec = tree.tree_flatten(shardings, _ends)
     for leaf in leaves:
-        if isinstance(leaf, PartitionSpec):
-            raise RuntimeError(
-                f"jit requires a mesh for the PartitionSpec {leaf} in {name}: give "
-                "NamedSharding(mesh, spec) instead."
-            )
         if not _ends(leaf):
             raise TypeError(
-                f"{name} leaf specifications are expected to be Sharding instances or None, but "
-                f"got {leaf!r}"
+                f"{name} leaf specifications are expected to be PartitionSpec instances or None, "
+                f"but got {leaf}. A Sharding is right, too."
             )
-    if all(leaf is None for leaf in leaves):
-        return None
+        if isinstance(leaf, NamedSharding) and leaf.mesh.empty:
+            raise ValueError(
+                f"One of {name} leaf specifications got an empty NamedSharding: {leaf} which is "
+                "not allowed. Its mesh has no devices."
+            )
+        parts = leaf.spec if isinstance(leaf, NamedSharding) else leaf
+        if isinstance(leaf, PartitionSpec):
+            _check_once(leaf, name)
+        if isinstance(parts, PartitionSpec) and UNCONSTRAINED in parts.partitions:
+            raise ValueError(
+                f"Unconstrained dims are not allowed when passed to {what} {name}: {leaf}. "
+                "with_sharding_constraint takes them."
+            )
     return Prefix(name, tuple(leaves), spec)
+
+
+def _check_once(spec: PartitionSpec, name: str) -> None:
+    """Refuse a spec that no mesh makes right, before there is one."""
+    names = [n for part in spec.partitions for n in names_of(part)]
+    twice = sorted({f"`{n}`" for n in names if names.count(n) > 1})
+    if twice:
+        raise ValueError(
+            f"A single {name} specification can map every mesh axis to at most one positional "
+            f"dimension, but {spec} has duplicate entries for {', '.join(twice)}"
+        )
+
+
+def _mesh_of(what: str) -> Mesh | None:
+    """Return the mesh in context on which programs run that nothing else places; None for none."""
+    mesh = contexts.concrete
+    if mesh is None and what == "pjit":
+        mesh = entered_mesh()
+    return mesh if mesh is not None and mesh.size > 1 else None
+
+
+def _check_fits(sharding: NamedSharding, aval: ShapedArray, what: str, name: str) -> None:
+    try:
+        sharding.shard_shape(aval.shape)
+    except ValueError as error:
+        raise ValueError(
+            f"One of {what} with path {name} and type {aval.str_short()} has a sharding that does "
+            f"not fit it. {error}"
+        ) from None

@@ -6,6 +6,7 @@ at and to run.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 from gpuarray import config
@@ -14,9 +15,16 @@ from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
-from gpuarray.functions.layouts import Where, run
+from gpuarray.core.mesh import PartitionSpec, contexts
+from gpuarray.core.mesh_context import sharding_in_context
+from gpuarray.core.sharding import Place
+from gpuarray.functions.layouts import Where, run, same_pieces, team_for
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, host
+from gpuarray.runtime import device as devices
+from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.spread import Team
+from gpuarray.runtime.transfer import to_place
 
 
 class ShapeDtypeStruct:
@@ -26,14 +34,27 @@ class ShapeDtypeStruct:
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
 
-    __slots__ = ("aval", "sharding")
+    __slots__ = ("_sharding", "aval")
 
     def __init__(self, shape, dtype, *, sharding=None, weak_type: bool = False):
         # JAX refuses None here, although NumPy reads it as float64.
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.aval = ShapedArray(tuple(shape), dtypes.as_dtype(dtype), weak_type)
-        self.sharding = sharding
+        self._sharding = sharding
+
+    @property
+    def sharding(self):
+        """How the array is to lie; a PartitionSpec is read by the mesh of `set_mesh`."""
+        if not isinstance(self._sharding, PartitionSpec):
+            return self._sharding
+        if contexts.concrete is None and contexts.abstract is None:
+            raise TypeError(
+                "When specifying PartitionSpec to `ShapeDtypeStruct`, the context mesh cannot be "
+                f"empty: got {self._sharding}. Set one with gpuarray.set_mesh(mesh), or give "
+                "NamedSharding(mesh, spec)."
+            )
+        return sharding_in_context(self._sharding, "ShapeDtypeStruct", "sharding", entered=False)
 
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)
@@ -50,7 +71,8 @@ class ShapeDtypeStruct:
         ShapeDtypeStruct(shape=(2, 3), dtype=float32)
         """
         aval = aval_of(x)
-        sharding = getattr(x, "sharding", None) if isinstance(x, cls) else None
+        committed = isinstance(x, ArrayImpl) and x._place.committed
+        sharding = x.sharding if committed or isinstance(x, cls) else None
         return cls(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
     def update(self, **changes) -> ShapeDtypeStruct:
@@ -58,7 +80,7 @@ class ShapeDtypeStruct:
         fields = {
             "shape": self.shape,
             "dtype": self.dtype,
-            "sharding": self.sharding,
+            "sharding": self._sharding,
             "weak_type": self.weak_type,
         } | changes
         return ShapeDtypeStruct(fields.pop("shape"), fields.pop("dtype"), **fields)
@@ -71,16 +93,16 @@ class ShapeDtypeStruct:
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
-        sharding = f", sharding={self.sharding}" if self.sharding is not None else ""
+        sharding = f", sharding={self._sharding}" if self._sharding is not None else ""
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{sharding}{weak})"
 
     def __eq__(self, other) -> bool:
         if not isinstance(other, ShapeDtypeStruct):
             return False
-        return self.aval is other.aval and self.sharding == other.sharding
+        return self.aval is other.aval and self._sharding == other._sharding
 
     def __hash__(self) -> int:
-        return hash((self.aval, self.sharding))
+        return hash((self.aval, self._sharding))
 
 
 def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
@@ -109,6 +131,8 @@ class Stage:
         donated: frozenset[int],
         fun_name: str,
         where: Where | None = None,
+        places: tuple[Place | None, ...] = (),
+        arg_names: tuple[str, ...] = (),
     ):
         self.jaxpr = graph
         self._where = where
@@ -116,6 +140,9 @@ class Stage:
         self._in_spec = in_spec
         self._out_spec = out_spec
         self._donated = donated
+        # Where each flat argument lies, as far as it is known.
+        self._places = places or (None,) * len(graph.invars)
+        self._arg_names = arg_names
 
     @property
     def in_tree(self):
@@ -154,7 +181,7 @@ class Stage:
 
     def _next(self, kind: type) -> Any:
         about = (self._in_spec, self._out_spec, self._donated, self.fun_name, self._where)
-        return kind(self.jaxpr, *about)
+        return kind(self.jaxpr, *about, self._places, self._arg_names)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fun_name}>"
@@ -177,8 +204,17 @@ class Lowered(Stage):
 
     @property
     def plan(self):
-        """The plan: groups and library steps in order."""
-        return plan_graph(self.jaxpr, fusion=config.state.fusion)
+        """The plan: groups and library steps in order; one device's, where it is for several."""
+        team = self._team
+        return plan_graph(self.jaxpr, fusion=config.state.fusion) if team is None else team.plan
+
+    @functools.cached_property
+    def _team(self) -> Team | None:
+        """The program of several devices; None for one."""
+        executable, constants = cache.compiled_graph(
+            self.jaxpr, self.fun_name, donated=self._donated
+        )
+        return team_for(executable, self._places, self._where, constants)
 
     def as_text(self, dialect: str | None = None) -> str:
         """The plan in words: one block a group or step."""
@@ -208,18 +244,67 @@ class Lowered(Stage):
 class Compiled(Lowered):
     """A compiled function, callable with arguments of exactly the kind it was made for."""
 
-    def __init__(self, graph: Graph, in_spec, out_spec, donated, fun_name: str, where=None):
-        super().__init__(graph, in_spec, out_spec, donated, fun_name, where)
+    def __init__(self, graph: Graph, in_spec, out_spec, donated, fun_name: str, *about):
+        super().__init__(graph, in_spec, out_spec, donated, fun_name, *about)
         self._executable, self._constants = cache.compiled_graph(graph, fun_name, donated=donated)
 
     @property
     def plan(self):
-        return self._executable.plan
+        return self._executable.plan if self._team is None else self._team.plan
+
+    @property
+    def input_shardings(self):
+        """How (args, kwargs) lie over devices.
+
+        >>> import gpuarray as ga, gpuarray.numpy as gnp
+        >>> ga.jit(lambda x: x + 1).lower(gnp.ones(3)).compile().input_shardings[0]
+        (SingleDeviceSharding(device=CpuDevice(id=0), memory_kind=device),)
+        """
+        places = self._on_one() * len(self._places) if self._team is None else self._team.in_places
+        shardings = [p.sharding for p in places[: len(self._places)]]
+        return tree.unflatten_raw(self._in_spec, shardings)
+
+    @property
+    def output_shardings(self):
+        """How the result lies over devices.
+
+        >>> import gpuarray as ga, gpuarray.numpy as gnp
+        >>> ga.jit(lambda x: x + 1).lower(gnp.ones(3)).compile().output_shardings
+        SingleDeviceSharding(device=CpuDevice(id=0), memory_kind=device)
+        """
+        return tree.unflatten_raw(self._out_spec, [p.sharding for p in self._out_places()])
+
+    @property
+    def out_info(self):
+        """Shapes, dtypes and shardings of the result."""
+        places = self._out_places()
+        return tree.unflatten_raw(
+            self._out_spec,
+            [
+                struct_of(a).update(sharding=p.sharding)
+                for a, p in zip(self.jaxpr.out_avals, places, strict=True)
+            ],
+        )
+
+    def _on_one(self) -> list[Place]:
+        """Return the place of a program for one device, in a list."""
+        given = [self._executable.device, self._where and self._where.device]
+        given += [p.device for p in self._places if p is not None and p.committed]
+        found = next((d for d in given if d is not None), None)
+        return [devices.default_place() if found is None else devices.place_for(found)]
+
+    def _out_places(self) -> list[Place]:
+        if self._team is not None:
+            return self._team.out_places
+        if self._where is not None and self._where.device is not None:
+            return list(self._where.places())
+        return self._on_one() * len(self.jaxpr.outvars)
 
     def memory_analysis(self) -> MemoryStats:
-        """Bytes of arguments, results and temporaries."""
-        arguments = sum(a.nbytes for a in self.jaxpr.in_avals)
-        results = sum(a.nbytes for a in self.jaxpr.out_avals)
+        """Bytes of arguments, results and temporaries; on each device, where there are several."""
+        graph = self.jaxpr if self._team is None else self._team.parts.local
+        arguments = sum(a.nbytes for a in graph.in_avals)
+        results = sum(a.nbytes for a in graph.out_avals)
         return MemoryStats(arguments, results, self.plan.temporary_bytes)
 
     def runtime_executable(self):
@@ -231,20 +316,55 @@ class Compiled(Lowered):
         leaves, spec = tree.flatten_raw((args, kwargs))
         if spec != self._in_spec:
             raise TypeError(
-                f"the compiled {self.fun_name} was made for arguments of structure {self.in_tree}, "
-                f"and was called with {tree.from_raw(spec)}"
+                "Function compiled with input pytree does not match the input pytree it was called "
+                f"with: {self.fun_name} was made for arguments of structure {self.in_tree}, and "
+                f"was called with {tree.from_raw(spec)}"
             )
-        for i, (x, aval) in enumerate(zip(leaves, self.jaxpr.in_avals, strict=True)):
-            given = aval_of(x)
-            # Weak types do not matter to a compiled program.
-            if (given.shape, given.dtype) != (aval.shape, aval.dtype):
-                raise TypeError(
-                    "Argument types differ from the types for which this computation was compiled: "
-                    f"flat argument {i} of {self.fun_name} should be {aval.str_short()}, got "
-                    f"{given.str_short()}"
-                )
+        # Weak types do not matter to a compiled program.
+        kinds = [(a.shape, a.dtype) for a in map(aval_of, leaves)]
+        if kinds != [(a.shape, a.dtype) for a in self.jaxpr.in_avals]:
+            raise self._types_differ(leaves)
         inputs: list = [host.own(x) for x in leaves]
+        if self._team is not None:
+            self._lay(inputs, self._team)
         arrays = run(self._executable, inputs, self._donated, self._where, self._constants)
         return tree.unflatten_raw(self._out_spec, arrays)
+
+    def _name(self, i: int) -> str:
+        return self._arg_names[i] if i < len(self._arg_names) else f"number {i}"
+
+    def _types_differ(self, leaves: list) -> TypeError:
+        rows = [
+            f"Argument {self._name(i)!r} compiled with {aval.str_short()} and called with "
+            f"{given.str_short()}"
+            for i, (given, aval) in enumerate(
+                zip(map(aval_of, leaves), self.jaxpr.in_avals, strict=True)
+            )
+            if (given.shape, given.dtype) != (aval.shape, aval.dtype)
+        ]
+        return TypeError(
+            "Argument types differ from the types for which this computation was compiled. The "
+            "mismatches are:\n" + "\n".join(rows)
+        )
+
+    def _lay(self, inputs: list, team: Team) -> None:
+        """Lay arguments as they were when this was compiled; refuse those put somewhere else."""
+        rows = []
+        for i, x in enumerate(inputs):
+            wanted, known = team.in_places[i], self._places[i]
+            if x._place is known or x._place is wanted:
+                continue
+            if x._place.committed and not same_pieces(x._place, wanted, x.shape):
+                rows.append(
+                    f"Argument {self._name(i)} with {x.aval.str_short()} compiled for "
+                    f"{wanted.sharding} and called with {x.sharding}"
+                )
+            elif known is not None and known.committed:
+                inputs[i] = to_place(x, known)
+        if rows:
+            raise ValueError(
+                "Computation was compiled for input shardings that disagree with the shardings of "
+                f"arguments passed to it. Here are the {len(rows)} mismatches:\n" + "\n".join(rows)
+            )
 
     call = __call__

@@ -31,6 +31,9 @@ def vmap(
     in_axes, out_axes: where the axis is, as one int for all or a pytree that is a prefix of the
     arguments; None for arguments that are the same for all
 
+    spmd_axis_name: axes of a mesh along which a `shard_map` or sharding constraint inside cuts the
+    mapped axis
+
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> ga.vmap(gnp.dot)(gnp.ones((3, 4)), gnp.ones((3, 4)))
     Array([4., 4., 4.], dtype=float32)
@@ -54,12 +57,8 @@ def vmap(
                     f"vmap {name} must be an int, None, or (nested) container with those types as "
                     f"leaves, but got {axes}."
                 )
-    if spmd_axis_name is not None:
-        raise NotImplementedError(
-            f"vmap got spmd_axis_name={spmd_axis_name!r}, which spreads the mapped axis over the "
-            "devices of a mesh: a computation runs on one device so far. Leave it out; axis_name "
-            "is the name for collectives."
-        )
+    spread = spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,)
+    spread = () if spmd_axis_name is None else spread
 
     if not isinstance(axis_name, Hashable):
         raise util.wrong_type(axis_name, "the name of an axis, which has a hash")
@@ -92,7 +91,7 @@ def vmap(
                 aval_of(x)
             return out
 
-        axis = BatchAxis(size, axis_name)
+        axis = BatchAxis(size, axis_name, spread)
         # Run the function on values that carry the extra axis, wherever each operation leaves it.
         out, out_dims = batch_flat(flat, axis, leaves, dims)
         # Move the axis of every result to where it is wanted.

@@ -18,6 +18,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.value import Array
 from gpuarray.lax.convert import convert
+from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.pytree import tree
 from gpuarray.transforms.references import refuse_reference
 from gpuarray.transforms.trace_cache import remembered
@@ -137,13 +138,22 @@ def _checked(x: Any, result: Any, i: int, info: TracedFunction) -> Any:
 
 
 def promoted(init: Sequence[Any], out_avals: Sequence[ShapedArray]) -> list[Any] | None:
-    """Initial values in the dtypes that come out, where those of weak ones changed; or None."""
-    # Only weak values change: a strong one of another dtype is the user's mistake.
+    """Initial values of the types that come out, where those had to change; or None.
+
+    A weak value takes the dtype that comes out. One that is the same on all devices of a
+    `shard_map` is taken for one that varies, if what comes out does.
+    """
+    # A strong value of another dtype is the user's mistake.
     values = [
-        convert(x, out.dtype, False) if _promotes(aval_of(x), out) else x
+        _as_varying(convert(x, out.dtype, False) if _promotes(aval_of(x), out) else x, out)
         for x, out in zip(init, out_avals, strict=True)
     ]
     return values if any(new is not x for new, x in zip(values, init, strict=True)) else None
+
+
+def _as_varying(x: Any, out: ShapedArray) -> Any:
+    more = out.vma - aval_of(x).vma
+    return pcast_p.bind(x, axis_name=tuple(sorted(more, key=str))) if more else x
 
 
 def _promotes(given: ShapedArray, out: ShapedArray) -> bool:

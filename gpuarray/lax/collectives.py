@@ -31,12 +31,12 @@ def _axes(axis_name: AxisName) -> tuple:
     return tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
 
 
-def _named(axis_name: AxisName) -> tuple:
+def _named(axis_name: AxisName, what: str = "collectives") -> tuple:
     """The names, each of which some transformation around must have given."""
     # Numbers among the names are axes of the values themselves.
     names = tuple(a for a in _axes(axis_name) if not isinstance(a, int))
     for name in names:
-        named.axis_size(name)
+        named.axis_size(name, what)
     return names
 
 
@@ -86,7 +86,7 @@ def _varying(x: Any, names: Sequence[Any]) -> Any:
 
 
 def _reduce(prim, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
-    names = _named(axis_name)
+    names = _named(axis_name, name)
     axes = _axes(axis_name)
     leaves, spec = tree.flatten(x)
     leaves = [_varying(v, names) for v in operands(name, *leaves)]
@@ -103,7 +103,7 @@ def _reduce(prim, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
     for v in leaves:
         own = tuple(canonical_axis(a, aval_of(v).ndim) for a in numbers)
         out.append((*own, *(a for a in axes if not isinstance(a, int))))
-    groups, _ = _grouped(names, groups)
+    groups, _ = _grouped(names, groups, uneven=True)
     # One collective for all leaves where the axes agree.
     if len(set(out)) == 1:
         found = prim.bind(*leaves, axes=out[0], axis_index_groups=groups)
@@ -127,7 +127,7 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     Array([0.        , 0.16666667, 0.33333334, 0.5       ], dtype=float32)
     """
     numbers = (int, float, complex)
-    names = _named(axis_name)
+    names = _named(axis_name, "psum")
     # The sum of a Python number over n equal elements is a Python number: shapes can be computed
     # so.
     if len(names) == len(_axes(axis_name)) and axis_index_groups is None:
@@ -185,8 +185,11 @@ def _checked(prim, x: Any, **params) -> Any:
     return prim.bind(x, **params)
 
 
-def _grouped(names: tuple, groups: Any) -> tuple[Any, int]:
-    """Return axis_index_groups as tuples, and how many elements take part in each exchange."""
+def _grouped(names: tuple, groups: Any, uneven: bool = False) -> tuple[Any, int]:
+    """Return axis_index_groups as tuples, and how many elements take part in each exchange.
+
+    Where results do not depend on that number, groups may be `uneven`.
+    """
     size = axis_size(names) if names else 1
     if groups is None:
         return None, size
@@ -196,7 +199,7 @@ def _grouped(names: tuple, groups: Any) -> tuple[Any, int]:
             f"axis_index_groups must cover all indices of the axis once: {list(groups)} is no "
             f"partition of 0 to {size - 1}, the elements along {', '.join(map(repr, names))}"
         )
-    if len({len(group) for group in groups}) > 1:
+    if len({len(group) for group in groups}) > 1 and not uneven:
         raise ValueError(f"axis_index_groups must all be of the same size, got {list(groups)}")
     return groups, len(groups[0])
 
@@ -218,12 +221,19 @@ def all_gather(
     Array([[0., 1.],
            [0., 1.]], dtype=float32)
     """
-    _declared("all_gather", to, ("varying", "reduced", "invariant"))
-    names = _named(axis_name)
+    _declared("all_gather", to, ("varying", "reduced", "invarying"))
+    names = _named(axis_name, "all_gather")
     groups, size = _grouped(names, axis_index_groups)
+    if groups is not None and to != "varying":
+        raise NotImplementedError(
+            f"all_gather with axis_index_groups and to={to!r}: groups have different values, so "
+            "the result varies along the axis. Leave `to` out."
+        )
     # With groups, several names count as one axis; else each is gathered along by itself.
     steps = [(names, size)] if groups else [((n,), named.axis_size(n)) for n in reversed(names)]
-    prim = ops.all_gather_p if to == "varying" else ops.all_gather_invariant_p
+    # Where types do not say what varies, the cotangents of devices differ whatever is said here.
+    same = to != "varying" and named.typed_names(names) == frozenset(names)
+    prim = ops.all_gather_invariant_p if same else ops.all_gather_p
 
     def gather(leaf):
         (leaf,) = operands("all_gather", leaf)
@@ -271,6 +281,11 @@ def psum_scatter(
 
     def scatter(leaf):
         (leaf,) = operands("psum_scatter", leaf)
+        if aval_of(leaf).dtype == np.bool_:
+            raise TypeError(
+                "psum_scatter does not accept dtype bool: convert it first, as with "
+                "x.astype('int32') to count"
+            )
         leaf = _varying(leaf, names)
         return _checked(
             ops.reduce_scatter_p,
@@ -433,11 +448,34 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
 
     Shape contract: the shape of `x`.
     """
-    names = _named(axis_name)
-    _declared("pcast", to, ("varying", "reduced", "unreduced", "invariant"))
-    return tree.tree_map(lambda v: _varying(v, names), x) if to == "varying" else x
+    if isinstance(axis_name, (set, frozenset)):
+        raise TypeError(
+            f"pcast axis_name={axis_name} must be a tuple or a str, since it is ordered"
+        )
+    _declared("pcast", to, ("varying", "reduced", "unreduced"))
+    names = _named(axis_name, "pcast")
+    if to == "unreduced":
+        raise NotImplementedError(
+            "pcast to='unreduced': values that are terms of a sum have no type here. Sum them, with "
+            f"lax.psum(x, {axis_name!r})."
+        )
+
+    def cast(leaf):
+        varies = named.typed_names(names) & aval_of(leaf).vma
+        if varies:
+            raise ValueError(
+                f"Unsupported pcast from=varying, to={to!r}: the operand, of type "
+                f"{aval_of(leaf).str_short()}, varies along {', '.join(sorted(map(str, varies)))} "
+                "already. Leave out these axes."
+            )
+        return _varying(leaf, names) if to == "varying" else leaf
+
+    return tree.tree_map(cast, x)
 
 
 def _declared(name: str, to: str, known: tuple[str, ...]) -> None:
     if to not in known:
-        raise ValueError(f"{name} got to={to!r}: expected one of {', '.join(map(repr, known))}")
+        raise ValueError(
+            f"Got unexpected `to` value {to!r} for {name}. Allowed `to` values are: "
+            f"{', '.join(map(repr, known))}"
+        )

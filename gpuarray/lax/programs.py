@@ -14,9 +14,12 @@ import numpy as np
 
 from gpuarray.control.callbacks import debug_callback_p
 from gpuarray.control.shard_map import laid
+from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import aval_of
-from gpuarray.core.mesh import NamedSharding, PartitionSpec
+from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
+from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Sharding
+from gpuarray.core.spec import UNCONSTRAINED
 from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
@@ -155,10 +158,18 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     # A sharding or None is a leaf; anything else is a prefix of the pytree.
     # A PartitionSpec is a tuple, which would otherwise be read as a pytree.
     one_for_all = isinstance(shardings, (Sharding, PartitionSpec)) or shardings is None
-    given = [shardings] * len(leaves) if one_for_all else tree.prefix_broadcast(shardings, x)
+    given = (
+        [shardings] * len(leaves)
+        if one_for_all
+        else tree.prefix_broadcast(shardings, x, _ends, "with_sharding_constraint shardings")
+    )
     return tree.unflatten(
         spec, [_constrained(leaf, s) for leaf, s in zip(leaves, given, strict=True)]
     )
+
+
+def _ends(x: Any) -> bool:
+    return x is None or isinstance(x, (Sharding, PartitionSpec))
 
 
 def _constrained(x: Any, sharding: Any) -> Any:
@@ -168,26 +179,74 @@ def _constrained(x: Any, sharding: Any) -> Any:
             "pass a Sharding"
         )
     if isinstance(sharding, PartitionSpec):
-        raise RuntimeError(
-            "with_sharding_constraint requires a non-empty mesh in context if you are passing "
-            f"`PartitionSpec`s to shardings, got {sharding}. Pass NamedSharding(mesh, spec)."
-        )
+        sharding = sharding_in_context(sharding, "with_sharding_constraint", "shardings")
     if not isinstance(sharding, Sharding):
         raise TypeError(
-            "shardings leaf specifications are expected to be Sharding or PartitionSpec instances, "
-            f"but got {sharding!r}"
+            "shardings leaf specifications are expected to be PartitionSpec instances or None, "
+            f"but got {sharding!r}. A Sharding is right, too."
         )
-    shape = aval_of(x).shape
-    # A spec may name fewer axes than the value has, never more.
-    if isinstance(sharding, NamedSharding) and len(sharding.spec) > len(shape):
+    aval = aval_of(x)
+    if not isinstance(sharding, NamedSharding):
+        return device_put(x, sharding)
+    if sharding.mesh.empty:
+        raise ValueError(
+            f"One of shardings leaf specifications got an empty NamedSharding: {sharding} which is "
+            "not allowed. Its mesh has no devices."
+        )
+    if len(sharding.spec.partitions) > aval.ndim:
         raise ValueError(
             "One of with_sharding_constraint arguments is incompatible with its sharding "
             f"annotation {sharding}: it is only valid for values of rank at least "
-            f"{len(sharding.spec)}, but was applied to a value of rank {len(shape)}"
+            f"{len(sharding.spec.partitions)}, but was applied to a value of rank {aval.ndim}"
         )
-    if isinstance(x, Tracer) and isinstance(sharding, NamedSharding) and sharding.mesh.size > 1:
-        return laid(x, sharding)
+    traced = isinstance(x, Tracer)
+    if isinstance(sharding.mesh, AbstractMesh):
+        sharding = _over_devices(sharding, x, traced)
+    if traced:
+        return laid(x, sharding) if sharding.mesh.size > 1 else device_put(x, sharding)
+    if UNCONSTRAINED in sharding.spec.partitions:
+        # The rest stays as it comes: what a program would do.
+        return jit(lambda x: laid(x, sharding))(x)
+    _check_movable(x, sharding)
     return device_put(x, sharding)
+
+
+def _check_movable(x: Any, sharding: NamedSharding) -> None:
+    """Refuse a value that was put on other devices: a constraint does not move between them."""
+    place = getattr(x, "_place", None)
+    if place is not None and place.committed and {*place.devices} != sharding.device_set:
+        raise ValueError(
+            "Received incompatible devices for jitted computation: the operand of "
+            f"with_sharding_constraint is on {[d.id for d in place.devices]}, and the sharding "
+            f"asks for {sorted(d.id for d in sharding.device_set)}. device_put moves it."
+        )
+
+
+def _over_devices(sharding: NamedSharding, x: Any, traced: bool) -> NamedSharding:
+    """Return a sharding over an AbstractMesh as one over the devices that are meant."""
+    shape = sharding.mesh.shape_tuple
+    if contexts.concrete is not None and contexts.concrete.shape_tuple == shape:
+        return NamedSharding(contexts.concrete, sharding.spec)
+    if traced:
+        return sharding  # the program's devices are those of its arguments
+    if not isinstance(x, Array):
+        raise ValueError(
+            "Target sharding contains a `gpuarray.sharding.AbstractMesh` which requires the input "
+            f"passed should be a `jax.Array`. Got {type(x)} with shape {aval_of(x).str_short()}"
+        )
+    there = x.sharding
+    if not isinstance(there, NamedSharding):
+        raise TypeError(
+            "The sharding on the input must be a `NamedSharding` since the target sharding has an "
+            f"`AbstractMesh` in it. Got sharding type {type(there)} for shape "
+            f"{aval_of(x).str_short()}"
+        )
+    if there.mesh.shape_tuple != shape:
+        raise ValueError(
+            f"Mesh shape of the input {there.mesh.shape_tuple} does not match the mesh shape of "
+            f"the target sharding {shape} for shape {aval_of(x).str_short()}"
+        )
+    return NamedSharding(there.mesh, sharding.spec)
 
 
 def psend(x: Any, axis_name: Any, perm: Any) -> NoReturn:

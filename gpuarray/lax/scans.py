@@ -121,7 +121,7 @@ def _scan_plain(
     values, spec = tree.flatten(init)
     values = check_operands(values)
     args_spec = tree.treedef_tuple([spec, xs_spec])
-    x_avals = [ShapedArray(a.shape[1:], a.dtype, a.weak_type) for a in (aval_of(x) for x in arrays)]
+    x_avals = [a.update(shape=a.shape[1:]) for a in (aval_of(x) for x in arrays)]
 
     def step(carry, x):
         out = f(carry, x)

@@ -35,7 +35,7 @@ from gpuarray.primitives.movement.ops import (
     transpose_p,
     unstack_p,
 )
-from gpuarray.runtime.transfer import placed
+from gpuarray.runtime.transfer import placed, sharding_like
 from gpuarray.util import index, indices
 
 
@@ -508,6 +508,8 @@ def full_like(
     weak = dtype is None and dtypes.is_weakly_typed(x)
     target = own if dtype is None else dtypes.requested_dtype(dtype, "full_like")
     value = _as_scalar(bindable("full_like", fill_value, 1), target, weak)
+    if sharding is None:
+        sharding = sharding_like(x, shape)
     return full(shape, value, sharding=sharding)
 
 

@@ -32,7 +32,7 @@ from gpuarray.numpy.promotion import (
     select,
     value,
 )
-from gpuarray.runtime.transfer import placed
+from gpuarray.runtime.transfer import placed, sharding_like
 from gpuarray.util import canonical_axis
 
 kind_of = dtypes.kind_of
@@ -176,6 +176,8 @@ def _like(name: str, a, fill, dtype, shape, device, out_sharding) -> Array:
     weak = dtype is None and aval.weak_type and device is None and out_sharding is None
     dtype = aval.dtype if dtype is None else dtypes.requested_dtype(dtype, name)
     shape = aval.shape if shape is None else canonicalize_shape(shape)
+    if device is None and out_sharding is None:
+        out_sharding = sharding_like(a, shape)
     fill = value(fill)
     if getattr(fill, "shape", ()):
         return _placed(_spread(as_type(fill, dtype), shape), device, out_sharding)

@@ -49,6 +49,11 @@ def rule_of(prim: Primitive) -> Callable[..., Factors] | Sentinel:
     return {Kind.CALL: BY_GRAPH, Kind.COLLECTIVE: BY_NAME}.get(prim.kind, WHOLE)
 
 
+def runs_once(prim: Primitive) -> bool:
+    """Whether an operation outside of manual regions is to run once, and not on every device."""
+    return isinstance(prim.factors, Sentinel) and prim.factors.name == "ONCE"
+
+
 def factors_of(
     prim: Primitive, avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray], params: dict
 ) -> Factors:

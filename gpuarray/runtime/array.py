@@ -18,6 +18,7 @@ from gpuarray.config import state
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.sharding import Place, Shard, place_of
+from gpuarray.core.sharding import pieces as all_pieces
 from gpuarray.core.value import Array
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import pieces
@@ -76,6 +77,13 @@ class ArrayImpl(Array):
     def _fetched(self, explicit: bool = False) -> np.ndarray:
         """Return the value on the host; `explicit` says that the user asked for the copy."""
         if not self._place.is_single:
+            if self._place.spans and not self.is_fully_replicated:
+                raise RuntimeError(
+                    f"the value of an array of shape {self.aval.shape} whose pieces are in several "
+                    "processes: gpuarray.experimental.multihost_utils.process_allgather(x) brings "
+                    "all of it to every process (which all must call), and x.addressable_shards "
+                    "are the pieces of this one. A replicated array is read like any other."
+                )
             return read_only(pieces.whole(self._place, self.aval.shape, self._buffers()))
         buffer = self._buffer()
         # The guard is looked at for GPUs only: on the CPU nothing is copied.
@@ -216,6 +224,8 @@ class ArrayImpl(Array):
         if isinstance(dtype, dtypes.KeyDtype):
             words = key_words(self._value, dtype)
             return f"Array({self.shape}, dtype={dtype.name}) overlaying:\n{words}"
+        if not self.is_fully_addressable and not self.is_fully_replicated:
+            return f"Array(shape={self.shape}, dtype={dtype.name}{weak})"
         value = self._value
         if value.size == 0:
             return f"Array([], shape={self.shape}, dtype={dtype.name}{weak})"
@@ -271,7 +281,7 @@ class ArrayImpl(Array):
     @property
     def is_fully_addressable(self) -> bool:
         """Whether this process can reach every piece."""
-        return True
+        return not self._place.spans
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -284,19 +294,23 @@ class ArrayImpl(Array):
         place, shape = self._place, self.aval.shape
         if place.is_single:
             return [Shard(place.device, (slice(None),) * self.ndim, 0, self)]
-        index = place.sharding.devices_indices_map(shape)
-        numbers = pieces.replica_ids(place, shape)
-        return [
-            Shard(device, index[device], number, self._piece(device, buffer))
-            for device, buffer, number in zip(place.devices, self._buffers(), numbers, strict=True)
-        ]
+        found = [p for p in all_pieces(place.sharding, shape) if p.device.is_addressable]
+        buffers = dict(zip(place.devices, self._buffers(), strict=True))
+        return [Shard(*piece, self._piece(piece.device, buffers[piece.device])) for piece in found]
 
     def _piece(self, device: Any, buffer: Any) -> ArrayImpl:
         """Return one device's piece as an array of its own."""
         shape = self._place.sharding.shard_shape(self.aval.shape)
         return ArrayImpl(self.aval.update(shape=shape), place_of(device, True), [buffer])
 
-    global_shards = addressable_shards
+    @property
+    def global_shards(self) -> list[Shard]:
+        """One Shard for every piece; the data of those in other processes is None."""
+        if not self._place.spans:
+            return self.addressable_shards
+        mine = {shard.device: shard for shard in self.addressable_shards}
+        found = all_pieces(self._place.sharding, self.aval.shape)
+        return [mine.get(piece.device) or Shard(*piece, None) for piece in found]
 
     def addressable_data(self, index: int):
         """The piece number `index` as an array of its own."""
@@ -306,7 +320,7 @@ class ArrayImpl(Array):
         """Return how many bytes of device memory the elements take, on all devices together."""
         piece = self._place.sharding.shard_shape(self.aval.shape)
         size = math.prod(piece) * self.aval.dtype.itemsize
-        return size * len(self._place.devices)
+        return size * len(self._place.all_devices)
 
     def block_until_ready(self):
         """Wait until the value is computed; return the array."""

@@ -7,11 +7,13 @@ hardware.
 from __future__ import annotations
 
 import logging
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray import util
+from gpuarray import sites, util
 from gpuarray.backends import hostcc
 from gpuarray.backends.cuda import device as cuda
 from gpuarray.config import config, state
@@ -31,10 +33,45 @@ _lock = util.lock()
 _cpus: list[Device] = []
 _gpus: list[Device] = []
 _simulators: list[Device] = []
+#: How many CPU devices each process has; empty where there is one process.
+_counts: tuple[int, ...] = ()
+#: Numbers of the GPUs that this process uses; None: all.
+_chosen_gpus: tuple[int, ...] | None = None
+#: The line that first asked for devices.
+_first_use: Any = None
 #: Platforms that can be named. The simulator is never the default: it is slow, and for tests.
 PLATFORMS = ("cpu", "gpu", "simulator")
 #: Other names of platforms.
 ALIASES = {"cuda": "gpu"}
+
+
+def join(process: int, counts: Sequence[int], gpus: Sequence[int] | None) -> None:
+    """Make this process one of several: before any device is asked for.
+
+    Parameters
+    ----------
+    process :
+        Its number.
+    counts :
+        How many CPU devices each process has.
+    gpus :
+        Numbers of the GPUs of this machine that this process uses; None for all.
+    """
+    global _counts, _chosen_gpus
+    with _lock:
+        _counts, _chosen_gpus = tuple(counts), None if gpus is None else tuple(gpus)
+        Device.here = process
+
+
+def first_use() -> Any:
+    """Return the line that first asked for devices; None where nobody has."""
+    return _first_use
+
+
+def _noted() -> None:
+    global _first_use
+    if _first_use is None:
+        _first_use = sites.user_frame()
 
 
 # Double-checked locking: these lists are read at every operation.
@@ -42,8 +79,13 @@ def _cpu_devices() -> list[Device]:
     if not _cpus:
         with _lock:
             if not _cpus:
-                count = max(1, state.num_cpu_devices)
-                _cpus.extend(Device("cpu", i) for i in range(count))
+                _noted()
+                counts = _counts or (max(1, state.num_cpu_devices),)
+                owners = [(p, i) for p, count in enumerate(counts) for i in range(count)]
+                _cpus.extend(
+                    Device("cpu", number, process_index=p, local_hardware_id=i)
+                    for number, (p, i) in enumerate(owners)
+                )
     return _cpus
 
 
@@ -52,7 +94,8 @@ def _simulator_devices() -> list[Device]:
         hostcc.compiler()  # raises here, at the call, where there is none
         with _lock:
             if not _simulators:
-                _simulators.append(Device("simulator", 0))
+                _noted()
+                _simulators.append(Device("simulator", 0, process_index=Device.here))
     return _simulators
 
 
@@ -61,7 +104,12 @@ def _gpu_devices() -> list[Device]:
         found = cuda.gpus()  # raises here, at the call, where there is none
         with _lock:
             if not _gpus:
-                _gpus.extend(Device("gpu", gpu.index, gpu.name) for gpu in found)
+                _noted()
+                _gpus.extend(
+                    Device("gpu", gpu.index, gpu.name, Device.here)
+                    for gpu in found
+                    if _chosen_gpus is None or gpu.index in _chosen_gpus
+                )
     return _gpus
 
 
@@ -132,11 +180,12 @@ def _default_devices() -> list[Device]:
 
 def _check_count(value: int) -> None:
     """Refuse a new number of simulated devices once arrays may be on the old ones."""
-    if _cpus and max(1, value) != len(_cpus):
+    have = _counts[Device.here] if _counts else len(_cpus)
+    if have and max(1, value) != have:
         raise RuntimeError(
             "jax_num_cpu_devices config should be updated before backends are initialized, i.e. "
             "before "
-            f"any array is made or devices are asked for; there are {len(_cpus)} already"
+            f"any array is made or devices are asked for; there are {have} already"
         )
 
 
@@ -204,9 +253,14 @@ def local_devices(
     'cpu'
     """
     index = host_id if process_index is None else process_index
-    if index not in (None, 0):
-        raise ValueError(f"Unknown process_index {index}: this run has 1 process, number 0")
-    return devices(backend)
+    if index is None:
+        index = Device.here
+    elif index not in process_indices():
+        raise ValueError(
+            f"Unknown process_index {index}: this run has {process_count()} process"
+            f"{'' if process_count() == 1 else 'es'}, counted from 0"
+        )
+    return [device for device in devices(backend) if device.process_index == index]
 
 
 def device_count(backend: str | None = None) -> int:
@@ -243,7 +297,7 @@ def process_index(backend: str | None = None) -> int:
     """
     if backend is not None:
         devices(backend)  # raises if it is unknown
-    return 0
+    return Device.here
 
 
 def process_count(backend: str | None = None) -> int:
@@ -255,7 +309,7 @@ def process_count(backend: str | None = None) -> int:
     """
     if backend is not None:
         devices(backend)
-    return 1
+    return len(_counts) or 1
 
 
 def process_indices(backend: str | None = None) -> list[int]:
@@ -268,16 +322,62 @@ def process_indices(backend: str | None = None) -> list[int]:
     return list(range(process_count(backend)))
 
 
+def _renamed(old: str, new: str) -> None:
+    warnings.warn(f"{old} has been renamed to {new}", DeprecationWarning, stacklevel=3)
+
+
+def host_count(backend: str | None = None) -> int:
+    """Return `process_count()`: the older name.
+
+    >>> import warnings, gpuarray as ga
+    >>> with warnings.catch_warnings(action="ignore"):  # it is deprecated
+    ...     ga.host_count()
+    1
+    """
+    _renamed("host_count", "process_count")
+    return process_count(backend)
+
+
+def host_id(backend: str | None = None) -> int:
+    """Return `process_index()`: the older name.
+
+    >>> import warnings, gpuarray as ga
+    >>> with warnings.catch_warnings(action="ignore"):  # it is deprecated
+    ...     ga.host_id()
+    0
+    """
+    _renamed("host_id", "process_index")
+    return process_index(backend)
+
+
+def host_ids(backend: str | None = None) -> list[int]:
+    """Return `process_indices()`: the older name.
+
+    >>> import warnings, gpuarray as ga
+    >>> with warnings.catch_warnings(action="ignore"):  # it is deprecated
+    ...     ga.host_ids()
+    [0]
+    """
+    _renamed("host_ids", "process_indices")
+    return process_indices(backend)
+
+
 def default_place() -> Place:
     """Return the Place of new arrays: that of `default_device`, else of the first device."""
     chosen = state.default_device
     if chosen is None:
-        return place_of(_default_devices()[0])
+        found = _default_devices()
+        return place_of(_own(found) if _counts else found[0])
     if isinstance(chosen, str):
-        return place_of(devices(chosen)[0])
+        return place_of(_own(devices(chosen)))
     if isinstance(chosen, Sharding):
         return place_of(one_device(chosen, "default_device"))
     return place_of(chosen)
+
+
+def _own(found: list[Device]) -> Device:
+    """Return the first device of this process."""
+    return next(device for device in found if device.is_addressable)
 
 
 def place_for(target) -> Place:
@@ -294,12 +394,22 @@ def place_for(target) -> Place:
             raise ValueError(
                 f"Unknown device {target!r}: {platform} has devices 0 to {len(found) - 1}"
             )
-        return place_of(found[int(number or 0)], True)
+        return _reached(place_of(found[int(number)] if number else _own(found), True))
     if isinstance(target, Device):
-        return place_of(target, True)
+        return _reached(place_of(target, True))
     if isinstance(target, Sharding):
-        return laid_out(target)
+        return _reached(laid_out(target))
     raise ValueError(
         f"cannot place an array on {target!r} of type {type(target)}: expected a Device "
         "(see gpuarray.devices()), a SingleDeviceSharding, or a name such as 'cpu' or 'cpu:1'"
+    )
+
+
+def _reached(place: Place) -> Place:
+    if place.devices:
+        return place
+    raise ValueError(
+        f"Cannot copy array to non-addressable device {place.device}: it belongs to process "
+        f"{place.device.process_index}, and this is process {Device.here}. Its devices are "
+        "those of gpuarray.local_devices()."
     )

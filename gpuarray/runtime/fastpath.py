@@ -7,14 +7,15 @@ is passed to the general path.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuarray import util
 from gpuarray.backends.numpy import program as driver
-from gpuarray.core.sharding import Place
+from gpuarray.core.sharding import Place, Sharding
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
+from gpuarray.runtime import spread
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable, explained
 
@@ -36,11 +37,13 @@ def generate(
     further one is made for every other place in which all inputs are.
     """
     made: dict[Place, Callable[..., Any]] = {}
+    wanted = (None,) * len(executable.out_avals)
+    over_several = several(executable, constants, wanted, out_spec, general)
 
     def elsewhere(*arrays: ArrayImpl) -> Any:
         place = arrays[0]._place
-        if not place.is_single or any(x._place is not place for x in arrays):
-            return general(*arrays)
+        if any(x._place is not place for x in arrays) or not place.is_single:
+            return over_several(*arrays)
         found = made.get(place)
         if found is None:
             found = made[place] = _written(executable, constants, out_spec, place, general, general)
@@ -48,6 +51,65 @@ def generate(
 
     place = devices.default_place()
     return _written(executable, constants, out_spec, place, general, elsewhere)
+
+
+def several(
+    executable: Executable,
+    constants: Constants,
+    wanted: Sequence[Sharding | None],
+    out_spec: Any,
+    general: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Return a function of the inputs for calls over several devices.
+
+    The first call with arrays in new places is a general one; those after it find its team.
+    """
+    made: dict[tuple, Callable[..., Any] | None] = {}
+
+    def call(*arrays: ArrayImpl) -> Any:
+        places = tuple([x._place for x in arrays])
+        found = made.get(places)
+        if found is not None:
+            return found(arrays)
+        out = general(*arrays)
+        if places not in made:
+            if len(made) >= 64:
+                made.clear()
+            team = spread.known_team(executable, places, wanted, constants.values)
+            usable = team is not None and _direct(team, places)
+            made[places] = _with_team(team, places) if usable and team is not None else None
+        return out
+
+    def _with_team(team: spread.Team, places: tuple[Place, ...]) -> Callable[..., Any]:
+        count = len(team.grid.devices)
+        behind = spread.constant_rows(team, executable, constants.values)
+        ones = [p.is_single for p in places]
+        results = list(zip(team.out_avals, team.out_places, strict=True))
+
+        def run(arrays: tuple[ArrayImpl, ...]) -> Any:
+            rows = [x._bufs for x in arrays]
+            if None in rows:  # pending or deleted
+                return general(*arrays)
+            rows = [
+                row * count if one else row  # pyright: ignore[reportOptionalOperand]
+                for row, one in zip(rows, ones, strict=True)
+            ]
+            out = team([*rows, *behind])
+            return tree.unflatten_raw(
+                out_spec, [ArrayImpl(a, p, b) for (a, p), b in zip(results, out, strict=True)]
+            )
+
+        return run
+
+    return call
+
+
+def _direct(team: spread.Team, places: tuple[Place, ...]) -> bool:
+    """Whether arrays in these places are what a team takes, without a move."""
+    return not team.heavy and all(
+        wanted is place or (place.is_single and not any(spec))
+        for wanted, place, spec in zip(team.in_places, places, team.parts.ins, strict=False)
+    )
 
 
 def _written(

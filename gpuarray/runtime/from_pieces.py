@@ -6,6 +6,7 @@ the part of each device. Out: ArrayImpls. Each piece is checked before anything 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.sharding import Device, Sharding, laid_out
+from gpuarray.core.sharding import Device, Place, Sharding, laid_out
 from gpuarray.core.trace import Tracer
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
@@ -76,7 +77,12 @@ def make_array_from_callback(
             made[region] = value
             dtype = value.dtype if dtype is None else dtype
         buffers.append(made[region])
-    kinds = {x.dtype for x in made.values()}
+    if not made and dtype is None:
+        raise ValueError(
+            "make_array_from_callback: none of the devices are of this process, so dtype= has to "
+            "say what the parts are"
+        )
+    kinds = {x.dtype for x in made.values()} or {dtypes.canonicalize_dtype(dtype)}
     if len(kinds) > 1:
         raise ValueError(
             "make_array_from_callback: the data_callback returned arrays of several dtypes, "
@@ -152,12 +158,19 @@ def make_array_from_single_device_arrays(
             f"{len(by_device)}: none is on {lacking}"
         )
     avals = {x.aval.strip_weak_type().dtype for x in by_device.values()}
-    if len(avals) > 1 or dtype is not None and avals != {dtypes.canonicalize_dtype(dtype)}:
+    if (
+        len(avals) > 1
+        or avals
+        and dtype is not None
+        and avals != {dtypes.canonicalize_dtype(dtype)}
+    ):
         wanted = "" if dtype is None else f", but dtype={dtype!r}"
         raise ValueError(f"{what}: the arrays have dtypes {sorted(map(str, avals))}{wanted}")
-    first = by_device[place.devices[0]]
-    weak = all(x.aval.weak_type for x in by_device.values())
-    aval = ShapedArray(shape, first.dtype, weak)
+    if not by_device and dtype is None:
+        raise ValueError(f"{what}: there are no pieces here, so dtype= has to say what they are")
+    kind = by_device[place.devices[0]].dtype if by_device else dtypes.canonicalize_dtype(dtype)
+    weak = bool(by_device) and all(x.aval.weak_type for x in by_device.values())
+    aval = ShapedArray(shape, kind, weak)
     return ArrayImpl(aval, place, [by_device[d]._buffer() for d in place.devices])
 
 
@@ -166,7 +179,15 @@ def make_array_from_process_local_data(
 ) -> ArrayImpl:
     """Make an array over the devices of all processes of the data that each process has.
 
-    With one process, its data is the whole.
+    Parameters
+    ----------
+    sharding :
+        How the whole lies over devices.
+    local_data :
+        The parts of this process's devices, put together. With one process it is the whole.
+    global_shape :
+        Shape of the whole. Along an axis where it is the data's own length, each process gives all
+        of the axis; None (also for one axis) stands for the length that the processes' parts make.
 
     Examples
     --------
@@ -177,13 +198,74 @@ def make_array_from_process_local_data(
     >>> ga.make_array_from_process_local_data(sharding, np.ones(4, "float32")).shape
     (4,)
     """
+    what = "make_array_from_process_local_data"
+    place = _place(what, sharding)
     shape = aval_of(local_data).shape
-    if global_shape is not None and tuple(global_shape) != shape:
+    if place.spans:
+        return _of_local(what, place, local_data, shape, global_shape)
+    if global_shape is not None and _wanted(global_shape, shape) != shape:
         raise ValueError(
-            f"make_array_from_process_local_data: this process holds all {len(shape)} axes of the "
+            f"{what}: this process holds all {len(shape)} axes of the "
             f"whole, so its data must have global_shape {tuple(global_shape)}, not {shape}"
         )
-    return own(local_data, place=_place("make_array_from_process_local_data", sharding))
+    return own(local_data, place=place)
+
+
+def _wanted(global_shape: Sequence[int | None], shape: tuple[int, ...]) -> tuple[int, ...]:
+    given = tuple(global_shape)
+    if len(given) != len(shape):
+        return given  # pyright: ignore[reportReturnType]
+    return tuple(n if wanted is None else wanted for wanted, n in zip(given, shape, strict=True))
+
+
+def _of_local(
+    what: str, place: Place, data: Any, shape: tuple[int, ...], global_shape: Any
+) -> ArrayImpl:
+    """Return an array that spans processes, of this process's part of it."""
+    known = [None] * len(shape) if global_shape is None else list(global_shape)
+    if len(known) != len(shape):
+        raise ValueError(
+            f"{what}: local_data has {len(shape)} axes, and global_shape is {tuple(known)}"
+        )
+    # How processes share each axis, found on a shape that every layout cuts evenly.
+    count = len(place.all_devices)
+    even = place.sharding.devices_indices_map((count,) * len(shape))
+    whole, starts = [], []
+    for axis, (n, wanted) in enumerate(zip(shape, known, strict=True)):
+        spans: dict[int, set] = {}
+        for device, index in even.items():
+            spans.setdefault(device.process_index, set()).add(index[axis].indices(count)[:2])
+        parts = {tuple(sorted(s)) for s in spans.values()}
+        covered = [sum(b - a for a, b in part) for part in parts]
+        if len(set(covered)) > 1 or sum(covered) != count:
+            raise ValueError(
+                f"{what}: under {place.sharding} the parts of axis {axis} that processes have "
+                "overlap without being the same: use make_array_from_callback"
+            )
+        total = n * len(parts) if wanted is None else wanted
+        if total not in (n, n * len(parts)):
+            raise ValueError(
+                f"{what}: local_data has shape {shape}, and {len(parts)} such parts do not make "
+                f"axis {axis} of global_shape {tuple(known)}: expected {total // len(parts)} or "
+                f"{total} elements along it"
+            )
+        whole.append(total)
+        # Where each of our intervals starts in the data.
+        mine = sorted(spans[Device.here])
+        firsts = [0, *itertools.accumulate(b - a for a, b in mine)]
+        scale = total / count
+        ours = {round(a * scale): round(first * scale) for (a, _), first in zip(mine, firsts)}
+        starts.append({round(a * scale): round(a * scale) for a, _ in mine} if total == n else ours)
+    value = np.asarray(own(data)._value)
+    buffers = []
+    made: dict[Any, Any] = {}
+    for region, device in zip(pieces.regions(place, tuple(whole)), place.devices, strict=True):
+        if region not in made:
+            at = [start[a] for start, (a, _) in zip(starts, region, strict=True)]
+            cut = [slice(s, s + b - a) for s, (a, b) in zip(at, region, strict=True)]
+            made[region] = value[tuple(cut)].copy()
+        buffers.append(sent(made[region], device))
+    return ArrayImpl(ShapedArray(tuple(whole), value.dtype), place, buffers)
 
 
 def _place(what: str, sharding: Any):

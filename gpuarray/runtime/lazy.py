@@ -164,7 +164,12 @@ class EvalTrace(traces.Trace):
 
         executable = compiled(key, graph, "eager")
         flush_all()
-        out = spread.run(executable, list(map(traces.owned, args)), [None] * len(op.avals))
+        given = list(map(traces.owned, args))
+        out = spread.run(executable, given, [None] * len(op.avals))
+        state = config.state
+        if state.debug_nans or state.debug_infs:
+            parts = lambda arrays: [b for x in arrays for b in x._buffers()]
+            check_made(op.prim.name, parts(out), parts(x for x in given if type(x) is ArrayImpl))
         return out if op.multiple else out[0]
 
     def own(self, x: Any, aval: ShapedArray | None = None) -> Any:
@@ -227,7 +232,7 @@ def _scalar(x, aval: ShapedArray):
 
 def common_place(a: Place, b: Place) -> Place:
     """Return the place of an operation with operands in two places: a committed place wins."""
-    if a.committed and b.committed and a.devices != b.devices:
+    if a.committed and b.committed and a.all_devices != b.all_devices:
         raise ValueError(
             "Received incompatible devices for jitted computation: one operand is on "
             f"{_shown(a)} and another on {_shown(b)}. Move one of them with gpuarray.device_put."
@@ -240,7 +245,7 @@ def common_place(a: Place, b: Place) -> Place:
 
 def _shown(place: Place) -> str:
     """Return the devices of a place for a message."""
-    return ", ".join(map(str, place.devices))
+    return ", ".join(map(str, place.all_devices))
 
 
 def run_graph(graph: Graph, args: Sequence[Any], device: Device | None = None) -> list[ArrayImpl]:
@@ -274,7 +279,7 @@ def run_graph(graph: Graph, args: Sequence[Any], device: Device | None = None) -
 def check_results(graph: Graph, name: str, site: Any, inputs: list, arrays: list) -> None:
     """Raise for bad numbers in results (debug_nans); run step by step to find the operation."""
     try:
-        check_numbers(name, [a._buffer() for a in arrays], site)
+        check_numbers(name, [b for a in arrays for b in a._buffers()], site)
     except FloatingPointError:
         # Donated inputs are gone, so the program cannot run again.
         if not any(isinstance(x, ArrayImpl) and x.is_deleted() for x in inputs):
@@ -293,7 +298,7 @@ def find_bad_number(graph: Graph, inputs: list) -> None:
             out = eqn.primitive.bind(*values, **eqn.params)
         results = out if eqn.primitive.multiple_results else [out]
         env.update(zip(eqn.outvars, results, strict=True))
-        check_numbers(eqn.primitive.name, [x._buffer() for x in results], eqn.site)
+        check_numbers(eqn.primitive.name, [b for x in results for b in x._buffers()], eqn.site)
 
 
 base = EvalTrace()

@@ -8,7 +8,6 @@ share memory are the same buffer.
 from __future__ import annotations
 
 import functools
-import itertools
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ Region = tuple[tuple[int, int], ...]
 
 
 def regions(place: Place, shape: tuple[int, ...]) -> tuple[Region, ...]:
-    """Return the part of an array of this shape that each device of a Place holds."""
+    """Return the part of an array of this shape that each device of a Place here holds."""
     return _regions(place.sharding, place.devices, shape)
 
 
@@ -30,12 +29,6 @@ def _regions(sharding: Sharding, devices: tuple, shape: tuple[int, ...]) -> tupl
     return tuple(
         tuple(s.indices(n)[:2] for s, n in zip(index[d], shape, strict=True)) for d in devices
     )
-
-
-def replica_ids(place: Place, shape: tuple[int, ...]) -> list[int]:
-    """Return for each device how many devices before it hold the same part."""
-    seen: dict[Region, itertools.count] = {}
-    return [next(seen.setdefault(r, itertools.count())) for r in regions(place, shape)]
 
 
 def _slices(region: Region, inside: Region) -> tuple[slice, ...]:
@@ -69,7 +62,10 @@ def whole(place: Place, shape: tuple[int, ...], buffers: list) -> np.ndarray:
 
 
 def moved(shape: tuple[int, ...], buffers: list, old: Place, new: Place) -> list:
-    """Return the buffers of the same value for another Place."""
+    """Return the buffers of the same value for another Place.
+
+    Of an array that spans processes, what is needed must be here.
+    """
     have = regions(old, shape)
     made: dict[Region, Any] = {}
     out = []
@@ -82,8 +78,12 @@ def moved(shape: tuple[int, ...], buffers: list, old: Place, new: Place) -> list
 
 def _assembled(wanted: Region, have: tuple[Region, ...], buffers: list) -> Any:
     """Return one region of a value whose pieces are given."""
-    # A piece that is just this one, or holds all of it.
-    known = dict(zip(have, map(np.asarray, buffers), strict=True))
+    # A piece that is just this one, or holds all of it. Of replicas the first counts: those that a
+    # shard_map without check_vma says to be the same may not be.
+    known: dict[Region, Any] = {}
+    for region, buffer in zip(have, buffers, strict=True):
+        if region not in known:
+            known[region] = np.asarray(buffer)
     if wanted in known:
         return known[wanted]
     for region, piece in known.items():
@@ -92,8 +92,13 @@ def _assembled(wanted: Region, have: tuple[Region, ...], buffers: list) -> Any:
     # Else from all pieces that overlap it; each element is in one of `known`, replicas are not.
     first = next(iter(known.values()))
     out = np.empty([b - a for a, b in wanted], first.dtype)
+    filled = 0
     for region, piece in known.items():
         shared = _common(region, wanted)
         if shared is not None:
-            out[_slices(shared, wanted)] = piece[_slices(shared, region)]
+            part = out[_slices(shared, wanted)]
+            part[...] = piece[_slices(shared, region)]
+            filled += part.size
+    if filled < out.size:
+        raise RuntimeError(f"of the region {wanted} of an array, parts are in other processes")
     return out

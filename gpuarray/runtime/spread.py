@@ -16,15 +16,17 @@ import numpy as np
 from gpuarray import config
 from gpuarray.backends import lockstep
 from gpuarray.backends.numpy import program as driver
-from gpuarray.backends.shared import SharedMemory
 from gpuarray.compiler.pipeline import Plan, plan_graph
+from gpuarray.control.shard_map import stated
 from gpuarray.core import ranges
+from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import typed_scalar
-from gpuarray.core.graph import Graph
+from gpuarray.core.graph import Graph, has_effect
 from gpuarray.core.grid import Grid, Spec
-from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
+from gpuarray.core.mesh_context import entered_mesh
 from gpuarray.core.sharding import Place, Sharding, laid_out
-from gpuarray.runtime import pieces
+from gpuarray.runtime import pieces, processes
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import ASYNC_FROM, Executable, explained, held
 from gpuarray.runtime.stream import stream_of
@@ -35,7 +37,12 @@ class Team:
     """The program of several devices: how inputs lie, what runs, and how results lie."""
 
     def __init__(
-        self, graph: Graph, grid: Grid, ins: Sequence[Spec], wanted: Sequence[Sharding | None]
+        self,
+        graph: Graph,
+        grid: Grid,
+        ins: Sequence[Spec],
+        given: Sequence[Sharding | None],
+        wanted: Sequence[Sharding | None],
     ):
         outs = [
             None if s is None else _spec_of(grid, s, v.aval)
@@ -44,21 +51,42 @@ class Team:
         self.grid = grid
         self.parts: Partitioned = partition(graph, ins, outs, grid)
         self.plan: Plan = plan_graph(self.parts.local, fusion=config.state.fusion)
-        self.in_places = [laid_out(grid.sharding(spec)) for spec in self.parts.ins]
-        # A layout that was asked for is shown in the words it was given in.
+        # A layout that was asked for, or that an input has, is shown in the words it was given in.
+        words: dict[Spec, Sharding] = {}
+        self.in_places: list[Place] = []
+        for sharding, spec in zip(given, self.parts.ins, strict=True):
+            same = sharding is not None and grid.of_sharding(sharding, len(spec)) == spec
+            shown = sharding if same and sharding is not None else grid.sharding(spec)
+            self.in_places.append(laid_out(shown))
+            if same:
+                words.setdefault(spec, shown)
+        said = stated(graph, grid.main)
         self.out_places = [
-            laid_out(grid.sharding(spec) if s is None else s)
-            for s, spec in zip(wanted, self.parts.outs, strict=True)
+            laid_out(
+                s
+                or _as_said(grid, spec, own, v.aval.ndim)
+                or words.get(spec)
+                or grid.sharding(spec)
+            )
+            for s, spec, own, v in zip(wanted, self.parts.outs, said, graph.outvars, strict=True)
         ]
         self.out_avals = graph.out_avals
         self.heavy = self.plan.work * len(grid.devices) >= ASYNC_FROM
         self.gpu = None  # for the explanation of errors
         consts = [np.asarray(c) for c in self.plan.graph.consts]
         self.run = driver.build(self.plan, consts)
-        self.engine = SharedMemory(grid.sizes or {"one": 1})
+        # Whose effects are one for each device, though all compute the same.
+        self.each = any(map(has_effect, self.plan.graph.eqns))
+        self.engine = processes.engine(grid)
+        self.mine = [device for device in grid.devices if device.is_addressable]
+        self.spans = len(self.mine) < len(grid.devices)
+        self.compared = False
 
     def __call__(self, inputs: list[list]) -> list[list]:
-        """Run all devices: inputs and results are lists with a buffer for each device."""
+        """Run our devices: inputs and results are lists with a buffer for each of them."""
+        if self.spans and self.run.talks and not self.compared:  # pyright: ignore
+            processes.compare(self.plan.graph, self.grid)
+            self.compared = True
         try:
             return driver.local.run(self._run, inputs)
         except Exception as error:
@@ -67,7 +95,9 @@ class Team:
         return self(inputs)
 
     def _run(self, inputs: list[list]) -> list[list]:
-        count = len(self.grid.devices)
+        count = len(self.mine)
+        if not count:
+            return [[] for _ in self.out_avals]
         if self.run.talks:  # pyright: ignore[reportFunctionMemberAccess]
             programs = [self.run(*[row[d] for row in inputs]) for d in range(count)]
             rows = lockstep.run(programs, self.engine)
@@ -78,10 +108,15 @@ class Team:
             for d in range(count):
                 given = [row[d] for row in inputs]
                 key = tuple(map(id, given))
-                if key not in known:
+                if self.each or key not in known:
                     known[key] = self.run(*given)
                 rows.append(known[key])
         return [list(column) for column in zip(*rows, strict=True)] if rows[0] else []
+
+
+def _as_said(grid: Grid, spec: Spec, own: Sharding | None, ndim: int) -> Sharding | None:
+    """Return a layout that the program states for a result, if it is the one that was found."""
+    return own if own is not None and grid.of_sharding(own, ndim) == spec else None
 
 
 def _spec_of(grid: Grid, sharding: Sharding, aval: Any) -> Spec:
@@ -101,8 +136,29 @@ def meshes_of(
     for sharding in (*shown, *wanted):
         if isinstance(sharding, NamedSharding) and sharding.mesh.size > 1:
             found[sharding.mesh] = None
-    found.update(dict.fromkeys(executable.meshes))
+    found.update(dict.fromkeys(m for m in executable.meshes if isinstance(m, Mesh)))
+    if not found:
+        here = contexts.concrete or entered_mesh()
+        if not here.empty:
+            found[here] = None
+    # A mesh without devices stands for one of those.
+    for mesh in executable.meshes:
+        if isinstance(mesh, AbstractMesh):
+            found[_with_devices(mesh, list(found))] = None
     return list(found)
+
+
+def _with_devices(mesh: AbstractMesh, known: list[Mesh]) -> Mesh:
+    """Return an abstract mesh with the devices of the other ones, or of the one in context."""
+    around = () if contexts.concrete is None else (contexts.concrete,)
+    for other in (*known, *around):
+        if other.shape_tuple == mesh.shape_tuple:
+            return other
+    raise ValueError(
+        f"a computation over {mesh} does not know its devices: no argument lies over a mesh of "
+        "these axes, and none is in context. Put an argument there with device_put(x, "
+        "NamedSharding(Mesh(devices, axis_names), spec)), or set a mesh with gpuarray.set_mesh."
+    )
 
 
 def run(
@@ -132,10 +188,7 @@ def run(
         raise RuntimeError("a program would run on a device, but 'no_execution' is set")
     values = [*inputs, *constants]
     places = tuple(x._place if type(x) is ArrayImpl else None for x in values)
-    key = (places, tuple(wanted), config.state.fusion)
-    team = executable.teams.get(key)
-    if team is None:
-        team = executable.teams[key] = _team(executable, places, wanted)
+    team = team_of(executable, places, wanted)
     for i in donated:
         inputs[i]._buffers()  # raises for a deleted one, before anything is done
     # Buffers that are ready are taken now: deleting their arrays later cannot touch this work.
@@ -157,12 +210,42 @@ def run(
         sources.clear()
         return team(buffers)
 
-    if team.heavy and not now:
-        stream_of(team.grid.devices[0]).submit(job, arrays)
+    # Other processes meet us in the order of the calls, and so on one thread.
+    if team.heavy and not now and not team.spans:
+        stream_of(team.mine[0]).submit(job, arrays)
         return arrays
     for array, buffers in zip(arrays, job(), strict=True):
         array._bufs = buffers
     return arrays
+
+
+def team_of(
+    executable: Executable, places: tuple[Place | None, ...], wanted: Sequence[Sharding | None]
+) -> Team:
+    """Return the team for inputs in these places, made when it is first asked for."""
+    key = (places, tuple(wanted), config.state.fusion, contexts.key)
+    team = executable.teams.get(key)
+    if team is None:
+        team = executable.teams[key] = _team(executable, places, wanted)
+    return team
+
+
+def known_team(
+    executable: Executable,
+    places: tuple[Place, ...],
+    wanted: Sequence[Sharding | None],
+    constants: Sequence[Any],
+) -> Team | None:
+    """Return the team that ran with inputs in these places; None if none did."""
+    behind = (x._place if type(x) is ArrayImpl else None for x in constants)
+    key = ((*places, *behind), tuple(wanted), config.state.fusion, contexts.key)
+    return executable.teams.get(key)
+
+
+def constant_rows(team: Team, executable: Executable, constants: Sequence[Any]) -> list[list]:
+    """Return the buffers of constants, which are a team's last inputs, for each device."""
+    first = len(executable.in_avals) - len(constants)
+    return [_buffers(x, first + i, team, executable) for i, x in enumerate(constants)]
 
 
 def _team(
@@ -177,7 +260,8 @@ def _team(
         ins.append(((),) * v.aval.ndim if spec is None else spec)
     start = time.perf_counter()
     with ranges.during(f"build {executable.graph.debug_name}", "compile"):
-        team = Team(executable.graph, grid, ins, wanted)
+        given = [p.sharding if p is not None and p.committed else None for p in places]
+        team = Team(executable.graph, grid, ins, given, wanted)
     if executable.announce is not None:
         executable.announce(team, time.perf_counter() - start)  # pyright: ignore
     return team
@@ -185,12 +269,12 @@ def _team(
 
 def _check_devices(place: Place | None, grid: Grid) -> None:
     """Refuse an input that was put on other devices than the program's."""
-    if place is None or not place.committed or place.devices == grid.devices:
+    if place is None or not place.committed or place.all_devices == grid.devices:
         return
     raise ValueError(
         "Received incompatible devices for jitted computation: an argument is on "
-        f"{[d.id for d in place.devices]} of {place.device.platform}, and the computation runs on "
-        f"{[d.id for d in grid.devices]}. Move it with gpuarray.device_put, as in "
+        f"{[d.id for d in place.all_devices]} of {place.device.platform}, and the computation runs "
+        f"on {[d.id for d in grid.devices]}. Move it with gpuarray.device_put, as in "
         f"device_put(x, NamedSharding(mesh, PartitionSpec()))."
     )
 

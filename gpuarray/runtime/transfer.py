@@ -13,17 +13,22 @@ import numpy as np
 
 from gpuarray.config import state
 from gpuarray.control.call import constrained
+from gpuarray.control.shard_map import laid
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import MASKED, ShapedArray, aval_of
-from gpuarray.core.mesh import NamedSharding
+from gpuarray.core.graph import Graph, Var
+from gpuarray.core.mesh import NamedSharding, PartitionSpec
+from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, one_device
 from gpuarray.core.value import Array
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
-from gpuarray.runtime import lazy, pieces
+from gpuarray.runtime import lazy, pieces, processes, spread
 from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.cache import compiled
 from gpuarray.runtime.host import own, sent
+from gpuarray.runtime.host import spread as pieces_of
 from gpuarray.runtime.stream import wait_for_all
 
 
@@ -36,11 +41,45 @@ def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
         return x
     if state.transfer_guard_device_to_device is not None and x._place.device is not place.device:
         devices.guard("device_to_device", f"aval={x.aval}, to {place.device}", explicit=True)
+    if place.spans or x._place.spans:
+        return _across(x, place)
     if x._place.is_single and place.is_single:
         return ArrayImpl(x.aval, place, [sent(x._buffer(), place.device)])
     parts = pieces.moved(x.aval.shape, x._buffers(), x._place, place)
     buffers = [sent(part, device) for part, device in zip(parts, place.devices, strict=True)]
     return ArrayImpl(x.aval, place, buffers)
+
+
+def _across(x: ArrayImpl, place: Place) -> ArrayImpl:
+    """Return the same value on another place, where one of the two spans processes."""
+    if x.is_fully_addressable or x.is_fully_replicated:
+        return ArrayImpl(x.aval, place, pieces_of(x._fetched(explicit=True), place))
+    if x._place.all_devices != place.all_devices:
+        raise ValueError(
+            "cannot move an array that is cut over several processes to other devices: it is on "
+            f"{[d.id for d in x._place.all_devices]}, and is to go to "
+            f"{[d.id for d in place.all_devices]}. Use "
+            "gpuarray.experimental.multihost_utils.process_allgather(x), and put its value there."
+        )
+
+    def graph() -> Graph:
+        v = Var(x.aval)
+        return Graph([v], [v], [], debug_name="device_put")
+
+    executable = compiled(("device_put", x.aval), graph, "device_put")
+    (moved,) = spread.run(executable, [x], [place.sharding])
+    return ArrayImpl(x.aval, place, moved._buffers())
+
+
+def _check_same(x: Any, place: Place) -> None:
+    """Raise on all processes unless each puts the same value on devices of them all."""
+    what = f"device_put of {aval_of(x).str_short()} to devices of several processes"
+    value = x._fetched(explicit=True) if type(x) is ArrayImpl else np.asarray(x)
+    if not processes.same_bytes([np.ascontiguousarray(value).tobytes()], place.all_devices, what):
+        raise ValueError(
+            f"{what}: the value is not the same in all processes. Where each has a part of it, use "
+            "gpuarray.make_array_from_process_local_data(sharding, part)."
+        )
 
 
 def borrowed(x: Any, place: Place) -> ArrayImpl:
@@ -82,9 +121,16 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
 
 def _for_each(name: str, given: Any, x: Any, count: int) -> list:
     """Return an option of device_put for each leaf; None in a tree of options means any."""
+    if isinstance(given, PartitionSpec):
+        given = sharding_in_context(given, "device_put", "device")
     if given is None or isinstance(given, (bool, Device, Sharding, str, Place)):
         return [given] * count
-    return tree.prefix_broadcast(given, x, lambda d: d is None, f"device_put {name}")
+    ends = lambda d: d is None or isinstance(d, PartitionSpec)
+    found = tree.prefix_broadcast(given, x, ends, f"device_put {name}")
+    return [
+        sharding_in_context(d, "device_put", "device") if isinstance(d, PartitionSpec) else d
+        for d in found
+    ]
 
 
 def _from(x: Any, src: Any) -> Any:
@@ -107,9 +153,13 @@ def _put_leaf(x, target, donate: bool, may_alias: bool | None) -> Any:
     # A traced value cannot move, but the whole computation can be constrained to a device.
     place = None if target is None else devices.place_for(target)
     if isinstance(x, traces.Tracer):
+        if place is not None and isinstance(place.sharding, NamedSharding) and not place.is_single:
+            return laid(x, place.sharding)
         return x if place is None else constrained(x, place.device)
     if state.transfer_guard_host_to_device is not None and not isinstance(x, Array):
         devices.guard("host_to_device", f"aval={aval_of(x)}", explicit=True)
+    if place is not None and place.spans and not (type(x) is ArrayImpl and x._place.spans):
+        _check_same(x, place)
     try:
         # The copy was asked for, so guards against silent copies do not apply.
         array = own(np.array(x), None, place, copy=False) if isinstance(x, np.ndarray) else own(x)
@@ -138,10 +188,21 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
         raise ValueError(
             f"{what} takes `device` or `out_sharding`, not both: got {device!r} and {sharding!r}"
         )
-    one_device(sharding, f"`out_sharding` argument of {what}")
+    if isinstance(sharding, PartitionSpec):
+        sharding = sharding_in_context(sharding, what, "out_sharding")
+    elif not isinstance(sharding, (Sharding, Device)):
+        one_device(sharding, f"`out_sharding` argument of {what}")  # raises
     if isinstance(sharding, NamedSharding):
         sharding.shard_shape(aval_of(x).shape)  # raises for a spec with too many axes
     return device_put(x, sharding)
+
+
+def sharding_like(x: Any, shape: tuple[int, ...]) -> Sharding | None:
+    """Return how an array of this shape lies that is made to be like `x`; None leaves it open."""
+    if type(x) is not ArrayImpl or not x._place.committed:
+        return None
+    # Another shape can lie so where every device has it whole.
+    return x.sharding if shape == x.shape or x.is_fully_replicated else None
 
 
 def device_get(x):

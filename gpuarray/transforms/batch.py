@@ -27,14 +27,19 @@ from gpuarray.primitives.axes import add_axis, move_axis, set_rank
 
 
 class BatchAxis(NamedTuple):
-    """The axis that is being mapped: its length and its name (None for an anonymous one)."""
+    """The axis that is being mapped: its length and its name (None for an anonymous one).
+
+    A `shard_map` inside cuts it along the mesh axes `spread`.
+    """
 
     size: int
     name: Any = None
+    spread: tuple = ()
 
     def known(self) -> named_axes:
         """Return the context manager that lets collectives know this axis by its name."""
-        return named_axes({} if self.name is None else {self.name: NamedAxis(self.size)})
+        named = {} if self.name is None else {self.name: NamedAxis(self.size)}
+        return named_axes(named, self.spread)
 
 
 class BatchTracer(traces.Tracer):

@@ -71,13 +71,40 @@ class GraphTracer(traces.Tracer):
             lines.append(f"The value was made at {self.site}.")
         return " ".join(lines)
 
+    @property
+    def _known(self) -> Any:
+        """Function of tracers that knows their values, where the trace has one."""
+        trace = self._trace
+        return trace.known if trace.alive else None
+
     def __repr__(self) -> str:
+        if self._known is not None:
+            return self._known.show(self)
         weak = "~" if self.aval.weak_type else ""
         return f"JitTracer({weak}{self.aval.str_short(short_dtypes=False)})"
 
 
+def _if_known(name: str) -> Callable:
+    """Return a method that needs the value: it works where the trace knows it."""
+    refuse = getattr(traces.Tracer, name)
+
+    def method(self: GraphTracer, *args: Any) -> Any:
+        value = None if self._known is None else self._known(self)
+        return refuse(self, *args) if value is None else getattr(value, name)(*args)
+
+    method.__name__ = name
+    return method
+
+
+for _name in ("__bool__", "__int__", "__float__", "__complex__", "__index__", "item", "tolist"):
+    setattr(GraphTracer, _name, _if_known(_name))
+
+
 class GraphTrace(traces.Trace):
     """A trace that records every primitive as an equation."""
+
+    #: Function that returns the value of a tracer, or None: for traces outside of `jit`.
+    known: Any = None
 
     def __init__(self, info: TracedFunction):
         self.parent = traces.state.trace

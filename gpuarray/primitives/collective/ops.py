@@ -355,7 +355,9 @@ def _cast_batch(axis, args, dims, *, axis_name):
 
 
 def _cast_transpose(ct, x, *, axis_name):
-    return tuple(psum_p.bind(ct, axes=axis_name, axis_index_groups=None))
+    # What varied already has devices' own cotangents.
+    names = tuple(n for n in axis_name if n not in x.aval.vma)
+    return tuple(psum_p.bind(ct, axes=names, axis_index_groups=None)) if names else (ct,)
 
 
 #: The identity, but for the type of its result, which varies along more axes.

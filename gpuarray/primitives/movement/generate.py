@@ -12,7 +12,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.factors import whole
+from gpuarray.core.factors import once
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive, Sentinel
 from gpuarray.primitives.define import COMPLEX, FLOATING, INTEGER, check_dtype
 from gpuarray.primitives.movement import elements
@@ -159,5 +159,5 @@ rng_uniform_p = Primitive(
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_DIFFERENTIABLE,
     batch=_ONE_INTERVAL,
-    factors=whole("every call draws the next numbers of one generator"),
+    factors=once("every call draws the next numbers of one generator"),
 )

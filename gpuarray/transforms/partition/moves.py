@@ -1,15 +1,17 @@
 """Moves: a value cut in one way becomes the same value cut in another.
 
 Floor 3. In: a device's piece, traced, and how it is cut before and after. Out: the other piece, by
-collectives that are bound in the current trace. What a move costs is what it sends: an axis that is
-cut further costs nothing, one that changes places is exchanged, and only what nothing else can
+collectives that are bound in the current trace. A move is planned first, as plain data that can be
+priced. What it costs is what it sends: an axis that is cut further costs nothing, one that changes
+places is exchanged, pieces that only change devices are passed on, and only what nothing else can
 give is gathered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +20,183 @@ from gpuarray.core.grid import Spec
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.define import do
 from gpuarray.util import prod
+
+
+class Step(NamedTuple):
+    """One step of a move along some axes of the grid.
+
+    Attributes
+    ----------
+    how :
+        "slice", "all_to_all", "all_gather" or "ppermute".
+    names :
+        The axes of the grid, major first.
+    axis, other :
+        The value's axis that is sliced or gathered, or that was cut before an exchange; and the one
+        that is cut after it.
+    pairs :
+        For a permutation, the (source, destination) of pieces among the devices along `names`.
+    """
+
+    how: str
+    names: tuple
+    axis: int = 0
+    other: int = 0
+    pairs: tuple = ()
+
+
+def steps_between(old: Spec, new: Spec, sizes: Mapping[Any, int]) -> list[Step]:
+    """Return the steps from one layout to another.
+
+    >>> [s.how for s in steps_between((("x",), ()), ((), ("x",)), {"x": 4})]
+    ['all_to_all']
+    """
+    have = [tuple(names) for names in old]
+    found: list[Step] = []
+    while tuple(have) != tuple(new):
+        found.append(
+            _slice(have, new, _begins)
+            or _permutation(have, new, sizes)
+            or _exchange(have, new, _begins)
+            # In any order: the pieces are passed on at the end.
+            or _slice(have, new, _belongs)
+            or _exchange(have, new, _belongs)
+            or _reordering(have, new, sizes)
+            or _gather(have, new)
+        )
+    return found
+
+
+def _begins(names: tuple, wanted: tuple) -> bool:
+    """Whether the cuts of an axis are those it is to have, but for minor ones."""
+    return wanted[: len(names)] == names
+
+
+def _belongs(names: tuple, wanted: tuple) -> bool:
+    """Whether the cuts of an axis are among those it is to have, in any order."""
+    return set(names) <= set(wanted)
+
+
+def _slice(have: list, new: Spec, fits: Callable[[tuple, tuple], bool]) -> Step | None:
+    """Cut an axis further, along axes of the grid that cut nothing else now."""
+    used = {n for names in have for n in names}
+    for i, (names, wanted) in enumerate(zip(have, new, strict=True)):
+        more: tuple = ()
+        for n in wanted:
+            if n not in used and fits((*names, *more, n), wanted):
+                more += (n,)
+        if more:
+            have[i] = names + more
+            return Step("slice", more, i)
+    return None
+
+
+def _permutation(have: list, new: Spec, sizes: Mapping[Any, int]) -> Step | None:
+    """Pass pieces on, where they are the right ones on the wrong devices."""
+    size = lambda names: prod(sizes[n] for n in names)
+    if any(size(a) != size(b) for a, b in zip(have, new, strict=True)):
+        return None
+    changed = [(a, b) for a, b in zip(have, new, strict=True) if a != b]
+    names = tuple(dict.fromkeys(n for a, b in changed for n in (*a, *b)))
+    pairs = _pairs(changed, names, sizes)
+    have[:] = new
+    return Step("ppermute", names, pairs=pairs)
+
+
+def _pairs(changed: Sequence, names: tuple, sizes: Mapping[Any, int]) -> tuple:
+    """Return who sends to whom, for axes that are cut by other axes of the grid than before."""
+    holders: dict[tuple, list[int]] = {}
+    wanting: dict[tuple, list[int]] = {}
+    for device, place in enumerate(itertools.product(*(range(sizes[n]) for n in names))):
+        at = dict(zip(names, place, strict=True))
+        held = tuple(_number(cut, at, sizes) for cut, _ in changed)
+        wanted = tuple(_number(cut, at, sizes) for _, cut in changed)
+        holders.setdefault(held, []).append(device)
+        wanting.setdefault(wanted, []).append(device)
+    pairs = []
+    for piece, there in wanting.items():
+        # As many devices hold a piece as want it; what is there already stays.
+        here = holders[piece]
+        stay = set(here) & set(there)
+        pairs += [(d, d) for d in stay]
+        sources = [d for d in here if d not in stay]
+        pairs += zip(sources, [d for d in there if d not in stay], strict=True)
+    return tuple(sorted(pairs))
+
+
+def _number(names: tuple, at: Mapping[Any, int], sizes: Mapping[Any, int]) -> int:
+    number = 0
+    for n in names:
+        number = number * sizes[n] + at[n]
+    return number
+
+
+def _exchange(have: list, new: Spec, fits: Callable[[tuple, tuple], bool]) -> Step | None:
+    """Let the minor cuts of one axis cut another axis instead, where they belong there."""
+    for i, names in enumerate(have):
+        # The longest run of minor cuts first.
+        for keep in range(len(names)):
+            leaving = names[keep:]
+            for j, wanted in enumerate(new):
+                if i != j and not set(leaving) & set(new[i]) and fits(have[j] + leaving, wanted):
+                    have[i], have[j] = names[:keep], have[j] + leaving
+                    return Step("all_to_all", leaving, i, j)
+    return None
+
+
+def _reordering(have: list, new: Spec, sizes: Mapping[Any, int]) -> Step | None:
+    """Make cuts major that stay, so that only the others leave."""
+    for i, names in enumerate(have):
+        order = tuple(n for n in new[i] if n in names)
+        order += tuple(n for n in names if n not in order)
+        if order != names and not _belongs(names, new[i]):
+            have[i] = order
+            return Step("ppermute", names, pairs=_pairs([(names, order)], names, sizes))
+    return None
+
+
+def _gather(have: list, new: Spec) -> Step:
+    """Put pieces together that nothing needs apart."""
+    for i, names in enumerate(have):
+        if not _belongs(names, new[i]):
+            keep = next(k for k, n in enumerate(names) if n not in new[i])
+            have[i] = names[:keep]
+            return Step("all_gather", names[keep:], i)
+    raise AssertionError(f"{have} cannot become {new}")
+
+
+def received(old: Spec, new: Spec, elements: int, sizes: Mapping[Any, int]) -> float:
+    """Return how many elements a device receives in a move of a value of so many elements."""
+    held = elements / prod(sizes[n] for names in old for n in names)
+    total = 0.0
+    for step in steps_between(old, new, sizes):
+        count = prod(sizes[n] for n in step.names)
+        if step.how == "slice":
+            held /= count
+        elif step.how == "all_gather":
+            total += held * (count - 1)
+            held *= count
+        else:
+            total += held * (count - 1) / count if step.how == "all_to_all" else held
+    return total
+
+
+# ---- in the current trace ----
+
+
+def moved(x: Any, old: Spec, new: Spec, sizes: Mapping[Any, int]) -> tuple[Any, list[str]]:
+    """Return a device's piece of the same value cut as `new` says, and what had to be sent."""
+    steps = [] if old == new else steps_between(old, new, sizes)
+    for step in steps:
+        if step.how == "slice":
+            x = sliced(x, step.axis, step.names, sizes)
+        elif step.how == "all_to_all":
+            x = exchanged(x, step.axis, step.other, step.names, sizes)
+        elif step.how == "all_gather":
+            x = gathered(x, step.axis, step.names, sizes)
+        else:
+            x = ops.ppermute_p.bind(x, axis_name=step.names, perm=step.pairs)
+    return x, [step.how for step in steps if step.how != "slice"]
 
 
 def position(names: tuple, sizes: Mapping[Any, int]) -> Any:
@@ -34,16 +213,15 @@ def start_of(names: tuple, length: int, sizes: Mapping[Any, int]) -> Any:
     return do.mul(position(names, sizes), np.int32(length))
 
 
+def _along(names: tuple, sizes: Mapping[Any, int]) -> dict:
+    """Return the parameters that say between which devices a collective is."""
+    size = prod(sizes[n] for n in names)
+    return {"axis_name": names, "axis_size": size, "axis_index_groups": None}
+
+
 def gathered(x: Any, axis: int, names: tuple, sizes: Mapping[Any, int]) -> Any:
     """Return pieces along an axis put together."""
-    return ops.all_gather_p.bind(
-        x,
-        all_gather_dimension=axis,
-        axis_index_groups=None,
-        axis_name=names,
-        axis_size=prod(sizes[n] for n in names),
-        tiled=True,
-    )
+    return ops.all_gather_p.bind(x, all_gather_dimension=axis, tiled=True, **_along(names, sizes))
 
 
 def sliced(x: Any, axis: int, names: tuple, sizes: Mapping[Any, int]) -> Any:
@@ -58,79 +236,49 @@ def sliced(x: Any, axis: int, names: tuple, sizes: Mapping[Any, int]) -> Any:
 def exchanged(x: Any, old: int, new: int, names: tuple, sizes: Mapping[Any, int]) -> Any:
     """Return a value that was cut along axis `old` cut along `new` instead."""
     return ops.all_to_all_p.bind(
-        x,
-        split_axis=new,
-        concat_axis=old,
-        axis_index_groups=None,
-        axis_name=names[0] if len(names) == 1 else names,
-        axis_size=prod(sizes[n] for n in names),
-        tiled=True,
+        x, split_axis=new, concat_axis=old, tiled=True, **_along(names, sizes)
     )
 
 
-def summed(x: Any, how: str, names: tuple, sizes: Mapping[Any, int]) -> Any:
-    """Return what the partial results of all devices along some axes combine to."""
+def scattered(x: Any, axis: int, names: tuple, sizes: Mapping[Any, int]) -> Any:
+    """Return this device's piece of the sum of what all devices along some axes have."""
+    return ops.reduce_scatter_p.bind(x, scatter_dimension=axis, tiled=True, **_along(names, sizes))
+
+
+def summed(x: Any, how: str, names: tuple, sizes: Mapping[Any, int]) -> tuple[Any, str]:
+    """Return what partial results of all devices along some axes combine to, and what was sent."""
     aval = aval_of(x)
     named = {"sum": ops.psum_p, "max": ops.pmax_p, "min": ops.pmin_p}.get(how)
     if named is not None and aval.dtype != np.bool_:
-        return named.bind(x, axes=names, axis_index_groups=None)[0]
+        return named.bind(x, axes=names, axis_index_groups=None)[0], named.name
     # Others are few and small: all partial results, reduced on each device.
-    parts = ops.all_gather_p.bind(
-        x,
-        all_gather_dimension=0,
-        axis_index_groups=None,
-        axis_name=names,
-        axis_size=prod(sizes[n] for n in names),
-        tiled=False,
-    )
+    parts = ops.all_gather_p.bind(x, all_gather_dimension=0, tiled=False, **_along(names, sizes))
     fold = {"prod": "reduce_prod", "and": "reduce_and", "or": "reduce_or"}
     if aval.dtype == np.bool_:
         fold |= {"max": "reduce_or", "min": "reduce_and"}
     more = {"out_sharding": None} if how == "prod" else {}
-    return getattr(do, fold[how])(parts, axes=(0,), **more)
+    return getattr(do, fold[how])(parts, axes=(0,), **more), "all_gather"
 
 
-def moved(x: Any, old: Spec, new: Spec, sizes: Mapping[Any, int]) -> tuple[Any, list[str]]:
-    """Return a device's piece of the same value cut as `new` says, and what had to be sent."""
-    if old == new:
-        return x, []
-    have = [list(names) for names in old]
-    sent: list[str] = []
-    # What an axis keeps is what both begin with; the rest of the old cuts leave, minor first.
-    kept = [_common(a, b) for a, b in zip(old, new, strict=True)]
-    # An axis of the grid that leaves one axis of the value and enters another changes places.
-    for i, names in enumerate(old):
-        leaving = names[kept[i] :]
-        for j, wanted in enumerate(new):
-            if i == j or not leaving or tuple(have[i][kept[i] :]) != leaving:
+def settled(
+    x: Any, how: str, owed: tuple, old: Spec, new: Spec, sizes: Mapping[Any, int]
+) -> tuple[Any, Spec, list[str]]:
+    """Combine partial results, each device keeping only what its piece under `new` needs.
+
+    Returns the value, how it is cut now, and what was sent.
+    """
+    spec, left, sent = list(old), set(owed), []
+    if how == "sum" and aval_of(x).dtype != np.bool_:
+        for i, wanted in enumerate(new):
+            if wanted[: len(spec[i])] != spec[i]:
                 continue
-            if (
-                tuple(wanted[kept[j] : kept[j] + len(leaving)])
-                == leaving
-                == tuple(wanted[len(have[j]) : len(have[j]) + len(leaving)])
-                and len(have[j]) == kept[j]
-            ):
-                x = exchanged(x, i, j, leaving, sizes)
-                have[i], have[j] = have[i][: kept[i]], [*have[j], *leaving]
-                sent.append("all_to_all")
-    for i, names in enumerate(have):
-        keep = _common(tuple(names), new[i])
-        if names[keep:]:
-            x = gathered(x, i, tuple(names[keep:]), sizes)
-            have[i] = names[:keep]
-            sent.append("all_gather")
-    for i, names in enumerate(have):
-        entering = new[i][len(names) :]
-        if entering:
-            x = sliced(x, i, tuple(entering), sizes)
-    return x, sent
-
-
-def _common(a: tuple, b: tuple) -> int:
-    """Return how many names both begin with."""
-    count = 0
-    for p, q in zip(a, b, strict=False):
-        if p != q:
-            break
-        count += 1
-    return count
+            more = tuple(itertools.takewhile(lambda n: n in left, wanted[len(spec[i]) :]))
+            if more:
+                x = scattered(x, i, more, sizes)
+                spec[i] += more
+                left.difference_update(more)
+                sent.append("reduce_scatter")
+    if left:
+        x, name = summed(x, how, tuple(n for n in owed if n in left), sizes)
+        sent.append(name)
+    return x, tuple(spec), sent

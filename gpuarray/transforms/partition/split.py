@@ -12,36 +12,28 @@ the user's line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from gpuarray import sites
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import Factors
 from gpuarray.core.flow import ByDevice, Choice, Loop
-from gpuarray.core.graph import Eqn, Graph, Literal, Var
+from gpuarray.core.graph import Eqn, Graph, Literal, Var, called, has_effect
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.primitive import Kind
+from gpuarray.core.spec import UNCONSTRAINED
 from gpuarray.primitives.collective import ops
-from gpuarray.primitives.factors import factors_of
-from gpuarray.transforms.partition.moves import moved, start_of, summed
+from gpuarray.primitives.collective.once import once
+from gpuarray.primitives.factors import factors_of, runs_once
+from gpuarray.transforms.partition.cuts import chosen_cut, spec_of, wanted_of_operands
+from gpuarray.transforms.partition.moves import moved, position, settled, start_of
+from gpuarray.transforms.partition.pieces import Note, Owed, Piece
+from gpuarray.transforms.partition.windows import realised, windowed
 from gpuarray.transforms.tracing import TracedFunction, stage
-
-
-class Piece(NamedTuple):
-    """One device's part of a value, traced, and how the value is cut."""
-
-    value: Any
-    spec: Spec
-
-
-class Note(NamedTuple):
-    """A move that an equation needed: what was sent, of which value, where, and why."""
-
-    sent: str
-    aval: ShapedArray
-    site: Any
-    why: str
 
 
 class Partitioned(NamedTuple):
@@ -51,6 +43,20 @@ class Partitioned(NamedTuple):
     ins: tuple[Spec, ...]
     outs: tuple[Spec, ...]
     notes: tuple[Note, ...]
+
+
+class Inside(NamedTuple):
+    """A Graph in an equation as that of one device: its inputs, and how its results are cut."""
+
+    graph: Graph
+    ins: list[Piece]
+    outs: list[Spec]
+
+
+#: Sums of partial results are what these make of them, so that they can be summed up later.
+_LINEAR = frozenset(
+    {"add", "add_any", "sub", "neg", "transpose", "reshape", "squeeze", "reduce_sum"}
+)
 
 
 def uncut(aval: ShapedArray) -> Spec:
@@ -77,11 +83,9 @@ def partition(
 
     def fun(*pieces):
         nonlocal found
-        results = splitter.graph(graph, [Piece(*p) for p in zip(pieces, ins, strict=True)])
-        results = [
-            piece if want is None else splitter.to(piece, want, v.aval, "the layout asked for")
-            for piece, want, v in zip(results, outs, graph.outvars, strict=True)
-        ]
+        given = [Piece(*p) for p in zip(pieces, ins, strict=True)]
+        results = splitter.graph(graph, given, outs)
+        results = splitter.laid(graph, results, outs, "the layout asked for")
         found = tuple(piece.spec for piece in results)
         return [piece.value for piece in results]
 
@@ -106,33 +110,93 @@ class _Splitter:
         self.notes: list[Note] = []
         # Inside a Graph of one device: which axes of the grid each of its names consists of.
         self.inside: dict[Any, tuple] = {}
+        self.known_factors: dict[int, Factors] = {}
+        # Values that were shifted along an axis, so that each is only once (windows.py).
+        self.shifts: dict[tuple, tuple[Any, Any]] = {}
 
     # ---- Graphs ----
     @sites.replays
-    def graph(self, graph: Graph, pieces: Sequence[Piece]) -> list[Piece]:
-        """Return the results of a Graph, one equation after another."""
+    def graph(
+        self, graph: Graph, pieces: Sequence[Piece], outs: Sequence[Spec | None] | None = None
+    ) -> list[Piece]:
+        """Return the results of a Graph, one equation after another.
+
+        `outs` says how readers of the results want them; they may come out in another way.
+        """
+        wanted = self.wanted(graph, outs or [None] * len(graph.outvars))
+        eqns, reads = live(graph)
         env: dict[Var, Piece] = dict(zip(graph.invars, pieces, strict=True))
         for v, c in zip(graph.constvars, graph.consts, strict=True):
             env[v] = Piece(c, uncut(v.aval))
 
         def read(a: Any) -> Piece:
-            return Piece(a.operand, uncut(a.aval)) if isinstance(a, Literal) else env[a]
+            if not isinstance(a, Literal):
+                return env[a]
+            piece = Piece(a.operand, uncut(a.aval))
+            piece.static = np.asarray(a.val)
+            return piece
 
         before = sites.replaying.site
         try:
-            for eqn in graph.eqns:
+            for eqn in eqns:
                 sites.replaying.site = eqn.site
-                env.update(zip(eqn.outvars, self.eqn(eqn, [*map(read, eqn.invars)]), strict=True))
+                given = [read(a) for a in eqn.invars]
+                found = self.eqn(eqn, given, [wanted.get(v) for v in eqn.outvars])
+                if eqn.primitive.name in _PLACES:
+                    found[0].static = _static(eqn, given)
+                for v, piece in zip(eqn.outvars, found, strict=True):
+                    piece.site = piece.site or eqn.site
+                    piece.read_once &= reads[v] <= 1
+                    env[v] = piece
         finally:
             sites.replaying.site = before
         return [read(a) for a in graph.outvars]
 
-    def eqn(self, eqn: Eqn, pieces: list[Piece]) -> list[Piece]:
-        """Return the results of one equation."""
+    def wanted(self, graph: Graph, outs: Sequence[Spec | None]) -> dict[Var, Spec]:
+        """Return how values are wanted: as all who read them are cut, from the results on back."""
+        asked: dict[Any, Spec | None] = {}
+
+        def ask(atoms: Sequence[Any], specs: Sequence[Spec | None]) -> None:
+            for a, spec in zip(atoms, specs, strict=True):
+                if isinstance(a, Var):
+                    # Readers that do not agree get it as it comes.
+                    asked[a] = spec if asked.get(a, spec) == spec else None
+
+        ask(graph.outvars, outs)
+        for eqn in reversed(live(graph)[0]):
+            ask(eqn.invars, self.wanted_by(eqn, [asked.get(v) for v in eqn.outvars]))
+        return {v: spec for v, spec in asked.items() if spec is not None and any(spec)}
+
+    def wanted_by(self, eqn: Eqn, outs: list[Spec | None]) -> Sequence[Spec | None]:
+        """Return how one equation wants its operands."""
         prim = eqn.primitive
         whole = None if prim.inline is None else prim.inline(eqn)
         if whole is not None:
-            return self.graph(whole, pieces)
+            found = self.wanted(whole, outs)
+            return [found.get(v) for v in whole.invars]
+        flow = None if prim.flow is None else prim.flow(eqn)
+        if isinstance(flow, ByDevice):
+            return [
+                self.manual(flow.mesh, spec, a.aval.ndim)
+                for spec, a in zip(flow.in_specs, eqn.invars, strict=True)
+            ]
+        if prim.kind in (Kind.CALL, Kind.COLLECTIVE) or not any(map(_is_cut, outs)):
+            return [None] * len(eqn.invars)
+        return wanted_of_operands(self.factors(eqn), outs, self.grid)
+
+    def eqn(self, eqn: Eqn, pieces: list[Piece], wanted: list[Spec | None]) -> list[Piece]:
+        """Return the results of one equation."""
+        prim = eqn.primitive
+        told = getattr(eqn.params.get("callback"), "laid", None)
+        if told is not None:
+            # It asks how a value lies, and nothing else.
+            told(self.grid.sharding(pieces[0].spec))
+            return []
+        # What has factors of its own stays one equation, on pieces.
+        inline = prim.inline if prim.factors is None else None
+        whole = None if inline is None else inline(eqn)
+        if whole is not None:
+            return self.graph(whole, pieces, wanted)
         if prim.kind is Kind.COLLECTIVE:
             return self.collective(eqn, pieces)
         flow = None if prim.flow is None else prim.flow(eqn)
@@ -142,61 +206,141 @@ class _Splitter:
             return self.loop(eqn, flow, pieces)
         if isinstance(flow, Choice):
             return self.choice(eqn, flow, pieces)
-        if prim.kind is Kind.CALL or not any(any(p.spec) for p in pieces):
-            # Every device has all of it.
+        if called(eqn) is not None:
+            return self.call(eqn, pieces)
+        if runs_once(prim) and not self.inside:
+            return self.once(eqn, pieces)
+        if prim.kind is Kind.CALL:
             return self.whole(eqn, pieces)
-        return self.by_factors(eqn, pieces)
+        found = windowed(eqn, pieces, self)
+        return self.by_factors(eqn, pieces, wanted) if found is None else found
 
     # ---- one equation ----
     def to(self, piece: Piece, want: Spec, aval: ShapedArray, why: str) -> Piece:
-        """Move a piece to another layout, and note what is sent for it."""
-        value, sent = moved(piece.value, piece.spec, want, self.sizes)
-        self.notes += [Note(what, aval, sites.replaying.site, why) for what in sent]
-        return Piece(value, want)
+        """Return a piece in another layout, and note what is sent for it."""
+        if piece.frame:
+            self.realise(piece, aval)
+        if piece.owed is not None:
+            self.settle(piece, want, aval)
+        piece.asked.add(want)
+        if piece.spec == want:
+            return piece
+        if want not in piece.also:
+            value, sent = moved(piece.value, piece.spec, want, self.sizes)
+            site = sites.replaying.site or piece.site
+            self.notes += [Note(what, aval, site, why) for what in sent]
+            piece.also[want] = Piece(value, want)
+        return piece.also[want]
+
+    def settle(self, piece: Piece, want: Spec, aval: ShapedArray) -> None:
+        """Combine partial results: all of them, or only those that `want` needs here."""
+        assert piece.owed is not None
+        how, names, site, why = piece.owed
+        piece.value, piece.spec, sent = settled(
+            piece.value, how, names, piece.spec, want, self.sizes
+        )
+        self.notes += [Note(what, aval, site, why) for what in sent]
+        piece.owed = None
+
+    def as_is(self, piece: Piece, aval: ShapedArray) -> Piece:
+        """Return a piece that is owed nothing, and is cut evenly itself."""
+        if piece.frame:
+            self.realise(piece, aval)
+        return self.to(piece, piece.spec, aval, "")
+
+    def realise(self, piece: Piece, aval: ShapedArray) -> None:
+        """Gather a part of a longer axis that is cut, which no even pieces make."""
+        piece.value, piece.spec, sent = realised(piece, aval, self.sizes)
+        piece.frame = {}
+        site, why = sites.replaying.site or piece.site, "part of an axis that is cut"
+        self.notes += [Note(what, aval, site, why) for what in sent]
+
+    def laid(
+        self, graph: Graph, pieces: Sequence[Piece], outs: Sequence[Spec | None], why: str
+    ) -> list[Piece]:
+        """Return the results of a Graph in layouts that were asked for; None: as they are."""
+        return [
+            self.as_is(piece, v.aval) if want is None else self.to(piece, want, v.aval, why)
+            for piece, want, v in zip(pieces, outs, graph.outvars, strict=True)
+        ]
 
     def bound(self, eqn: Eqn, values: Sequence[Any], params: dict) -> list:
         out = eqn.primitive.bind(*values, **params)
         return list(out) if eqn.primitive.multiple_results else [out]
 
-    def whole(self, eqn: Eqn, pieces: Sequence[Piece]) -> list[Piece]:
-        """Gather the operands: every device computes the whole."""
+    def all_of(self, eqn: Eqn, pieces: Sequence[Piece]) -> list:
+        """Return operands that are gathered, for an equation that needs them whole."""
         why = f"{eqn.primitive.name} needs it whole"
-        values = [
+        return [
             self.to(p, uncut(a.aval), a.aval, why).value
             for a, p in zip(eqn.invars, pieces, strict=True)
         ]
-        out = self.bound(eqn, values, self.with_local_graphs(eqn.params))
-        return [Piece(x, uncut(v.aval)) for x, v in zip(out, eqn.outvars, strict=True)]
+
+    def whole(self, eqn: Eqn, pieces: Sequence[Piece]) -> list[Piece]:
+        """Gather the operands: every device computes the whole."""
+        out = self.bound(eqn, self.all_of(eqn, pieces), self.with_local_graphs(eqn.params))
+        return _uncut_results(eqn, out)
+
+    def once(self, eqn: Eqn, pieces: Sequence[Piece]) -> list[Piece]:
+        """Gather the operands: one device computes the whole, for all of them."""
+        out = once(eqn.primitive, self.all_of(eqn, pieces), eqn.params, tuple(self.sizes))
+        return _uncut_results(eqn, out)
 
     def with_local_graphs(self, params: dict) -> dict:
         """Return params in which Graphs are those of one device, with everything whole."""
 
         def local(value: Any) -> Any:
             if isinstance(value, Graph):
-                return self.staged(value, [uncut(v.aval) for v in value.invars])[0]
+                whole = [uncut(v.aval) for v in value.outvars]
+                return self.staged(value, [uncut(v.aval) for v in value.invars], whole).graph
             if isinstance(value, tuple) and any(isinstance(x, Graph) for x in value):
                 return tuple(map(local, value))
             return value
 
         return {name: local(value) for name, value in params.items()}
 
-    def by_factors(self, eqn: Eqn, pieces: list[Piece]) -> list[Piece]:
+    def factors(self, eqn: Eqn) -> Factors:
+        found = self.known_factors.get(id(eqn))
+        if found is None:
+            avals, outs = [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars]
+            found = factors_of(eqn.primitive, avals, outs, eqn.params)
+            self.known_factors[id(eqn)] = found
+        return found
+
+    def by_factors(
+        self, eqn: Eqn, pieces: list[Piece], wanted: Sequence[Spec | None]
+    ) -> list[Piece]:
         """Evaluate an equation on pieces whose factors are cut alike."""
-        params = eqn.params
-        factors = factors_of(
-            eqn.primitive, [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars], params
-        )
-        cut = self.cut_of(factors, eqn, pieces)
+        for a, piece in zip(eqn.invars, pieces, strict=True):
+            if piece.frame:
+                self.realise(piece, a.aval)
+        if not any(any(p.spec) for p in pieces) and not any(map(_is_cut, wanted)):
+            # Every device has all of it.
+            owed = _owed_by_all(eqn, pieces)
+            if owed is None:
+                return self.whole(eqn, pieces)
+            out = self.bound(eqn, [p.value for p in pieces], eqn.params)
+            return [Piece(x, uncut(v.aval), owed) for x, v in zip(out, eqn.outvars, strict=True)]
+        factors = self.factors(eqn)
+        cut = chosen_cut(factors, eqn, [p.spec for p in pieces], wanted, self.grid)
         if not cut:
             return self.whole(eqn, pieces)
         cuts = {f: self.grid.size(names) for f, names in cut.items()}
-        why = f"{eqn.primitive.name} needs it so"
         # Every operand as the factors of its axes are cut.
-        values = []
-        for a, piece, axes in zip(eqn.invars, pieces, factors.ins, strict=True):
-            want = tuple(tuple(n for f in axis for n in cut.get(f, ())) for axis in axes)
-            values.append(self.to(piece, want, a.aval, why).value)
-        local = factors.local(params, cuts)
+        wants = [spec_of(axes, cut) for axes in factors.ins]
+        owed = _owed_by_all(eqn, pieces)
+        if owed is not None and (
+            wants != [p.spec for p in pieces] or any(f in factors.owed for f in cut)
+        ):
+            owed = None
+        values = [p.value for p in pieces]
+        if owed is None:
+            why = f"{eqn.primitive.name} needs it so"
+            values = [
+                self.to(p, want, a.aval, why).value
+                for a, p, want in zip(eqn.invars, pieces, wants, strict=True)
+            ]
+        local = factors.local(eqn.params, cuts)
         if factors.piece is None:
             out = self.bound(eqn, values, local)
         else:
@@ -205,39 +349,16 @@ class _Splitter:
                 for f, names in cut.items()
             }
             out = factors.piece(values, local, starts)
-        # What was summed over on pieces only is owed the others' share.
-        for f, names in cut.items():
-            if f in factors.owed:
-                out = [summed(x, factors.owed[f], names, self.sizes) for x in out]
-                for v in eqn.outvars:
-                    why = f"{eqn.primitive.name} along a cut axis"
-                    self.notes.append(Note("psum", v.aval, sites.replaying.site, why))
-        specs = [
-            tuple(tuple(n for f in axis for n in cut.get(f, ())) for axis in axes)
-            for axes in factors.outs
-        ]
-        return [Piece(x, s) for x, s in zip(out, specs, strict=True)]
-
-    def cut_of(self, factors: Factors, eqn: Eqn, pieces: list[Piece]) -> dict[int, tuple]:
-        """Return the grid's axes that cut each factor: as the largest operand says first."""
-        cut: dict[int, tuple] = {}
-        used: set = set()
-        order = sorted(
-            range(len(pieces)), key=lambda i: -eqn.invars[i].aval.size * any(pieces[i].spec)
-        )
-        for i in order:
-            for axis, names in zip(factors.ins[i], pieces[i].spec, strict=True):
-                if not names or used.intersection(names):
-                    continue
-                given = _given_to(factors, axis, names, self.sizes)
-                # Pieces of an axis of several factors are runs of it only so.
-                if given is None or any(f in cut for f in given):
-                    continue
-                trial = cut | given
-                if all(_are_runs(factors, axes, trial, self.grid) for axes in _all_axes(factors)):
-                    cut = trial
-                    used.update(names)
-        return cut
+        made = [Piece(x, spec_of(a, cut), owed) for x, a in zip(out, factors.outs, strict=True)]
+        # What was folded on pieces only is owed the others' share.
+        why = f"{eqn.primitive.name} along a cut axis"
+        for how in dict.fromkeys(factors.owed[f] for f in cut if f in factors.owed):
+            names = tuple(n for f in cut if factors.owed.get(f) == how for n in cut[f])
+            for piece, v in zip(made, eqn.outvars, strict=True):
+                if piece.owed is not None:
+                    self.settle(piece, piece.spec, v.aval)
+                piece.owed = Owed(how, names, eqn.site, why)
+        return made
 
     # ---- collectives ----
     def collective(self, eqn: Eqn, pieces: list[Piece]) -> list[Piece]:
@@ -245,18 +366,12 @@ class _Splitter:
         if eqn.primitive is ops.pcast_p:
             return pieces
         # Along axes that are not the Graph's own, values may be cut too.
-        values = [
-            self.to(p, uncut(a.aval), a.aval, f"{eqn.primitive.name} needs it whole").value
-            for a, p in zip(eqn.invars, pieces, strict=True)
-        ]
-        out = self.renamed(eqn, values)
-        return [Piece(x, uncut(v.aval)) for x, v in zip(out, eqn.outvars, strict=True)]
+        return _uncut_results(eqn, self.renamed(eqn, self.all_of(eqn, pieces)))
 
     def renamed(self, eqn: Eqn, values: list) -> list:
         params = eqn.params
         if eqn.primitive is ops.axis_index_p:
-            names = self.inside[params["axis_name"]]
-            return [_index(names, self.sizes)]
+            return [position(self.inside[params["axis_name"]], self.sizes)]
         mine = tuple(m for n in ops.names_in(params) for m in self.inside[n])
         if "axes" in params:
             numbers = tuple(a for a in params["axes"] if isinstance(a, int))
@@ -269,6 +384,8 @@ class _Splitter:
     def by_device(self, eqn: Eqn, flow: ByDevice, pieces: list[Piece]) -> list[Piece]:
         """Run the Graph of one device on pieces that are cut as it says."""
         grid, mesh = self.grid, flow.mesh
+        if len(pieces) == 1 and UNCONSTRAINED in flow.in_specs[0].partitions:
+            return [self.constrained(mesh, flow.in_specs[0], eqn.invars[0].aval, pieces[0])]
         values = []
         for a, spec, piece in zip(eqn.invars, flow.in_specs, pieces, strict=True):
             want = self.manual(mesh, spec, a.aval.ndim)
@@ -288,132 +405,176 @@ class _Splitter:
             results.append(Piece(value, self.manual(mesh, spec, v.aval.ndim)))
         return results
 
+    def constrained(self, mesh: Any, spec: Any, aval: ShapedArray, piece: Piece) -> Piece:
+        """Lay a value as a constraint asks; an UNCONSTRAINED axis stays as it is."""
+        want = self.manual(mesh, spec, aval.ndim)
+        taken = {name for names in want for name in names}
+        free = [i for i, part in enumerate(spec.partitions) if part is UNCONSTRAINED]
+        kept = tuple(
+            piece.spec[i] if i in free and not taken.intersection(piece.spec[i]) else names
+            for i, names in enumerate(want)
+        )
+        return self.to(piece, kept, aval, "a constraint asks for it so")
+
     def manual(self, mesh: Any, spec: Any, ndim: int) -> Spec:
         return self.grid.spec(mesh, spec, ndim)
 
     def staged(
-        self, graph: Graph, ins: Sequence[Spec], outs: Sequence[Spec | None] | None = None
-    ) -> tuple[Graph, list[Spec]]:
-        """Return a Graph inside an equation as that of one device, and how its results are cut."""
+        self,
+        graph: Graph,
+        ins: Sequence[Spec],
+        outs: Sequence[Spec | None] | None = None,
+        wanted: Sequence[Spec | None] | None = None,
+    ) -> Inside:
+        """Return a Graph inside an equation as that of one device.
+
+        Its results are cut as `outs` says; None leaves them as they come, if possible as `wanted`.
+        """
         found: list[Spec] = []
-        wanted = [None] * len(graph.outvars) if outs is None else outs
+        given: list[Piece] = []
+        forced = [None] * len(graph.outvars) if outs is None else outs
 
         def fun(*values):
-            results = self.graph(graph, [Piece(*p) for p in zip(values, ins, strict=True)])
-            results = [
-                piece if want is None else self.to(piece, want, v.aval, "carried so by a loop")
-                for piece, want, v in zip(results, wanted, graph.outvars, strict=True)
-            ]
+            given[:] = [Piece(*p) for p in zip(values, ins, strict=True)]
+            results = self.graph(graph, given, forced if wanted is None else wanted)
+            results = self.laid(graph, results, forced, "a loop or branch has it so")
             found[:] = [piece.spec for piece in results]
             return [piece.value for piece in results]
 
         avals = [local_aval(v.aval, s, self.grid) for v, s in zip(graph.invars, ins, strict=True)]
         made = stage(fun, avals, TracedFunction(fun, "partitioning"))
         made.debug_name = graph.debug_name
-        return made, found
+        return Inside(made, given, found)
+
+    def call(self, eqn: Eqn, pieces: list[Piece]) -> list[Piece]:
+        """Run a Graph that stays apart, such as a recomputation, on pieces."""
+        pieces = [self.as_is(p, a.aval) for p, a in zip(pieces, eqn.invars, strict=True)]
+        body = self.staged(eqn.params["jaxpr"], [p.spec for p in pieces])
+        out = self.bound(eqn, [p.value for p in pieces], eqn.params | {"jaxpr": body.graph})
+        return [Piece(x, s) for x, s in zip(out, body.outs, strict=True)]
 
     def loop(self, eqn: Eqn, loop: Loop, pieces: list[Piece]) -> list[Piece]:
         """Run a loop on pieces: what it carries is cut at every step as it is at the first."""
         pieces = list(pieces)
         # The axis that is gone through is whole; the others stay cut.
         for i in loop.xs:
-            piece, aval = pieces[i], eqn.invars[i].aval
+            aval = eqn.invars[i].aval
+            piece = self.as_is(pieces[i], aval)
             want = ((), *piece.spec[1:])
             pieces[i] = self.to(piece, want, aval, f"{eqn.primitive.name} goes along this axis")
-        body_consts = [pieces[i].spec for i in loop.consts]
+        for i in (*loop.consts, *loop.carry, *loop.condition_consts):
+            pieces[i] = self.as_is(pieces[i], eqn.invars[i].aval)
+        consts = [pieces[i].spec for i in loop.consts]
         xs = [pieces[i].spec[1:] for i in loop.xs]
         carry = [pieces[i].spec for i in loop.carry]
-        # A step may cut what it was given whole: then it is cut from the start, if it stays so.
         notes = list(self.notes)
-        _, found = self.staged(loop.body, [*body_consts, *carry, *xs])
-        self.notes = notes
-        if found[: len(carry)] != carry:
-            tried = found[: len(carry)]
-            _, found = self.staged(loop.body, [*body_consts, *tried, *xs])
-            self.notes = notes
-            if found[: len(carry)] == tried:
-                carry = tried
-        ys = found[len(carry) :]
-        body, _ = self.staged(loop.body, [*body_consts, *carry, *xs], [*carry, *ys])
-        graphs = {id(loop.body): body}
+        tried = self.step(loop, consts, carry, xs)
+        # What every step would move to the same layout moves before the loop.
+        moved_once = [
+            next(iter(p.asked)) if len(p.asked) == 1 else p.spec for p in tried.ins[: len(consts)]
+        ]
+        if moved_once != consts or tried.outs[: len(carry)] != carry:
+            # A step may cut what it was given whole: then it is cut from the start, if it stays so.
+            other = tried.outs[: len(carry)]
+            consts = moved_once
+            self.notes = list(notes)
+            tried = self.step(loop, consts, other, xs)
+            if tried.outs[: len(carry)] == other:
+                carry = other
+            else:
+                self.notes = list(notes)
+                tried = self.step(loop, consts, carry, xs, fixed=True)
+        ys = tried.outs[len(carry) :]
+        graphs = {id(loop.body): tried.graph}
+        for numbers, specs in ((loop.consts, consts), (loop.carry, carry)):
+            for i, spec in zip(numbers, specs, strict=True):
+                pieces[i] = self.to(pieces[i], spec, eqn.invars[i].aval, "a loop uses it so")
         if loop.condition is not None:
-            condition_consts = [pieces[i].spec for i in loop.condition_consts]
+            tested = [pieces[i].spec for i in loop.condition_consts]
             (test,) = loop.condition.outvars
             graphs[id(loop.condition)] = self.staged(
-                loop.condition, [*condition_consts, *carry], [uncut(test.aval)]
-            )[0]
-        for i, spec in zip(loop.carry, carry, strict=True):
-            pieces[i] = self.to(pieces[i], spec, eqn.invars[i].aval, "carried so by a loop")
+                loop.condition, [*tested, *carry], [uncut(test.aval)]
+            ).graph
         params = {k: graphs.get(id(v), v) for k, v in eqn.params.items()}
         out = self.bound(eqn, [p.value for p in pieces], params)
         specs = [*carry, *(((), *spec) for spec in ys)]
         return [Piece(x, s) for x, s in zip(out, specs, strict=True)]
+
+    def step(
+        self, loop: Loop, consts: list[Spec], carry: list[Spec], xs: list[Spec], fixed: bool = False
+    ) -> Inside:
+        """Return the body of a loop; with `fixed`, what it carries leaves as it came."""
+        free = [None] * (len(loop.body.outvars) - len(carry))
+        kept = [*carry, *free]
+        return self.staged(loop.body, [*consts, *carry, *xs], kept if fixed else None, kept)
 
     def choice(self, eqn: Eqn, choice: Choice, pieces: list[Piece]) -> list[Piece]:
         """Run a branch on pieces: the results of all branches are cut as the first one's."""
         pieces = list(pieces)
         number = eqn.invars[0].aval
         pieces[0] = self.to(pieces[0], uncut(number), number, "which branch runs")
+        for i, a in enumerate(eqn.invars[1:], 1):
+            pieces[i] = self.as_is(pieces[i], a.aval)
         ins = [p.spec for p in pieces[1:]]
-        first, outs = self.staged(choice.branches[0], ins)
-        others = [self.staged(branch, ins, outs)[0] for branch in choice.branches[1:]]
-        graphs = dict(zip(map(id, choice.branches), (first, *others), strict=True))
+        first = self.staged(choice.branches[0], ins)
+        others = [self.staged(branch, ins, first.outs).graph for branch in choice.branches[1:]]
+        graphs = dict(zip(map(id, choice.branches), (first.graph, *others), strict=True))
         params = {
             k: tuple(graphs.get(id(x), x) for x in v) if isinstance(v, tuple) else v
             for k, v in eqn.params.items()
         }
         out = self.bound(eqn, [p.value for p in pieces], params)
-        return [Piece(x, s) for x, s in zip(out, outs, strict=True)]
+        return [Piece(x, s) for x, s in zip(out, first.outs, strict=True)]
 
 
-def _index(names: tuple, sizes: dict) -> Any:
-    return (
-        start_of(names, 1, sizes) if len(names) != 1 else ops.axis_index_p.bind(axis_name=names[0])
-    )
+def live(graph: Graph) -> tuple[list[Eqn], Counter]:
+    """Return the equations that something needs, and how often they read each value."""
+    found = graph.derived.get("live")
+    if found is None:
+        reads = Counter(a for a in graph.outvars if isinstance(a, Var))
+        eqns: list[Eqn] = []
+        for eqn in reversed(graph.eqns):
+            if any(v in reads for v in eqn.outvars) or has_effect(eqn):
+                eqns.append(eqn)
+                reads.update(a for a in eqn.invars if isinstance(a, Var))
+        found = graph.derived["live"] = (eqns[::-1], reads)
+    return found
 
 
-def _all_axes(factors: Factors) -> list[tuple[tuple[int, ...], ...]]:
-    return [*factors.ins, *factors.outs]
+#: What makes the places at which slices begin, and how many numbers these may be.
+_PLACES, _MOST_PLACES = frozenset({"broadcast_in_dim", "concatenate", "convert_element_type"}), 8
 
 
-def _given_to(
-    factors: Factors, axis: tuple[int, ...], names: tuple, sizes: dict
-) -> dict[int, tuple] | None:
-    """Return the grid's axes for each factor of an axis that is cut by `names`, major first.
+def _static(eqn: Eqn, pieces: Sequence[Piece]) -> np.ndarray | None:
+    """Return the value of a small result that depends on no input."""
+    if eqn.outvars[0].aval.size > _MOST_PLACES or any(p.static is None for p in pieces):
+        return None
+    function = eqn.primitive.numpy_function([a.aval for a in eqn.invars], eqn.params)
+    return np.asarray(function(*(p.static for p in pieces)))
 
-    None where the pieces are no pieces of its factors.
+
+def _is_cut(spec: Spec | None) -> bool:
+    return spec is not None and any(spec)
+
+
+def _uncut_results(eqn: Eqn, values: Sequence[Any]) -> list[Piece]:
+    return [Piece(x, uncut(v.aval)) for x, v in zip(values, eqn.outvars, strict=True)]
+
+
+def _owed_by_all(eqn: Eqn, pieces: Sequence[Piece]) -> Owed | None:
+    """Return what the results of an equation on partial sums are owed: the sum of the same.
+
+    None where it has to be settled before: others read the operands too, or it is not linear.
     """
-    given: dict[int, list] = {}
-    rest = list(axis)
-    left = factors.sizes[rest[0]] if rest else 0
-    for name in names:
-        # A factor that is cut into single positions: the next one is cut.
-        while left == 1 and len(rest) > 1:
-            rest.pop(0)
-            left = factors.sizes[rest[0]]
-        if not rest or left % sizes[name]:
-            return None
-        given.setdefault(rest[0], []).append(name)
-        left //= sizes[name]
-    return {f: tuple(names) for f, names in given.items()}
-
-
-def _are_runs(
-    factors: Factors, axes: tuple[tuple[int, ...], ...], cut: dict[int, tuple], grid: Grid
-) -> bool:
-    """Whether the pieces of every axis are equal runs of it, and no axis of the grid cuts twice."""
-    cuts = {f: grid.size(names) for f, names in cut.items()}
-    seen: set = set()
-    for axis in axes:
-        if factors.parts_of(axis, cuts) is None:
-            return False
-        for f in axis:
-            names = cut.get(f, ())
-            if seen.intersection(names):
-                return False
-            seen.update(names)
-    return True
-
-
-#: What splitting a Graph is: the signature that callers know.
-Split = Callable[[Graph, Sequence[Spec], Sequence[Spec | None], Grid], Partitioned]
+    first = pieces[0].owed if pieces else None
+    if first is None or first.how != "sum" or eqn.primitive.name not in _LINEAR:
+        return None
+    alike = all(
+        p.owed is not None
+        and p.owed[:2] == first[:2]
+        and p.spec == pieces[0].spec
+        and p.read_once
+        and a.aval.shape == eqn.invars[0].aval.shape
+        for p, a in zip(pieces, eqn.invars, strict=True)
+    )
+    return first if alike else None

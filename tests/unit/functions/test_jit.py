@@ -278,7 +278,9 @@ def test_lower_and_compile():
     assert float(compiled(gnp.ones(4), gnp.zeros(4))) == 4.0
     assert compiled.cost_analysis()["flops"] > 0
     assert compiled.memory_analysis().argument_size_in_bytes == 32
-    with pytest.raises(TypeError, match="should be float32\\[4\\], got float32\\[5\\]"):
+    with pytest.raises(
+        TypeError, match="'a' compiled with float32\\[4\\] and called with float32\\[5\\]"
+    ):
         compiled(gnp.ones(5), gnp.ones(5))
 
 

@@ -41,6 +41,10 @@ SAYS = {
         "forward: 23 ppermute along stage (11,776 bytes), 1 psum along stage (8,192 bytes)",
         "equal to one device's: True",
         "23 turns for 16 microbatches: busy 70%",
+        # Back through the same pipeline, and the sum of forward once.
+        "with gradients: 46 ppermute along stage (23,552 bytes), 1 psum along stage (8,192 bytes)",
+        "gradients equal to one device's: True",
+        "each device has the gradient of its layer: (1, 32, 32)",
     ],
     "fsdp.py": [
         # An eighth of 26,624 parameters gathered, all of their gradients added up and cut.

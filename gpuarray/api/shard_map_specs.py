@@ -1,0 +1,259 @@
+"""What `shard_map` is told: which mesh, which of its axes, and how values are cut along them.
+
+Floor 6. In: the options of a `shard_map` and the values it is called with. Out: the mesh and axes
+that are meant, a PartitionSpec for each value, or an error that says what does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from gpuarray.control.shard_map import names_in_spec, names_of_axis
+from gpuarray.core import trace as traces
+from gpuarray.core.abstract_mesh import AbstractMesh, Axes, AxisType
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
+from gpuarray.pytree import tree
+from gpuarray.util import prod
+
+
+class _Infer:
+    """The value of `in_specs` that says: as the arguments lie."""
+
+    def __repr__(self) -> str:
+        return "Infer"
+
+    def __reduce__(self) -> str:
+        return "Infer"
+
+
+Infer = _Infer()
+
+
+def name_of(f: Any) -> str:
+    """Return how a function is called in messages."""
+    return getattr(f, "__name__", str(f))
+
+
+# ---- the mesh ----
+
+
+def mesh_meant(mesh: Any) -> Any:
+    """Return the mesh of a `shard_map`: the one it was given, or the one in context."""
+    around = contexts.abstract
+    if mesh is None:
+        if around is None:
+            if contexts.entered:
+                return contexts.entered[-1]
+            raise ValueError(
+                "The context mesh cannot be empty for a shard_map without mesh=: give it "
+                "mesh=Mesh(devices, axis_names), or set one with `jax.set_mesh(mesh)`"
+            )
+        concrete = contexts.concrete
+        return concrete if concrete is not None and concrete.abstract_mesh is around else around
+    if not isinstance(mesh, Axes):
+        raise TypeError(
+            "shard_map requires a `jax.sharding.Mesh` or a `jax.sharding.AbstractMesh` instance "
+            f"as mesh, but got {mesh!r} of type {type(mesh)}"
+        )
+    if mesh.empty:
+        raise ValueError(f"shard_map requires a non-empty mesh. Got {mesh}")
+    if around is not None and around.shape_tuple != mesh.shape_tuple:
+        raise ValueError(
+            f"The context mesh {around} should match the mesh passed to shard_map {mesh}. Leave "
+            "mesh= out to use the one in context."
+        )
+    return mesh
+
+
+def with_devices(mesh: Any, leaves: Sequence[Any]) -> Any:
+    """Return an abstract mesh with the devices of the arguments, if they are known by now."""
+    if not isinstance(mesh, AbstractMesh):
+        return mesh
+    concrete = contexts.concrete
+    if concrete is not None and concrete.shape_tuple == mesh.shape_tuple:
+        return concrete
+    if not traces.is_base():
+        return mesh  # a jitted function learns them from its arguments
+    for x in leaves:
+        sharding = getattr(x, "sharding", None)
+        if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
+            if sharding.mesh.shape_tuple == mesh.shape_tuple:
+                return sharding.mesh
+            raise ValueError(
+                f"Mesh shape of the input {sharding.mesh.shape_tuple} does not match the mesh "
+                f"shape passed to shard_map {mesh.shape_tuple}"
+            )
+    raise ValueError(
+        "Please pass `jax.Array`s with a `NamedSharding` as input to `shard_map` when passing "
+        f"`AbstractMesh` to the mesh argument: {mesh} has no devices. Or pass a Mesh."
+    )
+
+
+def manual_axes(mesh: Any, axis_names: Iterable[Any]) -> frozenset:
+    """Return the axes of a mesh along which the function is given pieces."""
+    if not isinstance(axis_names, (set, frozenset)):
+        raise TypeError(
+            "`axis_names` argument of shard_map should be of type `frozenset` or `set`. Got type: "
+            f"{type(axis_names)}"
+        )
+    given = frozenset(axis_names) or frozenset(mesh.axis_names)
+    if not given.issubset(mesh.axis_names):
+        raise ValueError(
+            f"jax.shard_map requires axis_names={set(given)} to be a subset of "
+            f"mesh.axis_names={mesh.axis_names}"
+        )
+    # Those of a shard_map around are so already.
+    return given.difference(mesh.manual_axes)
+
+
+# ---- specs ----
+
+
+def is_spec(x: Any) -> bool:
+    """Whether `x` says how a value is given: None for an argument that is no array."""
+    return x is None or isinstance(x, PartitionSpec)
+
+
+def check_specs(name: str, specs: Any, mesh: Any, manual: frozenset) -> None:
+    """Refuse what is no PartitionSpec, and specs with axes that are not manual."""
+    leaves, spec = tree.tree_flatten(specs, is_spec)
+    paths = tree.leaf_paths(tree.unflatten(spec, range(len(leaves))))
+    for leaf, path in zip(leaves, paths, strict=True):
+        at = f"{name}{path}"
+        if leaf is None:
+            continue
+        if not isinstance(leaf, PartitionSpec):
+            raise TypeError(
+                f"shard_map {name} argument must be a pytree of `jax.sharding.PartitionSpec` "
+                f"instances, but {at} is {leaf!r} of type {type(leaf)}: give P() for what is the "
+                "same on all devices"
+            )
+        _check_sums(name, leaf, mesh, manual)
+        names = names_in_spec(leaf)
+        for n in names:
+            if n not in mesh.axis_names:
+                raise ValueError(
+                    f"shard_map {at}={leaf} names the axis {n!r}, which the mesh does not have: "
+                    f"its axes are {mesh.axis_names}"
+                )
+            if n not in manual:
+                raise ValueError(
+                    f"shard_map {name} argument must name axes marked as manual, which are "
+                    f"axis_names={sorted(map(str, manual))}, but {at} refers to {n!r}: values are "
+                    "laid out automatically along it"
+                )
+            if names.count(n) > 1:
+                raise ValueError(f"shard_map {at}={leaf} names the axis {n!r} twice")
+
+
+def _check_sums(name: str, spec: PartitionSpec, mesh: Any, manual: frozenset) -> None:
+    """Refuse sums that are still owed where they cannot be."""
+    if not (spec.unreduced or spec.reduced):
+        return
+    if manual != frozenset(mesh.axis_names):
+        raise NotImplementedError(
+            f"unreduced/reduced can only be passed to {name} when shard_map is in full manual "
+            f"mode: the mesh has the axes {mesh.axis_names}, and axis_names is "
+            f"{sorted(map(str, manual))}"
+        )
+    types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+    for n in (*spec.unreduced, *spec.reduced):
+        if types.get(n) is not AxisType.Explicit:
+            raise ValueError(
+                f"unreduced/reduced in {name} {spec} can only be used when the mesh passed to "
+                f"shard_map contains axis names all of type `Explicit`. Got mesh {mesh}"
+            )
+    raise NotImplementedError(
+        f"shard_map {name} {spec}: arguments and results that are terms of a sum are not "
+        "supported. Sum them first, with lax.psum inside."
+    )
+
+
+def over(specs: Any, full: Any, name: str) -> list:
+    """Return the spec of every leaf."""
+    return tree.prefix_broadcast(specs, full, is_spec, f"shard_map {name}")
+
+
+def check_rank(f: Callable, name: str, what: str, aval: ShapedArray, spec: PartitionSpec) -> None:
+    """Refuse a spec with more entries than the value has axes."""
+    if len(spec) <= aval.ndim:
+        return
+    scalar = (
+        f" For a scalar, consider using an {name} entry of `P()`, or give it an axis: x[None]."
+        if not aval.ndim
+        else ""
+    )
+    raise ValueError(
+        f"shard_map applied to the function '{name_of(f)}' was given an {name} entry that is too "
+        f"long: it is {spec}, which has length {len(spec)}, but {what} has type "
+        f"{aval.str_short()}, which has rank {aval.ndim}. An entry has one part for each axis at "
+        f"most.{scalar}"
+    )
+
+
+def check_fits(f: Callable, path: str, aval: ShapedArray, spec: PartitionSpec, mesh: Any) -> None:
+    """Refuse an argument that cannot be cut as its spec says."""
+    check_rank(f, "in_specs", f"args{path}", aval, spec)
+    for axis, (part, n) in enumerate(zip(spec, aval.shape, strict=False)):
+        names = names_of_axis(part)
+        cuts = prod(mesh.shape[name] for name in names)
+        if n % cuts:
+            longer = -(-n // cuts) * cuts
+            raise ValueError(
+                f"shard_map applied to the function '{name_of(f)}' was given an argument that is "
+                f"not evenly divisible: axis {axis} of args{path}, of type {aval.str_short()}, has "
+                f"length {n}, and in_specs {spec} cuts it into {cuts} pieces (mesh axes "
+                f"{', '.join(map(repr, names))}), which must evenly divide it. Pad it to {longer}."
+            )
+
+
+def check_replicated(
+    f: Callable, path: str, aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: frozenset
+) -> None:
+    """Refuse a result that its spec says to be the same on all devices, and its type does not."""
+    names = frozenset(names_in_spec(spec))
+    if aval.vma & manual <= names:
+        return
+    order = lambda chosen: ",".join(str(n) for n in mesh.axis_names if n in chosen)
+    listed = ", ".join(repr(n) for n in mesh.axis_names if n in (aval.vma & manual) - names)
+    raise ValueError(
+        f"shard_map applied to the function '{name_of(f)}' was given out_specs which require "
+        "replication which can't be statically inferred: "
+        f"out_specs{path} is {spec} which implies that the corresponding output value is only "
+        "varying across mesh axes "
+        f"{{{order(names)}}} and not {{{order((aval.vma & manual) - names)}}}, but it was inferred "
+        f"to be possibly varying over {{{order(aval.vma)}}} (its type is {aval.str_short()}). "
+        f"Reduce it (lax.psum(x, {listed})), gather it "
+        f"(lax.all_gather(x, {listed}, to='invarying')), mention the axis in out_specs, "
+        "or pass check_vma=False if you know that all devices have the same."
+    )
+
+
+def inferred(x: Any, mesh: Any, manual: frozenset) -> PartitionSpec:
+    """Return how an argument lies over a mesh."""
+    sharding = getattr(x, "sharding", None)
+    if isinstance(sharding, NamedSharding) and sharding.mesh.shape_tuple == mesh.shape_tuple:
+        kept = [tuple(n for n in names_of_axis(p) if n in manual) for p in sharding.spec]
+        parts = [p if len(p) > 1 else p[0] if p else None for p in kept]
+        while parts and parts[-1] is None:
+            parts.pop()
+        return PartitionSpec(*parts)
+    raise ValueError(
+        "shard_map without in_specs takes arguments that lie over the same mesh, got one of type "
+        f"{aval_of(x).str_short()} with sharding {sharding}. Give in_specs."
+    )
+
+
+def check_inferable(mesh: Any, manual: frozenset) -> None:
+    """Refuse to infer specs along axes that types say nothing of."""
+    types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+    others = sorted(str(types[n]) for n in manual if types[n] is not AxisType.Explicit)
+    if others:
+        raise TypeError(
+            "shard_map in_specs argument must be a pytree of `jax.sharding.PartitionSpec` "
+            "instances, but in_specs or in_axes was not specified when "
+            f"axis_name={set(manual)} was of type {', '.join(others)}: only where all are "
+            "Explicit do arguments say how they lie"
+        )

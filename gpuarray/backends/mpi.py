@@ -1,0 +1,533 @@
+"""Collectives between devices of several processes, by MPI.
+
+Floor 4. In: a collective's equation, and the operands of this process's devices. Out: their
+results. What can be combined is combined among the own devices first, then between processes.
+
+All traffic is on communicators of our own, in calls that return at once: whoever waits can be
+interrupted, and the watchdog (runtime/processes.py) sees what is waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuarray import util
+from gpuarray.backends.shared import groups_of, meaning
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.dtypes import kind_of
+from gpuarray.core.graph import Eqn, storage_dtype
+from gpuarray.primitives.collective import ops
+
+MPI = util.lazy_module("mpi4py.MPI", "pip install 'gpuarray[mpi]' brings it, with an MPI")
+
+#: Elements or bytes in one call of MPI.
+CHUNK = 1 << 30
+#: Tries before a process that waits gives its core away: with a core for each process (then about
+#: a millisecond), and without. Two that share a core after all would each use up their time on it.
+PATIENT, POLITE = 1000, 20
+
+
+class Waiting(NamedTuple):
+    """What a process is doing with the others, for the watchdog."""
+
+    number: int
+    what: str
+    since: float
+    thread: int
+    limit: float | None
+
+
+class World:
+    """The processes of a job, as this one sees them."""
+
+    def __init__(self):
+        everyone = MPI.COMM_WORLD
+        self.rank: int = everyone.Get_rank()
+        self.size: int = everyone.Get_size()
+        #: What is going on, None between exchanges.
+        self.waiting: Waiting | None = None
+        self.number = 0
+        self._patience = POLITE
+        self._teams: dict[tuple[int, ...], Any] = {}
+
+    def connect(self, limit: float) -> None:
+        """Make the communicators; `limit` is how long the other processes may take."""
+        everyone = MPI.COMM_WORLD
+        self.begin("the start of the other processes", limit)
+        self.wait([everyone.Ibarrier()])
+        self._comm = everyone.Dup()
+        self._checks = everyone.Dup()
+        node = everyone.Split_type(MPI.COMM_TYPE_SHARED)
+        self.local_rank, self.local_size = node.Get_rank(), node.Get_size()
+        node.Free()
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        self._patience = PATIENT if self.local_size <= cores else POLITE
+        self.end()
+
+    # ---- what is going on ----
+    def begin(self, what: str, limit: float | None = None) -> None:
+        """Note what is done with the other processes from here on."""
+        self.number += 1
+        self.waiting = Waiting(self.number, what, time.monotonic(), threading.get_ident(), limit)
+
+    def end(self) -> None:
+        """Note that it is done."""
+        self.waiting = None
+
+    def wait(self, requests: list) -> None:
+        """Wait until all calls are done."""
+        tries = 0
+        while not MPI.Request.Testall(requests):
+            tries += 1
+            if tries > self._patience:
+                time.sleep(2e-5)
+
+    def abort(self, code: int) -> None:
+        """End all processes."""
+        MPI.COMM_WORLD.Abort(code)
+
+    # ---- exchanges ----
+    def among(self, processes: tuple[int, ...]) -> Any:
+        """Return the communicator of some processes, in the order of their numbers."""
+        if len(processes) == self.size:
+            return self._comm
+        found = self._teams.get(processes)
+        if found is None:
+            group = self._comm.Get_group().Incl(processes)
+            found = self._teams[processes] = self._comm.Create_group(group, processes[0])
+        return found
+
+    def reduce(self, value: np.ndarray, op: Any, comm: Any) -> tuple[np.ndarray, list]:
+        """Start to reduce arrays over processes; return the result to be, and the requests."""
+        sent = np.ascontiguousarray(value).reshape(-1)
+        made = np.empty_like(sent)
+        requests = [
+            comm.Iallreduce(sent[i : i + CHUNK], made[i : i + CHUNK], op)
+            for i in range(0, sent.size, CHUNK)
+        ]
+        return made.reshape(value.shape), requests
+
+    def gather(self, mine: np.ndarray, counts: Sequence[int], comm: Any) -> tuple[list, list]:
+        """Start to gather bytes; return those of each process to be, and the requests."""
+        ends = np.cumsum([0, *counts])
+        made = np.empty(int(ends[-1]), np.uint8)
+        requests = []
+        step = max(1, CHUNK // len(counts))
+        for start in range(0, max(counts), step):
+            part = [min(max(n - start, 0), step) for n in counts]
+            own = mine[start : start + part[comm.Get_rank()]]
+            where = [int(e) + start for e in ends[:-1]]
+            requests.append(comm.Iallgatherv([own, MPI.BYTE], [made, part, where, MPI.BYTE]))
+        return [made[a:b] for a, b in zip(ends, ends[1:], strict=False)], requests
+
+    def send(self, value: np.ndarray, process: int, tag: int) -> list:
+        """Start to send an array; return the requests, which keep it alive."""
+        data = as_bytes(value)
+        return [
+            self._comm.Isend([data[i : i + CHUNK], MPI.BYTE], process, tag)
+            for i in range(0, data.size, CHUNK)
+        ]
+
+    def receive(self, value: np.ndarray, process: int, tag: int) -> list:
+        """Start to fill a contiguous array; return the requests."""
+        data = value.reshape(-1).view(np.uint8)
+        return [
+            self._comm.Irecv([data[i : i + CHUNK], MPI.BYTE], process, tag)
+            for i in range(0, data.size, CHUNK)
+        ]
+
+    # ---- of all processes of a team, apart from the programs' own exchanges ----
+    def gathered(self, data: bytes, processes: tuple[int, ...], what: str) -> list[bytes]:
+        """Return what each of some processes gives; all of them must call it."""
+        self.begin(what)
+        comm = self._checks if len(processes) == self.size else self.among(processes)
+        mine = np.frombuffer(data, np.uint8)
+        size = np.array([mine.size], np.int64)
+        sizes = np.empty(len(processes), np.int64)
+        self.wait([comm.Iallgather(size, sizes)])
+        found, requests = self.gather(mine, sizes.tolist(), comm)
+        self.wait(requests)
+        self.end()
+        return [part.tobytes() for part in found]
+
+    def agree(self, number: int, processes: tuple[int, ...], what: str) -> bool:
+        """Whether some processes give the same number below 2^63; all of them must call it."""
+        self.begin(what)
+        comm = self._checks if len(processes) == self.size else self.among(processes)
+        ends, requests = self.reduce(np.array([number, -number]), MPI.MAX, comm)
+        self.wait(requests)
+        self.end()
+        return int(ends[0]) == -int(ends[1])
+
+    def barrier(self, what: str, limit: float | None = None) -> None:
+        """Wait until all processes are here."""
+        self.begin(what, limit)
+        self.wait([self._checks.Ibarrier()])
+        self.end()
+
+
+def as_bytes(value: Any) -> np.ndarray:
+    """Return the bytes of an array or scalar in row-major order."""
+    return np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+
+
+class Part(NamedTuple):
+    """A group of devices that talk to each other, some of them ours.
+
+    Attributes
+    ----------
+    members :
+        The numbers of its devices in the grid, in the order of the named axes.
+    mine :
+        Places of our devices among the members, and in the lists of operands.
+    processes :
+        Those of the members, in order.
+    """
+
+    members: list[int]
+    mine: list[tuple[int, int]]
+    processes: tuple[int, ...]
+
+
+class Processes:
+    """The engine of devices in several processes.
+
+    Parameters
+    ----------
+    sizes :
+        The axes of the grid of devices, in order, with their lengths.
+    owners :
+        The process of each device of the grid.
+    """
+
+    def __init__(self, sizes: Mapping[Any, int], owners: Sequence[int], world: World):
+        self.sizes = dict(sizes)
+        self.owners = list(owners)
+        self.world = world
+        #: Our devices' numbers in the grid.
+        self.mine = [i for i, p in enumerate(self.owners) if p == world.rank]
+        self._by_eqn: dict[int, tuple[Eqn, Callable, str]] = {}
+
+    def __call__(self, eqn: Eqn, operands: list[list]) -> list[list]:
+        known = self._by_eqn.get(id(eqn))
+        if known is None:
+            what = f"{eqn.primitive.name} ({eqn.site})"
+            known = self._by_eqn[id(eqn)] = (eqn, self._exchange(eqn), what)
+        world = self.world
+        world.begin(known[2])
+        try:
+            return known[1](operands)
+        finally:
+            world.end()
+
+    def _parts(self, params: dict) -> list[Part]:
+        names = ops.names_in(params)
+        place = {device: i for i, device in enumerate(self.mine)}
+        found = []
+        for group in groups_of(self.sizes, names, params.get("axis_index_groups")):
+            mine = [(at, place[d]) for at, d in enumerate(group) if d in place]
+            if mine:
+                processes = tuple(sorted({self.owners[d] for d in group}))
+                found.append(Part(group, mine, processes))
+        return found
+
+    def _exchange(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
+        prim, params = eqn.primitive, eqn.params
+        parts = self._parts(params)
+        avals = tuple(a.aval for a in eqn.invars)
+        if prim is ops.axis_index_p:
+            answer: list = [None] * len(self.mine)
+            for part in parts:
+                for at, i in part.mine:
+                    answer[i] = [np.int32(at)]
+            return lambda operands: answer
+        if prim is ops.pcast_p or not avals:
+            return lambda operands: operands
+        if prim in (ops.psum_p, ops.pmax_p, ops.pmin_p):
+            codes = [code for aval in avals if (code := _code(prim, aval)) is not None]
+            if len(codes) == len(avals):
+                return self._reduction(prim, params, avals, codes, parts)
+        if prim is ops.reduce_scatter_p and _sum_code(avals[0]):
+            return self._scattered(params, avals[0], parts)
+        if prim is ops.all_to_all_p:
+            return self._to_all(params, avals[0], parts)
+        if prim is ops.ppermute_p:
+            return self._permuted(params, avals[0], parts)
+        return self._on_all(prim, params, avals, parts)
+
+    # ---- every process computes the results of its devices from all operands ----
+    def _on_all(self, prim: Any, params: dict, avals: tuple, parts: list[Part]) -> Callable:
+        functions = [meaning(prim, avals, params, len(part.members)) for part in parts]
+        dtypes = [storage_dtype(a) for a in avals]
+        sizes = [a.size * dtype.itemsize for a, dtype in zip(avals, dtypes, strict=True)]
+        ends = np.cumsum([0, *sizes])
+        world, owners = self.world, self.owners
+
+        def exchange(operands: list[list]) -> list[list]:
+            started = []
+            for part in parts:
+                mine = [as_bytes(x) for _, i in part.mine for x in operands[i]]
+                data = np.concatenate(mine) if mine else np.empty(0, np.uint8)
+                counts = [
+                    sum(owners[d] == p for d in part.members) * int(ends[-1])
+                    for p in part.processes
+                ]
+                started.append((data, *world.gather(data, counts, world.among(part.processes))))
+            world.wait([r for _, _, requests in started for r in requests])
+            results: list = [None] * len(operands)
+            for part, function, (_, found, _) in zip(parts, functions, started, strict=True):
+                # The devices of a process are in the order of the group.
+                at = dict(zip(part.processes, map(_rows(dtypes, avals, ends), found), strict=True))
+                rows = [next(at[owners[d]]) for d in part.members]
+                for place, i in part.mine:
+                    rows[place] = operands[i]
+                out = function(rows)
+                for place, i in part.mine:
+                    results[i] = out[place]
+            return results
+
+        return exchange
+
+    # ---- sums, maxima, minima ----
+    def _reduction(
+        self, prim: Any, params: dict, avals: tuple, codes: list[Code], parts: list[Part]
+    ) -> Callable:
+        # What is sent is wider than what is kept, so local sums are, too.
+        wide = tuple(a.update(dtype=c.dtype) for a, c in zip(avals, codes, strict=True))
+        params = {**params, "axis_index_groups": None}
+        own = any(isinstance(axis, int) for axis in params["axes"])
+        locals_ = [
+            meaning(prim, wide, params, len(part.mine)) if own or len(part.mine) > 1 else _same
+            for part in parts
+        ]
+        dtypes = [storage_dtype(a) for a in avals]
+        world = self.world
+        op = {ops.psum_p: "SUM", ops.pmax_p: "MAX", ops.pmin_p: "MIN"}[prim]
+
+        def exchange(operands: list[list]) -> list[list]:
+            started, requests = [], []
+            for part, function in zip(parts, locals_, strict=True):
+                rows = [
+                    [c.widened(x) for c, x in zip(codes, operands[i], strict=True)]
+                    for _, i in part.mine
+                ]
+                values = map(np.asarray, function(rows)[0])
+                sums = []
+                for c, x in zip(codes, values, strict=True):
+                    if len(part.processes) > 1:
+                        coded = c.encoded(x)
+                        comm = world.among(part.processes)
+                        made, more = world.reduce(coded, getattr(MPI, op), comm)
+                        requests += more
+                        sums.append((made, coded))  # what is sent stays alive
+                    else:
+                        sums.append((x, None))
+                started.append(sums)
+            world.wait(requests)
+            results: list = [None] * len(operands)
+            for part, sums in zip(parts, started, strict=True):
+                row = [
+                    (x if sent is None else c.decoded(x)).astype(dtype, copy=False)[()]
+                    for c, dtype, (x, sent) in zip(codes, dtypes, sums, strict=True)
+                ]
+                for _, i in part.mine:
+                    results[i] = row
+            return results
+
+        return exchange
+
+    def _scattered(self, params: dict, aval: ShapedArray, parts: list[Part]) -> Callable:
+        axis, tiled = params["scatter_dimension"], params["tiled"]
+        code = _sum_code(aval)
+        assert code is not None
+        wide = aval.update(dtype=code.dtype)
+        summed = {"axes": ops.names_in(params), "axis_index_groups": None}
+        locals_ = [
+            meaning(ops.psum_p, (wide,), summed, len(part.mine)) if len(part.mine) > 1 else _same
+            for part in parts
+        ]
+        dtype, world, owners = storage_dtype(aval), self.world, self.owners
+
+        def exchange(operands: list[list]) -> list[list]:
+            requests: list = []
+            kept, sent = [], []
+            for part, function in zip(parts, locals_, strict=True):
+                rows = [[code.widened(operands[i][0])] for _, i in part.mine]
+                total = np.asarray(function(rows)[0][0])
+                pieces = np.split(total, len(part.members), axis)
+                for piece, device in zip(pieces, part.members, strict=True):
+                    if owners[device] != world.rank:
+                        piece = np.ascontiguousarray(piece)
+                        sent.append(piece)
+                        requests += world.send(piece, owners[device], device)
+                for at, i in part.mine:
+                    terms = []
+                    for process in part.processes:
+                        term = pieces[at]
+                        if process != world.rank:
+                            term = np.empty(term.shape, term.dtype)
+                            requests += world.receive(term, process, part.members[at])
+                        terms.append(term)
+                    kept.append((i, terms))
+            world.wait(requests)
+            results: list = [None] * len(operands)
+            for i, terms in kept:
+                # In the order of processes: all add up alike.
+                found = terms[0].copy()
+                for term in terms[1:]:
+                    found += term
+                found = found.astype(dtype, copy=False)
+                results[i] = [found if tiled else found.squeeze(axis)[()]]
+            return results
+
+        return exchange
+
+    # ---- pieces from device to device ----
+    def _to_all(self, params: dict, aval: ShapedArray, parts: list[Part]) -> Callable:
+        split, joined = params["split_axis"], params["concat_axis"]
+        world, owners, count = self.world, self.owners, len(self.owners)
+
+        def exchange(operands: list[list]) -> list[list]:
+            requests: list = []
+            kept, sent = [], []
+            for part in parts:
+                n = len(part.members)
+                cut = {at: np.split(np.asarray(operands[i][0]), n, split) for at, i in part.mine}
+                shape = next(iter(cut.values()))[0].shape
+                for at, i in part.mine:
+                    me, pieces = part.members[at], []
+                    for place, device in enumerate(part.members):
+                        other = owners[device]
+                        if other == world.rank:
+                            pieces.append(cut[place][at])
+                            continue
+                        away = np.ascontiguousarray(cut[at][place])
+                        sent.append(away)
+                        requests += world.send(away, other, me * count + device)
+                        pieces.append(np.empty(shape, away.dtype))
+                        requests += world.receive(pieces[-1], other, device * count + me)
+                    kept.append((i, pieces))
+            world.wait(requests)
+            results: list = [None] * len(operands)
+            for i, pieces in kept:
+                results[i] = [np.concatenate(pieces, joined)]
+            return results
+
+        return exchange
+
+    def _permuted(self, params: dict, aval: ShapedArray, parts: list[Part]) -> Callable:
+        perm, dtype = params["perm"], storage_dtype(aval)
+        world, owners = self.world, self.owners
+
+        def exchange(operands: list[list]) -> list[list]:
+            requests: list = []
+            sent: list = []
+            results: list = [[np.zeros(aval.shape, dtype)] for _ in operands]
+            for part in parts:
+                mine = dict(part.mine)
+                for source, target in perm:
+                    device = part.members[target]
+                    if source in mine and target in mine:
+                        results[mine[target]] = operands[mine[source]]
+                    elif source in mine:
+                        sent.append(np.ascontiguousarray(operands[mine[source]][0]))
+                        requests += world.send(sent[-1], owners[device], device)
+                    elif target in mine:
+                        value = np.empty(aval.shape, dtype)
+                        results[mine[target]] = [value]
+                        requests += world.receive(value, owners[part.members[source]], device)
+            world.wait(requests)
+            return results
+
+        return exchange
+
+
+def _rows(dtypes: list, avals: tuple, ends: np.ndarray) -> Callable:
+    """Return a function that yields the operands of each device from their bytes."""
+
+    def rows(data: np.ndarray) -> Any:
+        for start in range(0, data.size, int(ends[-1])) if ends[-1] else ():
+            yield [
+                data[start + a : start + b].view(dtype).reshape(aval.shape)
+                for dtype, aval, a, b in zip(dtypes, avals, ends, ends[1:], strict=False)
+            ]
+        while not ends[-1]:
+            yield [np.empty(aval.shape, dt) for dt, aval in zip(dtypes, avals, strict=True)]
+
+    return rows
+
+
+# ---- numbers as MPI reduces them ----
+
+
+class Code(NamedTuple):
+    """How numbers of a dtype are reduced: as which dtype, and as what MPI sees of them."""
+
+    dtype: np.dtype
+    encoded: Callable[[np.ndarray], np.ndarray]
+    decoded: Callable[[np.ndarray], np.ndarray]
+
+    def widened(self, x: Any) -> Any:
+        """Return a value in the dtype in which it is reduced."""
+        return x if x.dtype == self.dtype else np.asarray(x).astype(self.dtype)
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+def _sum_code(aval: ShapedArray) -> Code | None:
+    """How a dtype is summed; narrow floats are added up in float32 and rounded once."""
+    dtype = aval.dtype
+    if dtype in _PLAIN:
+        return Code(np.dtype(dtype), _same, _same)
+    if kind_of(dtype) == "f" and dtype.itemsize <= 2:
+        return Code(np.dtype(np.float32), _same, _same)
+    return None
+
+
+def _extreme_code(aval: ShapedArray, nan: int) -> Code | None:
+    """How the largest or least is found: floats as integers in the same order, nan at its end.
+
+    MPI's own MAX and MIN of floats may lose a nan.
+    """
+    code = _sum_code(aval)
+    if aval.dtype == np.bool_:
+        return Code(np.dtype(np.bool_), lambda x: x.view(np.uint8), lambda x: x.view(np.bool_))
+    if code is None or code.dtype.kind not in "iuf":
+        return None
+    if code.dtype.kind != "f":
+        return code
+    whole = np.dtype(f"i{code.dtype.itemsize}")
+    info = np.iinfo(whole)
+    end = whole.type(info.max if nan > 0 else info.min)
+
+    # Negative floats are in the reverse order of their bits.
+    def turned(bits: np.ndarray) -> np.ndarray:
+        return bits ^ ((bits >> (8 * whole.itemsize - 1)) & whole.type(info.max))
+
+    def encoded(x: np.ndarray) -> np.ndarray:
+        return np.where(np.isnan(x), end, turned(np.asarray(x, order="C").view(whole)))
+
+    def decoded(x: np.ndarray) -> np.ndarray:
+        return np.where(x == end, code.dtype.type(np.nan), turned(x).view(code.dtype))
+
+    return Code(code.dtype, encoded, decoded)
+
+
+_PLAIN = frozenset(
+    map(np.dtype, ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16"))
+)
+
+
+def _code(prim: Any, aval: ShapedArray) -> Code | None:
+    """How psum, pmax and pmin reduce a dtype; None if not by MPI."""
+    if prim is ops.psum_p:
+        return _sum_code(aval)
+    return _extreme_code(aval, 1 if prim is ops.pmax_p else -1)

@@ -1,0 +1,142 @@
+"""Cuts: along which axes of the grid the factors of an equation are cut.
+
+Floor 3. In: the `Factors` of an equation, how its operands are cut and how its results are wanted.
+Out: for each factor, the grid's axes that cut it: those that need the fewest bytes to be sent.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from gpuarray.core.factors import Axes, Factors
+from gpuarray.core.graph import Eqn, storage_dtype
+from gpuarray.core.grid import Grid, Spec
+from gpuarray.transforms.partition.moves import received
+
+#: Operands whose layouts compete, beyond which the largest comes first untried.
+_TRIED = 3
+
+#: The grid's axes that cut each factor, major first.
+Cut = dict[int, tuple]
+
+
+def chosen_cut(
+    factors: Factors, eqn: Eqn, specs: Sequence[Spec], wanted: Sequence[Spec | None], grid: Grid
+) -> Cut:
+    """Return how factors are cut: as operands are, and where these leave them whole, as wanted."""
+    laid = [i for i, spec in enumerate(specs) if any(spec)]
+    laid.sort(key=lambda i: -eqn.invars[i].aval.size)
+    orders = itertools.permutations(laid) if 1 < len(laid) <= _TRIED else [tuple(laid)]
+    best: Cut = {}
+    least = float("inf")
+    for order in orders:
+        cut: Cut = {}
+        for i in order:
+            _extend(cut, factors, factors.ins[i], specs[i], grid)
+        sent = _bytes_sent(cut, factors, eqn, specs, grid)
+        # On a tie the first one, where the largest operand stays as it is.
+        if sent < least:
+            best, least = cut, sent
+        if not sent:
+            break
+    for axes, spec in zip(factors.outs, wanted, strict=True):
+        if spec is not None:
+            _extend(best, factors, axes, spec, grid)
+    return _with_the_rest(best, factors, eqn, specs, grid) if laid else best
+
+
+def _with_the_rest(cut: Cut, factors: Factors, eqn: Eqn, specs: Sequence[Spec], grid: Grid) -> Cut:
+    """Cut another axis where one has to be whole: an exchange sends less than a gather."""
+    largest = max((i for i, s in enumerate(specs) if any(s)), key=lambda i: eqn.invars[i].aval.size)
+    axes, shape = factors.ins[largest], eqn.invars[largest].aval.shape
+    used = {n for names in cut.values() for n in names}
+    for names in specs[largest]:
+        if not names or used.intersection(names):
+            continue
+        for d in sorted(range(len(axes)), key=lambda d: -shape[d]):
+            # What is owed would be sent again.
+            if any(f in cut or f in factors.owed for f in axes[d]):
+                continue
+            trial = dict(cut)
+            tried = tuple(names if i == d else () for i in range(len(axes)))
+            _extend(trial, factors, axes, tried, grid)
+            before, after = (_bytes_sent(c, factors, eqn, specs, grid) for c in (cut, trial))
+            if trial != cut and after < before:
+                cut = trial
+                break
+    return cut
+
+
+def wanted_of_operands(
+    factors: Factors, wanted: Sequence[Spec | None], grid: Grid
+) -> list[Spec | None]:
+    """Return how operands would have to be cut for results that are cut so."""
+    cut: Cut = {}
+    for axes, spec in zip(factors.outs, wanted, strict=True):
+        if spec is not None:
+            _extend(cut, factors, axes, spec, grid)
+    return [spec_of(axes, cut) for axes in factors.ins]
+
+
+def spec_of(axes: Axes, cut: Cut) -> Spec:
+    """Return how an operand or result is cut whose axes have these factors."""
+    return tuple(tuple(n for f in axis for n in cut.get(f, ())) for axis in axes)
+
+
+def _extend(cut: Cut, factors: Factors, axes: Axes, spec: Spec, grid: Grid) -> None:
+    """Cut factors as the axes of one operand or result are, where nothing else cuts them."""
+    for axis, names in zip(axes, spec, strict=True):
+        if not names or any(n in taken for taken in cut.values() for n in names):
+            continue
+        given = _given_to(factors, axis, names, grid.sizes)
+        # Pieces of an axis of several factors are runs of it only so.
+        if given is None or any(f in cut for f in given):
+            continue
+        trial = cut | given
+        if all(_are_runs(factors, some, trial, grid) for some in (*factors.ins, *factors.outs)):
+            cut.update(given)
+
+
+def _given_to(factors: Factors, axis: tuple[int, ...], names: tuple, sizes: dict) -> Cut | None:
+    """Return the grid's axes for each factor of an axis that is cut by `names`, major first.
+
+    None where the pieces are no pieces of its factors.
+    """
+    given: dict[int, list] = {}
+    rest = list(axis)
+    left = factors.sizes[rest[0]] if rest else 0
+    for name in names:
+        # A factor that is cut into single positions: the next one is cut.
+        while left == 1 and len(rest) > 1:
+            rest.pop(0)
+            left = factors.sizes[rest[0]]
+        if not rest or left % sizes[name]:
+            return None
+        given.setdefault(rest[0], []).append(name)
+        left //= sizes[name]
+    return {f: tuple(names) for f, names in given.items()}
+
+
+def _are_runs(factors: Factors, axes: Axes, cut: Cut, grid: Grid) -> bool:
+    """Whether the pieces of every axis are equal runs of it, and no axis of the grid cuts twice."""
+    cuts = {f: grid.size(names) for f, names in cut.items()}
+    names = [n for axis in axes for f in axis for n in cut.get(f, ())]
+    return len(names) == len(set(names)) and all(
+        factors.parts_of(axis, cuts) is not None for axis in axes
+    )
+
+
+def _bytes_sent(cut: Cut, factors: Factors, eqn: Eqn, specs: Sequence[Spec], grid: Grid) -> float:
+    """Return what a device receives: for the operands' moves, and for sums that are owed."""
+    total = 0.0
+    for a, axes, spec in zip(eqn.invars, factors.ins, specs, strict=True):
+        want = spec_of(axes, cut)
+        if want != spec:
+            total += received(spec, want, a.aval.size, grid.sizes) * storage_dtype(a.aval).itemsize
+    owed = grid.size(n for f in factors.owed for n in cut.get(f, ()))
+    if owed > 1:
+        for v, axes in zip(eqn.outvars, factors.outs, strict=True):
+            held = v.aval.size / grid.size(n for names in spec_of(axes, cut) for n in names)
+            total += 2 * held * (owed - 1) / owed * storage_dtype(v.aval).itemsize
+    return total

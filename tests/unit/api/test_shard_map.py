@@ -1,0 +1,414 @@
+"""shard_map: values and gradients are those of the function of whole arrays; which mesh is meant."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax
+from gpuarray.experimental.shard_map import shard_map as old_shard_map
+from gpuarray.sharding import AxisType, Mesh, NamedSharding, use_abstract_mesh
+from gpuarray.sharding import PartitionSpec as P
+
+pytestmark = pytest.mark.devices
+
+AUTO = AxisType.Auto
+X = np.arange(32.0, dtype=np.float32).reshape(8, 4) / 7
+W = np.cos(np.arange(12.0, dtype=np.float32)).reshape(4, 3)
+
+
+def mesh_of(shape=(4, 2), names=("x", "y"), types=None):
+    return Mesh(np.array(ga.devices()[:8]).reshape(shape), names, types)
+
+
+MESH: Any = mesh_of() if len(ga.devices()) >= 8 else None
+
+
+def close(a, b, tol=1e-5):
+    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=tol, atol=tol)
+
+
+# ---- values, layouts and gradients ----
+
+
+def matmul(x, w):
+    """x cut by rows and columns, w by rows: the contracted axis is summed over devices."""
+    return lax.psum(x @ w, "y")
+
+
+SPECS = {"in_specs": (P("x", "y"), P("y")), "out_specs": P("x")}
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+def test_matmul_over_a_mesh(check_vma):
+    f = ga.shard_map(matmul, mesh=MESH, check_vma=check_vma, **SPECS)
+    for call in (f, ga.jit(f)):
+        close(call(X, W), X @ W)
+        assert call(X, W).sharding == NamedSharding(MESH, P("x"))
+    whole = lambda x, w: gnp.sin(x @ w).sum()
+    cut = lambda x, w: gnp.sin(f(x, w)).sum()
+    for arg in (0, 1):
+        close(ga.grad(cut, arg)(X, W), ga.grad(whole, arg)(X, W))
+        close(ga.jit(ga.grad(cut, arg))(X, W), ga.grad(whole, arg)(X, W))
+    tangents = (np.cos(X), np.sin(W))
+    close(ga.jvp(cut, (X, W), tangents)[1], ga.jvp(whole, (X, W), tangents)[1], 1e-4)
+    step = 1e-2
+    moved = [cut(X + s * tangents[0], W + s * tangents[1]) for s in (step, -step)]
+    close(ga.jvp(cut, (X, W), tangents)[1], (moved[0] - moved[1]) / (2 * step), 5e-2)
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+def test_a_value_all_devices_share_gets_the_sum_of_their_cotangents(check_vma):
+    f = ga.shard_map(
+        lambda x, w: gnp.tanh(x @ w), mesh=MESH, in_specs=(P("x"), P()), out_specs=P("x"),
+        check_vma=check_vma,
+    )  # fmt: skip
+    loss = lambda g: lambda w: (g(X, w) ** 2).sum()
+    close(ga.grad(loss(f))(W), ga.grad(loss(lambda x, w: gnp.tanh(x @ w)))(W))
+    # Also where it is closed over.
+    closed = lambda w: ga.shard_map(
+        lambda x: gnp.tanh(x @ w), mesh=MESH, in_specs=P("x"), out_specs=P("x"), check_vma=check_vma
+    )
+    close(ga.grad(lambda w: (closed(w)(X) ** 2).sum())(W), ga.grad(loss(f))(W))
+
+
+def test_faults_would_be_noticed():
+    """What the tests above compare differs when a sum is left out or taken over another axis."""
+    for wrong in (lambda x, w: x @ w, lambda x, w: lax.psum(x @ w, "x")):
+        f = ga.shard_map(wrong, mesh=MESH, check_vma=False, **SPECS)
+        assert not np.allclose(np.asarray(f(X, W)), X @ W)
+        grad = ga.grad(lambda x, f=f: gnp.sin(f(x, W)).sum())(X)
+        assert not np.allclose(np.asarray(grad), np.asarray(ga.grad(
+            lambda x: gnp.sin(x @ W).sum())(X)))  # fmt: skip
+
+
+def test_loops_carry_values_that_come_to_vary():
+    def body(x):
+        def step(total, row):
+            return total + row.sum(), total
+
+        total, seen = lax.scan(step, gnp.zeros(()), x)
+        assert total.aval.vma == {"x"}
+        assert seen.aval.vma == {"x"}
+        ended = lax.while_loop(lambda c: c < 5, lambda c: c + x.mean() ** 2 + 1, gnp.zeros(()))
+        assert ended.aval.vma == {"x"}
+        picked = lax.cond(x.sum() > 3, lambda: 1.0, lambda: 2.0)
+        assert picked.aval.vma == {"x"}
+        return (total * picked + ended)[None], seen
+
+    f = ga.shard_map(body, mesh=MESH, in_specs=P("x"), out_specs=(P("x"), P("x")))
+    total, seen = f(X)
+    parts = X.reshape(4, 2, 4)
+    ends = []
+    for part in parts:
+        c = 0.0
+        while c < 5:
+            c += float(part.mean()) ** 2 + 1
+        ends.append(c)
+    sums = parts.sum((1, 2))
+    close(total, sums * np.where(sums > 3, 1.0, 2.0) + ends, 1e-4)
+    close(seen, np.stack([[0, p[0].sum()] for p in parts]).ravel(), 1e-4)
+
+
+def test_a_branch_on_differing_values_has_derivatives():
+    f = ga.shard_map(
+        lambda x, w: lax.cond(x.sum() > 5, lambda: x @ w, lambda: 2 * x @ w),
+        mesh=MESH, in_specs=(P("x"), P()), out_specs=P("x"),
+    )  # fmt: skip
+    factor = np.where(X.reshape(4, 8).sum(1) > 5, 1.0, 2.0).repeat(2)[:, None].astype(np.float32)
+    whole = lambda w: (gnp.sin((X * factor) @ w)).sum()
+    close(ga.grad(lambda w: gnp.sin(f(X, w)).sum())(W), ga.grad(whole)(W))
+
+
+def test_custom_rules_may_name_axes():
+    @ga.custom_vjp
+    def total(x):
+        return lax.psum(x.sum(), "x")
+
+    def backward(shape, ct):
+        # Every device has the cotangent of the sum.
+        return (gnp.full(shape, 3.0) * ct * lax.axis_size("x"),)
+
+    total.defvjp(lambda x: (total(x), x.shape), backward)
+    f = ga.shard_map(total, mesh=MESH, in_specs=P("x"), out_specs=P())
+    close(ga.grad(f)(X), np.full_like(X, 12.0))
+
+
+def test_a_recomputation_may_hold_collectives():
+    f = ga.checkpoint(lambda x: lax.all_gather(gnp.sin(lax.psum(gnp.sin(x), "x")), "y", tiled=True))
+    g = ga.shard_map(f, mesh=MESH, in_specs=P("x", "y"), out_specs=P(None, "y"))
+    h = lambda x: gnp.sin(gnp.sin(x).reshape(4, 2, 4).sum(0))
+    want = lambda x: gnp.concatenate([h(x)[:, :2], h(x)[:, 2:]], 0)
+    both = lambda x: gnp.concatenate([want(x), want(x)], 1)
+    close(g(X), both(X))
+    close(
+        ga.jit(ga.grad(lambda x: (g(x) ** 2).sum()))(X), ga.grad(lambda x: (both(x) ** 2).sum())(X)
+    )
+
+
+def test_partial_manual_axes():
+    f = ga.shard_map(
+        lambda x, w: lax.psum(x @ w, "y"),
+        mesh=MESH, in_specs=(P(None, "y"), P("y")), out_specs=P(), axis_names={"y"},
+    )  # fmt: skip
+    close(ga.jit(f)(X, W), X @ W)
+    x = ga.device_put(X, NamedSharding(MESH, P("x", "y")))
+    close(ga.jit(f)(x, W), X @ W)
+    close(ga.grad(lambda w: (f(x, w) ** 2).sum())(W), 2 * X.T @ (X @ W), 1e-4)
+
+
+def test_vmap_spreads_its_axis():
+    f = ga.shard_map(
+        lambda x, w: x @ w + lax.psum(x.sum(), "x"),
+        mesh=MESH, in_specs=(P("x"), P()), out_specs=P("x"),
+    )  # fmt: skip
+    xs = np.stack([X, X + 1, 2 * X, -X])
+    spread = lambda xs, w: ga.vmap(f, (0, None), spmd_axis_name="y")(xs, w)
+    plain = lambda xs, w: ga.vmap(f, (0, None))(xs, w)
+    close(spread(xs, W), plain(xs, W))
+    assert ga.jit(spread)(xs, W).sharding.spec == P("y", "x")
+    for arg in (0, 1):
+        got, want = (
+            ga.grad(lambda *a, g=g: gnp.sin(g(*a)).sum(), arg)(xs, W) for g in (spread, plain)
+        )
+        close(got, want, 1e-3)
+    with pytest.raises(ValueError, match="spmd_axis_name cannot appear"):
+        ga.vmap(f, (0, None), spmd_axis_name="x")(xs, W)
+    with pytest.raises(ValueError, match="evenly divide"):
+        ga.vmap(f, (0, None), spmd_axis_name="y")(xs[:3], W)
+
+
+# ---- which mesh ----
+
+
+def double_sum(x):
+    return lax.psum(2 * x.sum(), ("x", "y"))
+
+
+def test_mesh_in_context():
+    f = ga.shard_map(double_sum, in_specs=P("x", "y"), out_specs=P())
+    with pytest.raises(ValueError, match="context mesh cannot be empty"):
+        f(X)
+    with ga.set_mesh(MESH):
+        close(f(X), 2 * X.sum(), 1e-4)
+        close(ga.jit(f)(X), 2 * X.sum(), 1e-4)
+        with pytest.raises(ValueError, match="should match the mesh passed"):
+            ga.shard_map(lambda x: x, mesh=mesh_of((8,), ("z",)), in_specs=P(), out_specs=P())(X)
+    with pytest.warns(DeprecationWarning), MESH:
+        close(f(X), 2 * X.sum(), 1e-4)
+
+
+def test_what_was_traced_under_a_mesh_is_not_used_under_another():
+    count = ga.jit(
+        lambda x: ga.shard_map(lambda v: v * lax.axis_size("x"), in_specs=P("x"), out_specs=P("x"))(
+            x
+        )
+    )
+    for sizes in ((4, 2), (2, 4), (4, 2)):
+        with ga.set_mesh(mesh_of(sizes)):
+            close(count(X), X * sizes[0])
+            assert count(X).sharding.mesh.axis_sizes == sizes
+
+
+def test_abstract_mesh_takes_devices_from_arguments():
+    f = ga.shard_map(double_sum, mesh=MESH.abstract_mesh, in_specs=P("x", "y"), out_specs=P())
+    x = ga.device_put(X, NamedSharding(MESH, P("x")))
+    close(f(x), 2 * X.sum(), 1e-4)
+    close(ga.jit(f)(x), 2 * X.sum(), 1e-4)
+    with ga.set_mesh(MESH):
+        close(f(X), 2 * X.sum(), 1e-4)
+    with pytest.raises(ValueError, match="Please pass `jax.Array`s with a `NamedSharding`"):
+        f(X)
+    with pytest.raises(ValueError, match="does not know its devices"):
+        ga.jit(f)(X)
+    other = ga.device_put(X, NamedSharding(mesh_of((8,), ("z",)), P("z")))
+    with pytest.raises(ValueError, match="does not match the mesh shape"):
+        f(other)
+    with use_abstract_mesh(MESH.abstract_mesh):
+        shape = ga.eval_shape(ga.shard_map(double_sum, in_specs=P("x", "y"), out_specs=P()), X)
+    assert shape.shape == ()
+
+
+def test_the_mesh_inside_has_manual_axes():
+    seen = []
+
+    def inner(x):
+        seen.append(ga.sharding.get_abstract_mesh().manual_axes)
+        return x * lax.axis_index("y")
+
+    def outer(x):
+        seen.append(ga.sharding.get_abstract_mesh().manual_axes)
+        return ga.smap(inner, in_axes=1, out_axes=1, axis_name="y")(x)
+
+    with ga.set_mesh(MESH):
+        out = ga.jit(ga.smap(outer, in_axes=0, out_axes=0, axis_name="x"))(X)
+    assert seen == [("x",), ("x", "y")]
+    close(out, X * [0, 0, 1, 1])
+    assert ga.sharding.get_abstract_mesh().empty
+
+
+def test_smap_and_the_old_words():
+    with ga.set_mesh(mesh_of((4, 2), types=(AUTO, AUTO))):
+        close(ga.smap(lambda x: lax.psum(x, "x"), in_axes=0, out_axes=None, axis_name="x")(X),
+              X.reshape(4, 2, 4).sum(0))  # fmt: skip
+        with pytest.raises(TypeError, match="in_axes was not specified"):
+            ga.smap(lambda x: x, out_axes=0, axis_name="x")(X)
+    with pytest.raises(TypeError, match="smap axis_name"):
+        ga.smap(lambda x: x, in_axes=0, out_axes=0, axis_name=("x",))
+    with pytest.raises(TypeError, match="smap in_axes"):
+        ga.smap(lambda x: x, in_axes="x", out_axes=0, axis_name="x")
+    close(old_shard_map(lambda x: x[:1], MESH, P("x"), P(None), check_rep=False)(X), X[:1])
+    close(old_shard_map(lambda x: 2 * x, MESH, P("x"), P("x"), auto=frozenset({"y"}))(X), 2 * X)
+    with pytest.raises(ValueError, match="auto"):
+        old_shard_map(lambda x: x, MESH, P(), P(), auto=frozenset({"z"}))
+
+
+# ---- arguments that are no arrays, types, bad input ----
+
+
+def test_arguments_without_a_spec_are_handed_over():
+    thing = object()
+
+    def f(x, how, y):
+        assert how["it"] is thing
+        return x + y
+
+    g = ga.shard_map(f, mesh=MESH, in_specs=(P("x"), None, P()), out_specs=P("x"))
+    close(g(X, {"it": thing}, 1.0), X + 1)
+    assert ga.shard_map(lambda _: None, mesh=MESH, in_specs=P("x"), out_specs=None)(X) is None
+
+
+def test_types():
+    def f(x, w):
+        assert ga.typeof(x).vma == {"x"}
+        assert ga.typeof(x).mat.varying == {"x"}
+        assert ga.typeof(w).vma == frozenset()
+        assert ga.typeof(lax.psum(x, "x")).vma == frozenset()
+        assert ga.typeof(lax.all_gather(x, "x")).vma == {"x"}
+        assert ga.typeof(lax.all_gather(x, "x", to="invarying")).vma == frozenset()
+        assert ga.typeof(lax.axis_index("y")).vma == {"y"}
+        assert ga.typeof(lax.pcast(w, ("x", "y"), to="varying")).vma == {"x", "y"}
+        assert ga.typeof(x @ w).vma == {"x"}
+        return x
+
+    ga.shard_map(f, mesh=MESH, in_specs=(P("x"), P()), out_specs=P("x"))(X, W)
+
+
+def test_of_replicas_that_differ_the_first_is_read():
+    f = ga.shard_map(
+        lambda: lax.axis_index(("x", "y")), mesh=MESH, in_specs=(), out_specs=P(), check_vma=False
+    )
+    assert int(f()) == 0
+    assert [int(s.data) for s in f().addressable_shards] == list(range(8))
+
+
+def test_python_may_look_at_values_outside_of_jit():
+    runs = []
+
+    def f(x):
+        runs.append(1)
+        y = 2 * x
+        if lax.psum(x.sum(), ("x", "y")) > 0:
+            return y
+        return y + int(lax.pmax(lax.axis_index("x"), "x"))
+
+    g = ga.shard_map(f, mesh=MESH, in_specs=P("x", "y"), out_specs=P("x", "y"))
+    close(g(X), 2 * X)
+    close(g(-X), 3 - 2 * X)
+    close(g(X), 2 * X)
+    assert len(runs) == 3  # each call may go another way
+    with pytest.raises(ga.errors.TracerBoolConversionError):
+        ga.jit(g)(X)
+    close(ga.shard_map(f, mesh=MESH, in_specs=P("x", "y"), out_specs=P("x", "y"),
+                       check_vma=False)(-X), 3 - 2 * X)  # fmt: skip
+
+
+def test_print_shows_the_piece_of_each_device(capsys):
+    def f(x):
+        print(x + 1)
+        return x
+
+    ga.shard_map(f, mesh=MESH, in_specs=P("x"), out_specs=P("x"))(np.arange(4))
+    shown = capsys.readouterr().out
+    assert "On cpu:2 at mesh coordinates (x, y) = (1, 0):\n[2]" in shown
+    assert shown.count("at mesh coordinates") == 8
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+def test_python_cannot_branch_on_values_that_differ(check_vma):
+    f = lambda x: x if x.sum() > 9 else -x
+    with pytest.raises(ga.errors.TracerBoolConversionError):
+        ga.shard_map(f, mesh=MESH, in_specs=P("x"), out_specs=P("x"), check_vma=check_vma)(X)
+
+
+def run(f, *args, mesh=MESH, in_specs=P("x"), out_specs=P("x"), **words):
+    return ga.shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **words)(*args)
+
+
+same = lambda x: x
+BAD = {
+    "does not divide": (lambda: run(same, X[:6]), ValueError, "divisible.*Pad it to 8"),
+    "spec too long": (
+        lambda: run(same, X, in_specs=P("x", None, None)),
+        ValueError,
+        "shard_map applied to the function .*length 3.*rank 2",
+    ),
+    "scalar": (lambda: run(same, 3.0), ValueError, r"consider using an in_specs entry of `P\(\)`"),
+    "result too short": (lambda: run(lambda x: x.sum(), X), ValueError, "which has length 1"),
+    "may vary": (
+        lambda: run(same, X, out_specs=P()),
+        ValueError,
+        r"require replication.*statically inferred.*not \{x\}.*check_vma=False",
+    ),
+    "branches may vary": (
+        lambda: run(lambda x: lax.cond(x[0, 0] > 1, lambda: 1.0, lambda: 2.0), X, out_specs=P()),
+        ValueError,
+        "require replication",
+    ),
+    "the index may vary": (
+        lambda: run(lambda x: lax.axis_index("x"), X, out_specs=P()),
+        ValueError,
+        "require replication",
+    ),
+    "unknown axis": (lambda: run(same, X, in_specs=P("z")), ValueError, "names the axis 'z'"),
+    "axis twice": (lambda: run(same, X, in_specs=P("x", "x")), ValueError, "twice|Duplicate|once"),
+    "axis that is not manual": (
+        lambda: run(same, X, in_specs=P("y"), axis_names={"x"}),
+        ValueError,
+        "in_specs refers to 'y'",
+    ),
+    "no spec": (lambda: run(same, X, in_specs="x"), TypeError, "must be a pytree of"),
+    "spec of the wrong length": (
+        lambda: run(same, [X, X], in_specs=([P("x")],)),
+        ValueError,
+        r"shard_map in_specs\[0\]",
+    ),
+    "None for a result": (lambda: run(same, X, out_specs=None), ValueError, "out_specs is None"),
+    "unknown manual axes": (
+        lambda: run(same, X, axis_names={"z"}),
+        ValueError,
+        "requires axis_names.*subset",
+    ),
+    "manual axes in a list": (lambda: run(same, X, axis_names=["x"]), TypeError, "frozenset"),
+    "not a mesh": (lambda: run(same, X, mesh="x"), TypeError, "requires a `jax.sharding.Mesh`"),
+    "an empty mesh": (lambda: run(same, X, mesh=Mesh(None, ())), ValueError, "non-empty mesh"),
+    "sums that are owed": (
+        lambda: run(same, X, in_specs=P(unreduced={"x"})),
+        ValueError,
+        "all of type `Explicit`",
+    ),
+    "words": (
+        lambda: ga.shard_map(same, mesh=MESH, in_specs=P(), out_specs=P())(x=X),
+        TypeError,
+        "by position only",
+    ),  # fmt: skip
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input(name):
+    call, kind, message = BAD[name]
+    with pytest.raises(kind, match=f"(?s){message}"):
+        call()

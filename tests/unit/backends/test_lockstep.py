@@ -1,0 +1,93 @@
+"""Devices in lockstep: results, loops and branches that differ, and mismatches told."""
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as jnp
+from gpuarray import lax
+from gpuarray.backends import lockstep
+from gpuarray.backends.numpy.program import build
+from gpuarray.backends.shared import SharedMemory
+from gpuarray.compiler.pipeline import plan_graph
+from gpuarray.core.axes import NamedAxis, named_axes
+
+
+def run(fun, values: np.ndarray) -> list[list]:
+    """A function of one device's value on as many devices as there are values."""
+    count = len(values)
+    with named_axes({"i": NamedAxis(count)}):
+        graph = ga.make_jaxpr(fun)(values[0]).jaxpr
+    plan = plan_graph(graph)
+    function = build(plan, [np.asarray(c) for c in plan.graph.consts])
+    return lockstep.run([function(v) for v in values], SharedMemory({"i": count}))
+
+
+def mean_then_max(x):
+    y = x - lax.pmean(x, "i")
+    return lax.pmax(y * y, "i"), lax.axis_index("i") + y
+
+
+def a_loop(x):
+    step = lambda carry, row: (carry + lax.psum(row, "i"), carry)
+    return lax.scan(step, jnp.zeros(3), x.reshape(2, 3), reverse=True)
+
+
+def a_while(x):
+    total = lambda v: lax.psum(v.sum(), "i") < 100
+    return lax.while_loop(total, lambda v: v * 2 + lax.pmax(v, "i"), jnp.abs(x))
+
+
+def a_branch(x):
+    same = lax.psum(x.sum(), "i") > 0
+    return lax.cond(same, lambda v: lax.psum(v, "i"), lambda v: -v, x)
+
+
+def own_turns(x):
+    """No collective inside: each device goes round as often as it needs to."""
+    found = lax.while_loop(lambda v: v.sum() < 50, lambda v: v * 2, jnp.abs(x) + 1)
+    return lax.psum(found, "i"), found
+
+
+@pytest.mark.parametrize("fun", [mean_then_max, a_loop, a_branch, a_while, own_turns])
+@pytest.mark.parametrize("count", [1, 3])
+def test_devices_are_what_vmap_says(fun, count):
+    values = np.random.default_rng(0).normal(size=(count, 6)).astype(np.float32)
+    wanted = ga.tree.leaves(ga.vmap(fun, axis_name="i")(values))
+    found = run(fun, values)
+    for k, want in enumerate(wanted):
+        got = np.stack([np.asarray(row[k]) for row in found])
+        np.testing.assert_allclose(got, np.asarray(want), rtol=2e-6, atol=2e-6)
+
+
+def test_branches_that_differ_between_devices_are_told():
+    def differs(x):
+        return lax.cond(x[0] > 0, lambda v: lax.psum(v, "i"), lambda v: lax.pmax(v, "i"), x)
+
+    values = np.array([[1.0], [1.0], [-1.0]], np.float32)
+    with pytest.raises(RuntimeError, match=r"device 2 is at pmax \(test_lockstep.py:\d+.*device 0"):
+        run(differs, values)
+
+
+def test_a_device_that_ends_before_the_others_is_told():
+    def more(x):
+        return lax.while_loop(lambda v: v[0] < 8, lambda v: v + lax.pmin(v, "i"), x)
+
+    with pytest.raises(RuntimeError, match="device 1 is at its end, device 0 at pmin"):
+        run(more, np.array([[1.0], [9.0]], np.float32))
+
+
+def test_the_other_programs_are_closed():
+    closed: list = []
+
+    def program(number):
+        try:
+            yield eqns[number], []
+        finally:
+            closed.append(number)
+
+    graph = ga.make_jaxpr(lambda x: (jnp.sin(x), jnp.cos(x)))(1.0).jaxpr
+    eqns = graph.eqns
+    with pytest.raises(RuntimeError, match="device 1 is at cos"):
+        lockstep.run([program(0), program(1)], lambda eqn, operands: operands)
+    assert closed == [0, 1]

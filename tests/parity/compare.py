@@ -14,6 +14,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+# Exceptions of the reference that no public name reaches: a program catches their base.
+PRIVATE = {"IndivisibleError"}
 # Errors from the insides of the reference: type name -> how the message starts.
 ACCIDENTS = {
     "AssertionError": "",
@@ -72,7 +74,8 @@ class Leaf:
 
 
 def capture_error(error: BaseException) -> Outcome:
-    names = tuple(c.__name__ for c in type(error).__mro__ if c not in (BaseException, object))
+    classes = [c for c in type(error).__mro__ if c not in (BaseException, object)]
+    names = tuple(c.__name__ for c in classes if c.__name__ not in PRIVATE)
     return Outcome(error=names, message=str(error))
 
 

@@ -23,6 +23,7 @@ from .tolerances import tolerance_for
 
 SECONDS_PER_CALL = 60
 CASES_PER_CLEARING = 1500
+DEVICES = 8  # of the CPU, that both libraries have
 #: The settings that `--setting` takes, with the values in which JAX starts.
 DEFAULTS = {
     "jax_numpy_rank_promotion": "allow",
@@ -132,6 +133,9 @@ def compare_case(number: int, case: Case, reference: Side, ours: Side) -> Result
 def work(pipe: Connection, ours: str, cache: str, chosen: dict[str, Any]) -> None:
     """Serve lists of case numbers until the pipe closes."""
     os.environ["JAX_PLATFORMS"] = "cpu"
+    flags = os.environ.get("XLA_FLAGS", "")
+    os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={DEVICES}".strip()
+    os.environ["GPUARRAY_NUM_CPU_DEVICES"] = str(DEVICES)
     warnings.simplefilter("ignore")
     sides = Side("jax", chosen), Side(ours, chosen)
     if cache:  # nearly all of the reference's time is compilation

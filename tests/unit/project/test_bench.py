@@ -3,17 +3,31 @@
 import dataclasses
 import importlib.util
 import json
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from bench import clocks, floors, host, measure, peers, results, suite, versions, worker, workloads
+from bench import (
+    clocks,
+    floors,
+    host,
+    measure,
+    parallel,
+    peers,
+    results,
+    suite,
+    versions,
+    worker,
+    workloads,
+)
 from bench.__main__ import main
 from bench.measure import Record
 from gpuarray.backends.cuda import nvrtc
 from gpuarray.cli.timing import Samples
 from tests.gpu import golden, ulps
+from tests.support import ROOT
 
 OURS = ("fused", "unfused", "numpy")
 
@@ -330,3 +344,25 @@ def test_functions_are_measured_on_some_of_their_operands(monkeypatch):
     for name in ulps.FUNCTIONS:
         found = ulps.measure(name, None, some)
         assert found["ok"], found
+
+
+def test_calls_over_devices_are_measured_and_right(tmp_path):
+    """In a process of its own, which makes eight devices."""
+    path = tmp_path / "figures.json"
+    only = "^(jit_add|psum_4B|psum_loop|first_pmap)$"
+    arguments = ["-m", "bench.parallel", "--quick", "--only", only, "--json", str(path)]
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "8 devices of the CPU" in done.stdout and "budget" in done.stdout
+    figures = json.loads(path.read_text())
+    assert figures["circumstances"]["devices"] == 8
+    assert set(figures["workloads"]) == {"jit_add", "psum_4B", "psum_loop", "first_pmap"}
+    for record in figures["workloads"].values():
+        assert record["median"]["fused"] > 0 and record["errors"]["fused"] <= record["tolerance"]
+
+
+def test_unknown_calls_over_devices_are_refused(capsys):
+    assert parallel.main(["--only", "nothing_of_the_sort"]) == 2
+    assert "psum_1MiB" in capsys.readouterr().err

@@ -303,7 +303,7 @@ class Jitted:
                 f"re-tracing function {self.__name__} for `jit`, but 'no_tracing' is set"
             )
         # Why it is compiled, while the calls before are still known: cache_report shows it.
-        reason = self._why(key)
+        reason = self._cache.why(key)
         # Trace (unless `trace` or an outer jit has), then compile.
         program = self._cache.programs.get_or_make(key, lambda: self._program(call))
         graph = program.graph
@@ -329,34 +329,6 @@ class Jitted:
         known.latest.append(key)
         known.seen.put(hash(key), True)
         return Entry(program, executable, constants, fast)
-
-    def _why(self, key: tuple) -> str:
-        """Why this call had to be traced: how it differs from the nearest of the last few."""
-        known = list(self._cache.latest)
-        if not known:
-            return "first call"
-        if self._cache.seen.find(hash(key)):
-            return (
-                "it was put out of the cache, which keeps what was used last (see the settings "
-                "compile_cache_entries and compile_cache_bytes)"
-            )
-        # Compare with the most alike of the last calls: same structure first, then same statics.
-        settings, spec, statics, avals = key
-
-        def likeness(other: tuple) -> int:
-            same = sum(a == b for a, b in zip(other[3], avals, strict=False))
-            return (other[1] == spec) * 1000 + (other[2] == statics) * 500 + same
-
-        # The first difference in this order is named; settings last, since all else is equal then.
-        near = max(known, key=likeness)
-        if near[1] != spec:
-            return f"the arguments' structure changed: {near[1]} -> {spec}"
-        if near[2] != statics:
-            return f"a static argument changed: {dict(near[2])} -> {dict(statics)}"
-        for i, (old, new) in enumerate(zip(near[3], avals, strict=False)):
-            if old is not new:
-                return f"input {i} changed: {old!r} -> {new!r}"
-        return f"a setting changed: {', '.join(near[0].differences(settings))}"
 
     def _bind(self, call: Call, key: tuple):
         """Record the call as one equation of the trace around it."""

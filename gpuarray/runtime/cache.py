@@ -191,6 +191,37 @@ class FunctionCache:
         self.seen = Recent(1 << 16)
         watch(self)
 
+    def why(self, key: tuple) -> str:
+        """Return why a call has to be traced: how it differs from the nearest of the last few.
+
+        A key is (settings, structure of the arguments, static ones, avals).
+        """
+        known = list(self.latest)
+        if not known:
+            return "first call"
+        if self.seen.find(hash(key)):
+            return (
+                "it was put out of the cache, which keeps what was used last (see the settings "
+                "compile_cache_entries and compile_cache_bytes)"
+            )
+        # Compare with the most alike of the last calls: same structure first, then same statics.
+        settings, spec, statics, avals = key
+
+        def likeness(other: tuple) -> int:
+            same = sum(a == b for a, b in zip(other[3], avals, strict=False))
+            return (other[1] == spec) * 1000 + (other[2] == statics) * 500 + same
+
+        # The first difference in this order is named; settings last, since all else is equal then.
+        near = max(known, key=likeness)
+        if near[1] != spec:
+            return f"the arguments' structure changed: {near[1]} -> {spec}"
+        if near[2] != statics:
+            return f"a static argument changed: {dict(near[2])} -> {dict(statics)}"
+        for i, (old, new) in enumerate(zip(near[3], avals, strict=False)):
+            if old is not new:
+                return f"input {i} changed: {old!r} -> {new!r}"
+        return f"a setting changed: {', '.join(near[0].differences(settings))}"
+
     def turn(self) -> None:
         """Begin a new generation."""
         self.entries.turn()

@@ -52,7 +52,8 @@ def _simulator_devices() -> list[Device]:
         hostcc.compiler()  # raises here, at the call, where there is none
         with _lock:
             if not _simulators:
-                _simulators.append(Device("simulator", 0))
+                count = max(1, state.num_cpu_devices)
+                _simulators.extend(Device("simulator", i) for i in range(count))
     return _simulators
 
 
@@ -132,15 +133,26 @@ def _default_devices() -> list[Device]:
 
 def _check_count(value: int) -> None:
     """Refuse a new number of simulated devices once arrays may be on the old ones."""
-    if _cpus and max(1, value) != len(_cpus):
+    if any(made and max(1, value) != len(made) for made in (_cpus, _simulators)):
         raise RuntimeError(
             "jax_num_cpu_devices config should be updated before backends are initialized, i.e. "
             "before "
-            f"any array is made or devices are asked for; there are {len(_cpus)} already"
+            f"any array is made or devices are asked for; there are {len(_cpus or _simulators)} "
+            "already"
+        )
+
+
+def _check_gpu_count(value: int) -> None:
+    """Refuse a new number of GPUs once they are in use."""
+    if _gpus:
+        raise RuntimeError(
+            "num_gpu_devices must be set before GPUs are used, as with the variable "
+            f"GPUARRAY_NUM_GPU_DEVICES; there are {len(_gpus)} already"
         )
 
 
 config.on_update("num_cpu_devices", _check_count)
+config.on_update("num_gpu_devices", _check_gpu_count)
 
 
 def guard(direction: str, what: str, explicit: bool = False) -> None:

@@ -14,9 +14,6 @@ from typing import Any
 import numpy as np
 
 from gpuarray import config
-from gpuarray.backends import lockstep
-from gpuarray.backends.numpy import program as driver
-from gpuarray.backends.shared import SharedMemory
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core import ranges
 from gpuarray.core.avals import typed_scalar
@@ -26,7 +23,10 @@ from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.execute import ASYNC_FROM, Executable, explained, held
+from gpuarray.runtime.device import stored
+from gpuarray.runtime.execute import ASYNC_FROM, Executable, held
+from gpuarray.runtime.fleet import fleet
+from gpuarray.runtime.host import sent
 from gpuarray.runtime.stream import stream_of
 from gpuarray.transforms.partition.split import Partitioned, partition
 
@@ -35,7 +35,12 @@ class Team:
     """The program of several devices: how inputs lie, what runs, and how results lie."""
 
     def __init__(
-        self, graph: Graph, grid: Grid, ins: Sequence[Spec], wanted: Sequence[Sharding | None]
+        self,
+        graph: Graph,
+        grid: Grid,
+        ins: Sequence[Spec],
+        wanted: Sequence[Sharding | None],
+        donated: frozenset[int] = frozenset(),
     ):
         outs = [
             None if s is None else _spec_of(grid, s, v.aval)
@@ -51,37 +56,11 @@ class Team:
             for s, spec in zip(wanted, self.parts.outs, strict=True)
         ]
         self.out_avals = graph.out_avals
-        self.heavy = self.plan.work * len(grid.devices) >= ASYNC_FROM
-        self.gpu = None  # for the explanation of errors
-        consts = [np.asarray(c) for c in self.plan.graph.consts]
-        self.run = driver.build(self.plan, consts)
-        self.engine = SharedMemory(grid.sizes or {"one": 1})
-
-    def __call__(self, inputs: list[list]) -> list[list]:
-        """Run all devices: inputs and results are lists with a buffer for each device."""
-        try:
-            return driver.local.run(self._run, inputs)
-        except Exception as error:
-            if not driver.renewed(error):
-                raise explained(self, error) from None  # pyright: ignore[reportArgumentType]
-        return self(inputs)
-
-    def _run(self, inputs: list[list]) -> list[list]:
-        count = len(self.grid.devices)
-        if self.run.talks:  # pyright: ignore[reportFunctionMemberAccess]
-            programs = [self.run(*[row[d] for row in inputs]) for d in range(count)]
-            rows = lockstep.run(programs, self.engine)
-        else:
-            # Devices with the very same operands have the same results: computed once.
-            known: dict[tuple, list] = {}
-            rows = []
-            for d in range(count):
-                given = [row[d] for row in inputs]
-                key = tuple(map(id, given))
-                if key not in known:
-                    known[key] = self.run(*given)
-                rows.append(known[key])
-        return [list(column) for column in zip(*rows, strict=True)] if rows[0] else []
+        # GPUs compute behind the caller's back as it is.
+        on_gpus = grid.devices[0].platform == "gpu"
+        self.heavy = not on_gpus and self.plan.work * len(grid.devices) >= ASYNC_FROM
+        self.fleet = fleet(self.plan, grid, donated)
+        self.run = self.fleet.run
 
 
 def _spec_of(grid: Grid, sharding: Sharding, aval: Any) -> Spec:
@@ -155,7 +134,7 @@ def run(
             for i, x in enumerate(sources)
         ]
         sources.clear()
-        return team(buffers)
+        return team.fleet(buffers, donated)
 
     if team.heavy and not now:
         stream_of(team.grid.devices[0]).submit(job, arrays)
@@ -177,7 +156,7 @@ def _team(
         ins.append(((),) * v.aval.ndim if spec is None else spec)
     start = time.perf_counter()
     with ranges.during(f"build {executable.graph.debug_name}", "compile"):
-        team = Team(executable.graph, grid, ins, wanted)
+        team = Team(executable.graph, grid, ins, wanted, executable.donated)
     if executable.announce is not None:
         executable.announce(team, time.perf_counter() - start)  # pyright: ignore
     return team
@@ -204,13 +183,20 @@ def _buffers(x: Any, number: int, team: Team, executable: Executable) -> list:
             value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
         else:
             value = typed_scalar(x, aval.dtype)
-        return [value] * len(place.devices)
+        return _everywhere(value, place)
     buffers = x._buffers()
     if x._place.is_single:
-        return buffers * len(place.devices)
+        return _everywhere(buffers[0], place)
     if x._place.sharding == place.sharding:
         return buffers
     return pieces.moved(x.aval.shape, buffers, x._place, place)
+
+
+def _everywhere(buffer: Any, place: Place) -> list:
+    """Return a value for each device of a place; those that share memory share it."""
+    if place.device.platform == "gpu":
+        return [sent(buffer, device) for device in place.devices]
+    return [stored(buffer, place.device)] * len(place.devices)
 
 
 def replicated(mesh: Mesh) -> NamedSharding:

@@ -22,11 +22,12 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from gpuarray.config import state
 from gpuarray.core import ranges
 from gpuarray.errors import DeviceError, OutOfMemory
 from gpuarray.util import lazy_module
@@ -52,6 +53,7 @@ FAILURES = {
     "CUBLASError": 3,
     "CUSOLVERError": 2,
     "CuFFTError": 2,
+    "NcclError": -1,  # it has no number for that
 }
 #: How many scalars a GPU keeps, because programs upload the same few again and again.
 SCALARS = 1024
@@ -73,12 +75,18 @@ def missing() -> str:
 
 @functools.cache
 def gpus() -> list[Gpu]:
-    """Return the GPUs of this machine; raise DeviceError with the reason if there are none."""
+    """Return the GPUs of this machine; raise DeviceError with the reason if there are none.
+
+    The setting `num_gpu_devices` asks for fewer, or for several on one GPU: logical ones, each with
+    memory and a stream of its own, for trying a program of many devices on few.
+    """
     if missing():
         raise DeviceError(missing())
     # Profilers show our ranges if NVTX is there.
     ranges.use_marks(cupy.cuda.nvtx if getattr(cupy.cuda.nvtx, "available", False) else None)
-    return [Gpu(i) for i in range(cupy.cuda.runtime.getDeviceCount())]
+    there = cupy.cuda.runtime.getDeviceCount()
+    count = there if state.num_gpu_devices < 1 else state.num_gpu_devices
+    return [Gpu(i, i % there) for i in range(count)]
 
 
 def is_failure(error: BaseException) -> bool:
@@ -95,20 +103,26 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 # ---- one device ----
 class Gpu:
-    """One GPU, with the stream on which all of its work runs."""
+    """One GPU, with the stream on which all of its work runs.
 
-    def __init__(self, index: int):
-        properties = cupy.cuda.runtime.getDeviceProperties(index)
+    `index` is its number here, `ordinal` that of CUDA; they differ for logical GPUs.
+    """
+
+    def __init__(self, index: int, ordinal: int | None = None):
+        self.ordinal = ordinal = index if ordinal is None else ordinal
+        properties = cupy.cuda.runtime.getDeviceProperties(ordinal)
         name = properties["name"]
         self.index = index
         self.name: str = name.decode() if isinstance(name, bytes) else name
         self.arch = f"sm_{properties['major']}{properties['minor']}"
         self.total_bytes = int(properties["totalGlobalMem"])
-        self.device = cupy.cuda.Device(index)
+        self.device = cupy.cuda.Device(ordinal)
         with self.device:
             self.stream = cupy.cuda.Stream(non_blocking=True)
             # Downloads have a stream of their own, so that they do not wait for later work.
             self.downloads = cupy.cuda.Stream(non_blocking=True)
+            # So have exchanges with other GPUs by NCCL.
+            self.exchanges = cupy.cuda.Stream(non_blocking=True)
             # A pool of our own: all of its blocks are used on that one stream, in the order of
             # calls.
             self._pool = cupy.cuda.MemoryPool()
@@ -122,6 +136,8 @@ class Gpu:
         self._marks: deque[tuple[int, Any]] = deque()
         self._held: deque[tuple[float, Any]] = deque()
         self._scalars: dict[tuple, Buffer] = {}
+        #: NCCL's communicators of groups of GPUs of which this one is the first (nccl.py).
+        self.communicators: dict[tuple[int, ...], list] = {}
         self._lock = threading.RLock()
         # Bound once: it is called for every result.
         self.malloc = self._pool.malloc
@@ -204,6 +220,14 @@ class Gpu:
             "that failed stays unusable for this process: start a new one."
         )
 
+    def attempt(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function that works on this GPU; an error names it."""
+        try:
+            with self.device:
+                return function(*arguments)
+        except Exception as error:
+            raise self.failed(error) from None
+
     # ---- memory ----
     def retried(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that takes memory, and once more if there is none left.
@@ -253,8 +277,10 @@ class Gpu:
         gc.collect()
         with self.device:
             cupy.fft.config.get_plan_cache().clear()
-            for pool in (self._pool, cupy.get_default_memory_pool()):
-                pool.free_all_blocks()
+            cupy.get_default_memory_pool().free_all_blocks()
+            # Logical GPUs share the memory of one.
+            for gpu in {self, *(g for g in gpus() if g.ordinal == self.ordinal)}:
+                gpu._pool.free_all_blocks()
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Buffer:
         """Return a new buffer to be filled; it counts as pending until a ticket is drawn for it."""
@@ -264,7 +290,8 @@ class Gpu:
 
     def zeroed(self, nbytes: int) -> Any:
         """Return memory filled with zeros."""
-        memory = self.allocate(nbytes)
+        with self.device:
+            memory = self.allocate(nbytes)
         cupy.cuda.runtime.memsetAsync(memory.ptr, 0, nbytes, self.stream.ptr)
         return memory
 
@@ -355,6 +382,52 @@ class Gpu:
             runtime = cupy.cuda.runtime
             kind = runtime.memcpyDeviceToDevice
             runtime.memcpyAsync(target, source, nbytes, kind, self.stream.ptr)
+
+    def part(self, source: Buffer, starts: Sequence[int], shape: tuple[int, ...]) -> Buffer:
+        """Return a box of a buffer of this GPU as a new buffer."""
+        with self.device:
+            made = self.empty(shape, source.dtype)
+            self.write_box(made, (0,) * len(shape), source, starts, shape)
+            return made
+
+    def write_box(
+        self,
+        target: Buffer,
+        to: Sequence[int],
+        source: Buffer,
+        start: Sequence[int],
+        shape: tuple[int, ...],
+    ) -> None:
+        """Copy the box of `source` that begins at `start` to that of `target` at `to`."""
+        if not math.prod(shape):
+            return
+        # Axes that are whole in both form one run with the axis in front of them.
+        axis = len(shape)
+        while axis and shape[axis - 1] == target.shape[axis - 1] == source.shape[axis - 1]:
+            axis -= 1
+        axis = max(axis - 1, 0)
+        width = math.prod(shape[axis:]) * source.dtype.itemsize
+        rows = shape[axis - 1] if axis else 1
+        outside = shape[: max(axis - 1, 0)]
+        runtime, pitches = cupy.cuda.runtime, []
+        for buffer in (target, source):
+            pitches.append(math.prod(buffer.shape[axis:]) * buffer.dtype.itemsize)
+        for index in itertools.product(*map(range, outside)):
+            addresses = []
+            for buffer, first in ((target, to), (source, start)):
+                at = [i + f for i, f in zip(index, first, strict=False)] + [*first[len(index) :]]
+                number = 0
+                for i, n in zip(at, buffer.shape, strict=True):
+                    number = number * n + i
+                addresses.append(buffer.pointer + number * buffer.dtype.itemsize)
+            if rows == 1:
+                self.write(*addresses, width)
+                continue
+            runtime.memcpy2DAsync(
+                addresses[0], pitches[0], addresses[1], pitches[1], width, rows,
+                runtime.memcpyDeviceToDevice, self.stream.ptr,
+            )  # fmt: skip
+        target.ticket = self.launched()
 
     def adopt(
         self, array: Any, shape: tuple[int, ...] | None = None, dtype: np.dtype | None = None

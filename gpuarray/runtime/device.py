@@ -144,7 +144,7 @@ def _check_count(value: int) -> None:
 
 def _check_gpu_count(value: int) -> None:
     """Refuse a new number of GPUs once they are in use."""
-    if _gpus:
+    if _gpus and value != state.num_gpu_devices:
         raise RuntimeError(
             "num_gpu_devices must be set before GPUs are used, as with the variable "
             f"GPUARRAY_NUM_GPU_DEVICES; there are {len(_gpus)} already"

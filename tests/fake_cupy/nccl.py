@@ -244,9 +244,7 @@ def _one_after_another(communicator: NcclCommunicator, device: int, work) -> Non
     """Exchanges of several communicators on one device must follow each other."""
     last = world.exchanged.get(device)
     if last is not None and last[0] != communicator._clique and last[1] is not None:
-        known = max(
-            work.clock.get(id(last[1].stream), 0), world.host.get(id(last[1].stream), 0)
-        )
+        known = max(work.clock.get(id(last[1].stream), 0), world.host.get(id(last[1].stream), 0))
         if known < last[1].number:
             world.fault(f"two communicators at once on device {device}: they may hang")
     world.exchanged[device] = (communicator._clique, work)

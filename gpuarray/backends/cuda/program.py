@@ -537,7 +537,9 @@ class _CudaProgramWriter:
         names = "".join(f"{self.values[v].buffer}, " for v in eqn.outvars)
         target = f"{names}= " if names else ""
         called = self.bind("asked" if run is None else "run", eqn if run is None else run)
-        asked = f"yield {called}, [{operands}]" if run is None else f"yield from {called}({operands})"
+        asked = (
+            f"yield {called}, [{operands}]" if run is None else f"yield from {called}({operands})"
+        )
         self.line(target + asked, eqn, eqn)
 
     def routine(self, eqn: Eqn) -> tuple[Callable[..., Any] | None, frozenset[int]]:

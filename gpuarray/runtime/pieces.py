@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.backends.cuda import boxes
 from gpuarray.backends.cuda.device import Buffer
 from gpuarray.core.sharding import Place, Sharding
 from gpuarray.runtime import device as devices
@@ -136,7 +137,7 @@ def _on_gpu(gpu: Any, wanted: Region, have: tuple[Region, ...], buffers: list[Bu
         part = piece if shared == region else _cut(piece, shared, region)
         part = part if part.gpu is gpu else gpu.attempt(gpu.copy, part)
         at = [a - c for (a, _), (c, _) in zip(shared, wanted, strict=True)]
-        gpu.attempt(gpu.write_box, out, at, part, (0,) * len(at), part.shape)
+        gpu.attempt(boxes.write, out, at, part, (0,) * len(at), part.shape)
     return out
 
 
@@ -150,4 +151,4 @@ def _cut(piece: Buffer, wanted: Region, inside: Region) -> Buffer:
     """Return a region of a piece, on the piece's GPU."""
     starts = [a - c for (a, _), (c, _) in zip(wanted, inside, strict=True)]
     shape = tuple(b - a for a, b in wanted)
-    return piece.gpu.attempt(piece.gpu.part, piece, starts, shape)
+    return piece.gpu.attempt(boxes.part, piece, starts, shape)

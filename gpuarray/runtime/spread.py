@@ -134,7 +134,7 @@ def run(
             for i, x in enumerate(sources)
         ]
         sources.clear()
-        return team.fleet(buffers, donated)
+        return team.fleet(buffers, donated)  # pyright: ignore[reportArgumentType]
 
     if team.heavy and not now:
         stream_of(team.grid.devices[0]).submit(job, arrays)

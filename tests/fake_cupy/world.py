@@ -122,7 +122,8 @@ class World:
         follow, so many in all.
 
         what: "allocation", "pinned" (memory), "launch", "graph", "copy", "library", "exchange"
-        (the end of a group of NCCL's calls), or "execution": a kernel that was launched and fails when it runs, which all calls say from then on
+        (the end of a group of NCCL's calls), or "execution": a kernel that was launched and fails
+        when it runs, which all calls say from then on
         """
         errors = {
             "allocation": OutOfMemoryError(512, 0),

@@ -28,6 +28,18 @@ def _ring(v, n):
     return lax.ppermute(v, "x", [(i, (i + 1) % n) for i in range(n)])
 
 
+def _rounded(v, dtype):
+    return lax.psum(gnp.round(v).astype(dtype), "x").astype("float32")
+
+
+def _tiled(v):
+    return lax.all_gather(v, "x", axis=1, tiled=True).sum(0)[:4]
+
+
+def _traded(v):
+    return lax.all_to_all(v, "x", 1, 0, tiled=True)
+
+
 def _scan(v, n):
     def step(carry, row):
         carry = lax.psum(carry, "x") / n + row
@@ -63,7 +75,7 @@ def _gradient(v, n):
 BODIES: dict[str, Callable] = {
     "psum": lambda v, n: lax.psum(v, "x") * v,
     "psum_several": lambda v, n: lax.psum((v, v.astype("int32"), v.sum()), "x")[1] + v,
-    "psum_bfloat16": lambda v, n: lax.psum(gnp.round(v).astype("bfloat16"), "x").astype("float32") + v,
+    "psum_bfloat16": lambda v, n: _rounded(v, "bfloat16") + v,
     "psum_complex": lambda v, n: gnp.abs(lax.psum(v + 2j * v, "x")) + v,
     "psum_int16": lambda v, n: lax.psum(v.astype("int16"), "x") + v,
     "pmean": lambda v, n: lax.pmean(v, "x") - v,
@@ -72,14 +84,14 @@ BODIES: dict[str, Callable] = {
     "pmax_bool": lambda v, n: lax.pmax((v > 3).astype("bool"), "x") + v,
     "pmax_nan": lambda v, n: lax.pmax(gnp.where(v > 2.5, gnp.nan, v), "x") + v,
     "all_gather": lambda v, n: lax.all_gather(v, "x").sum(0) + v,
-    "all_gather_behind": lambda v, n: lax.all_gather(v.reshape(2, -1), "x", axis=1).sum((0, 2))[0] + v,
-    "all_gather_tiled": lambda v, n: lax.all_gather(v.reshape(2, -1), "x", axis=1, tiled=True).sum(0)[:4],
+    "all_gather_behind": lambda v, n: lax.all_gather(v[None], "x", axis=1).sum((0, 1)) + v,
+    "all_gather_tiled": lambda v, n: _tiled(v.reshape(2, -1)),
     "all_gather_bool": lambda v, n: lax.all_gather(v > 0, "x").sum(0) + v,
     "psum_scatter": lambda v, n: lax.psum_scatter(v * gnp.arange(1.0, n + 1)[:, None], "x") + v,
     "psum_scatter_tiled": lambda v, n: lax.psum_scatter(
         v[:, None] * gnp.arange(2.0 * n), "x", scatter_dimension=1, tiled=True
     ),
-    "all_to_all": lambda v, n: lax.all_to_all(v[:, None] + gnp.arange(2.0 * n), "x", 1, 0, tiled=True),
+    "all_to_all": lambda v, n: _traded(v[:, None] + gnp.arange(2.0 * n)),
     "all_to_all_front": lambda v, n: lax.all_to_all(gnp.arange(1.0 * n)[:, None] * v, "x", 0, 0),
     "ppermute": lambda v, n: _ring(v, n) + v,
     "ppermute_holes": lambda v, n: lax.ppermute(v, "x", [(0, 1), (1, n - 1)]) + 1,

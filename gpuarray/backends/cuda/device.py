@@ -22,11 +22,12 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from gpuarray.backends.cuda.failures import is_failure, is_out_of_memory
 from gpuarray.config import state
 from gpuarray.core import ranges
 from gpuarray.errors import DeviceError, OutOfMemory
@@ -44,17 +45,6 @@ ALIGNMENT = 16
 PINNED = 1 << 25
 #: Ticket of work whose number is not drawn yet.
 UNDRAWN = math.inf
-#: Errors of CuPy, CUDA and its libraries, with each one's number for "out of memory". By name,
-#: since a library that is not installed has no classes.
-FAILURES = {
-    "OutOfMemoryError": None,
-    "CUDARuntimeError": 2,
-    "CUDADriverError": 2,
-    "CUBLASError": 3,
-    "CUSOLVERError": 2,
-    "CuFFTError": 2,
-    "NcclError": -1,  # it has no number for that
-}
 #: How many scalars a GPU keeps, because programs upload the same few again and again.
 SCALARS = 1024
 
@@ -87,18 +77,6 @@ def gpus() -> list[Gpu]:
     there = cupy.cuda.runtime.getDeviceCount()
     count = there if state.num_gpu_devices < 1 else state.num_gpu_devices
     return [Gpu(i, i % there) for i in range(count)]
-
-
-def is_failure(error: BaseException) -> bool:
-    """Whether CUDA or one of its libraries raised an error."""
-    return type(error).__name__ in FAILURES
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that a GPU has no memory left."""
-    number = getattr(error, "status", getattr(error, "result", None))
-    # Equal only for the error that means it; -1 is no status.
-    return number == FAILURES.get(type(error).__name__, -1)
 
 
 # ---- one device ----
@@ -382,52 +360,6 @@ class Gpu:
             runtime = cupy.cuda.runtime
             kind = runtime.memcpyDeviceToDevice
             runtime.memcpyAsync(target, source, nbytes, kind, self.stream.ptr)
-
-    def part(self, source: Buffer, starts: Sequence[int], shape: tuple[int, ...]) -> Buffer:
-        """Return a box of a buffer of this GPU as a new buffer."""
-        with self.device:
-            made = self.empty(shape, source.dtype)
-            self.write_box(made, (0,) * len(shape), source, starts, shape)
-            return made
-
-    def write_box(
-        self,
-        target: Buffer,
-        to: Sequence[int],
-        source: Buffer,
-        start: Sequence[int],
-        shape: tuple[int, ...],
-    ) -> None:
-        """Copy the box of `source` that begins at `start` to that of `target` at `to`."""
-        if not math.prod(shape):
-            return
-        # Axes that are whole in both form one run with the axis in front of them.
-        axis = len(shape)
-        while axis and shape[axis - 1] == target.shape[axis - 1] == source.shape[axis - 1]:
-            axis -= 1
-        axis = max(axis - 1, 0)
-        width = math.prod(shape[axis:]) * source.dtype.itemsize
-        rows = shape[axis - 1] if axis else 1
-        outside = shape[: max(axis - 1, 0)]
-        runtime, pitches = cupy.cuda.runtime, []
-        for buffer in (target, source):
-            pitches.append(math.prod(buffer.shape[axis:]) * buffer.dtype.itemsize)
-        for index in itertools.product(*map(range, outside)):
-            addresses = []
-            for buffer, first in ((target, to), (source, start)):
-                at = [i + f for i, f in zip(index, first, strict=False)] + [*first[len(index) :]]
-                number = 0
-                for i, n in zip(at, buffer.shape, strict=True):
-                    number = number * n + i
-                addresses.append(buffer.pointer + number * buffer.dtype.itemsize)
-            if rows == 1:
-                self.write(*addresses, width)
-                continue
-            runtime.memcpy2DAsync(
-                addresses[0], pitches[0], addresses[1], pitches[1], width, rows,
-                runtime.memcpyDeviceToDevice, self.stream.ptr,
-            )  # fmt: skip
-        target.ticket = self.launched()
 
     def adopt(
         self, array: Any, shape: tuple[int, ...] | None = None, dtype: np.dtype | None = None

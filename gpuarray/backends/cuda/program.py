@@ -15,7 +15,6 @@ import contextlib
 import functools
 import itertools
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,9 +25,15 @@ from gpuarray.backends import lockstep
 from gpuarray.backends.cuda import library
 from gpuarray.backends.cuda.device import ALIGNMENT, UNDRAWN, Buffer, Gpu, gpus
 from gpuarray.backends.cuda.kernels import GRAPH_FROM, Replay, Table, announced, load
-from gpuarray.backends.cuda.loops import graph_of
+from gpuarray.backends.cuda.substitutes import (
+    by_host,
+    drawing,
+    fall_back,
+    parts_graph,
+    uploaded,
+    whole_on_host,
+)
 from gpuarray.backends.lockstep import talks
-from gpuarray.backends.numpy import program as host
 from gpuarray.backends.profiled import Steps
 from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
 from gpuarray.compiler.explain.source import emitted
@@ -37,16 +42,10 @@ from gpuarray.compiler.lower.kernel import DeviceStep
 from gpuarray.compiler.lower.steps import group_in, step_eqns, step_inputs, step_outputs
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.config import state
-from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind
-from gpuarray.errors import FallbackError, FallbackWarning
-from gpuarray.primitives.random.ops import implementation
 
-#: Keys for fresh random bits, counted anew in each process.
-_draws = itertools.count()
 #: The names of addresses in a generated function.
 _ADDRESS = re.compile(r"\b[abct]\d+\.pointer\b|\bp\d+\b|\bbase\b")
 #: A line at which the program of one GPU stops until all have come there.
@@ -72,8 +71,8 @@ def build(
     try:
         steps = _steps(plan)
     except TypeError as error:  # no rule, or a dtype without a type in CUDA
-        _fall_back(", ".join(e.primitive.name for e in plan.graph.eqns), error)
-        return _on_host(plan, consts, donated, gpu)
+        fall_back(", ".join(e.primitive.name for e in plan.graph.eqns), error)
+        return whole_on_host(plan, consts, donated, gpu)
     writer = _CudaProgramWriter(plan.on_device, steps, consts, donated, gpu, inside or Inside(gpu))
     return writer.function()
 
@@ -414,10 +413,11 @@ class _CudaProgramWriter:
         replay = self.bind("replay", Replay(self.space.pop("launches"), self.gpu))
         self.lines[first:end] = [f"{replay}({', '.join(addresses)})"]
         eqn = self.sites[first + 1]
-        self.sites, self.ran = (
-            {n - (n > end) * (end - first - 1): x for n, x in those.items() if not first < n <= end}
-            for those in (self.sites, self.ran)
-        )
+        both: tuple[dict[int, Any], ...] = (self.sites, self.ran)
+        for those in both:
+            outside = [(n, x) for n, x in those.items() if not first < n <= end]
+            those.clear()
+            those.update((n - (n > end) * (end - first - 1), x) for n, x in outside)
         self.sites[first + 1], self.ran[first + 1] = eqn, "CUDA graph"
 
     def take_memory(self) -> None:
@@ -560,18 +560,18 @@ class _CudaProgramWriter:
         if found is not None:
             return found, every
         if prim.name in library.FRESH:
-            return _drawing(eqn, self.inside, self.gpu), every
+            return drawing(eqn, self.inside, self.gpu), every
         parts = library.parts(eqn)
         if parts is not None:
             with contextlib.suppress(TypeError):  # not for these operands
-                made = self.inside(_graph_of(parts, eqn))
+                made = self.inside(parts_graph(parts, eqn))
                 run = made if prim.multiple_results else lambda *buffers: made(*buffers)[0]
                 return run, made.fresh
         # An operation on no elements is not worth a warning.
         nothing = any(a.size == 0 for a in avals)
         if not nothing and prim.name not in library.HOST:
-            _fall_back(prim.name, "there is neither a kernel nor a routine for it")
-        return _by_host(eqn, self.gpu), _uploaded(eqn.outvars)
+            fall_back(prim.name, "there is neither a kernel nor a routine for it")
+        return by_host(eqn, self.gpu), uploaded(eqn.outvars)
 
     def room(self, shape: tuple[int, ...], dtype: np.dtype) -> Buffer:
         """Return memory for the stacked results of a loop."""
@@ -632,90 +632,3 @@ def _note(plan: Plan) -> str:
     """Describe a plan, for an error that may be anywhere in it."""
     seen = dict.fromkeys(f"{e.primitive.name} recorded at {e.site}" for e in plan.graph.eqns)
     return "; ".join(list(seen)[:8]) + ("; ..." if len(seen) > 8 else "")
-
-
-# ---- equations without a kernel ----
-def _graph_of(parts: Callable[..., Any], eqn: Eqn, first: Sequence[ShapedArray] = ()) -> Graph:
-    """Return an equation as the Graph of its parts, which may take further operands `first`."""
-
-    def fun(*values):
-        out = parts(*values)
-        return list(out) if eqn.primitive.multiple_results else [out]
-
-    return graph_of(fun, [*first, *(a.aval for a in eqn.invars)], eqn.primitive.name)
-
-
-def _drawing(eqn: Eqn, inside: Inside, gpu: Gpu) -> Callable[..., Any]:
-    """Return a function of an equation that draws random bits, with a new key at each call."""
-    # The key is 64 bits of a counter, so no two draws have the same.
-    key = ShapedArray((), dtypes.KeyDtype(implementation("threefry2x32")))
-    parts = functools.partial(library.FRESH[eqn.primitive.name], **eqn.params)
-    made = inside(_graph_of(parts, eqn, [key]))
-    return lambda *buffers: made(gpu.upload(np.uint64(next(_draws))), *buffers)[0]
-
-
-def _fall_back(what: str, why: object) -> None:
-    """Warn, or in strict mode raise, that something runs by the NumPy rules."""
-    message = f"NumPy runs {what} on the host: {why}"
-    if state.strict:
-        raise FallbackError(f"{message}. Strict mode refuses that: switch `strict` off.")
-    warnings.warn(message, FallbackWarning, stacklevel=2)
-
-
-def _uploaded(values: Sequence[Atom]) -> frozenset[int]:
-    """Return the numbers of values that get memory of their own when uploaded.
-
-    Scalars do not: uploads of equal ones are shared.
-    """
-    return frozenset(i for i, v in enumerate(values) if v.aval.shape)
-
-
-def _by_host(eqn: Eqn, gpu: Gpu) -> Callable[..., Any]:
-    """Return a function that runs an equation by its NumPy rule, with copies to and from it."""
-    function = host.function_of(eqn.primitive, [a.aval for a in eqn.invars], eqn.params)
-    dtypes = [storage_dtype(v.aval) for v in eqn.outvars]
-
-    def run(*buffers: Buffer) -> Any:
-        out = host.local.run(function, *map(np.asarray, buffers))
-        values = out if eqn.primitive.multiple_results else [out]
-        made = [gpu.upload(np.asarray(x, d)) for x, d in zip(values, dtypes, strict=True)]
-        return made if eqn.primitive.multiple_results else made[0]
-
-    return run
-
-
-def _on_host(
-    plan: Plan, consts: Sequence, donated: frozenset[int], gpu: Gpu
-) -> Callable[..., list]:
-    """Return a function that runs a whole plan by the NumPy rules."""
-    inside = host.build(plan, [np.asarray(c) for c in consts])
-    count = len(plan.graph.invars)
-    if inside.talks:  # pyright: ignore[reportFunctionMemberAccess]
-        return _stepping(inside, count, gpu)
-
-    def run(*buffers: Any) -> list:
-        values = map(np.asarray, buffers[:count])  # without the set of donated inputs
-        return [gpu.upload(np.asarray(x)) for x in host.local.run(inside, *values)]
-
-    run.source, run.sites = inside.source, {}
-    run.fresh = inside.fresh & _uploaded(plan.graph.outvars)
-    run.cuda, run.cubin, run.talks = "", b"", False
-    return run
-
-
-def _stepping(inside: Callable[..., Any], count: int, gpu: Gpu) -> Callable[..., Any]:
-    """Return the program of a plan with collectives, whose other steps NumPy runs."""
-
-    def run(*buffers: Any) -> Any:
-        program, answer = inside(*map(np.asarray, buffers[:count])), None
-        while True:
-            try:
-                eqn, operands = host.local.run(program.send, answer)
-            except StopIteration as end:
-                return [gpu.upload(np.asarray(x)) for x in end.value]
-            answer = yield eqn, [gpu.upload(np.asarray(x)) for x in operands]
-            answer = [np.asarray(x) for x in answer]
-
-    run.source, run.sites = inside.source, {}
-    run.fresh, run.cuda, run.cubin, run.talks = frozenset(), "", b"", True
-    return run

@@ -63,9 +63,9 @@ def get_version() -> int:
     return 22809
 
 
-def get_unique_id() -> tuple:
+def get_unique_id() -> bytes:
     """What the processes of one communicator share."""
-    return tuple(next(_numbers) for _ in range(128))
+    return next(_numbers).to_bytes(128, "little")
 
 
 def groupStart() -> None:
@@ -90,7 +90,7 @@ def groupEnd() -> None:
 class NcclCommunicator:
     """One rank of a communicator."""
 
-    def __init__(self, ndev: int, commId: tuple, rank: int):
+    def __init__(self, ndev: int, commId: bytes, rank: int, config=None):
         raise NotImplementedError("the stand-in has one process: use initAll")
 
     @staticmethod
@@ -105,7 +105,7 @@ class NcclCommunicator:
         for rank, device in enumerate(listed):
             one = NcclCommunicator.__new__(NcclCommunicator)
             one._clique, one._rank, one._size, one._device = clique, rank, len(listed), device
-            one.comm = next(_numbers)
+            one._usable_still = True
             made.append(one)
         return made
 
@@ -113,7 +113,7 @@ class NcclCommunicator:
     _rank: int
     _size: int
     _device: int
-    comm = 0
+    _usable_still = False
 
     def device_id(self) -> int:
         return self._device
@@ -125,10 +125,10 @@ class NcclCommunicator:
         return self._size
 
     def destroy(self) -> None:
-        self.comm = 0
+        self._usable_still = False
 
     def abort(self) -> None:
-        self.comm = 0
+        self._usable_still = False
 
     def check_async_error(self) -> None:
         self._usable("check_async_error")
@@ -138,7 +138,7 @@ class NcclCommunicator:
         raise NcclError(5)
 
     def _usable(self, name: str) -> None:
-        if not self.comm:
+        if not self._usable_still:
             world.fault(f"{name} on a communicator that was aborted or destroyed, at {site()}")
             raise NcclError(4)
 

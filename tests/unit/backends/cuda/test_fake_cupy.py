@@ -536,14 +536,23 @@ def in_files(name):
     top = os.path.dirname(importlib.util.find_spec(name.partition(".")[0]).origin)
     parts = path.split(".")[1:]
     files = glob.glob(os.path.join(top, *parts, "*.py"))
-    files += glob.glob(os.path.join(top, "..", "cupy_backends", "cuda", "libs", parts[-1] + ".*so"))
+    libs = os.path.join(top, "..", "cupy_backends", "cuda", "libs")
+    for part in parts[-2:]:  # a module, or one with a class in it
+        files += glob.glob(os.path.join(libs, part + ".*so"))
     files += glob.glob(os.path.join(top, *parts) + ".*so")
     for file in files:
         with open(file, "rb") as opened:
-            begin = rb"\\b" + last.encode() + rb"(?:\\.__init__)?"
-            found = re.search(begin + rb"(\\([^()]+\\))", opened.read())
+            text = opened.read()
+        # A line of its own first; others may be examples.
+        for begin in (rb"(?<![.\\w])", rb"\\b"):
+            pattern = begin + last.encode() + rb"(?:\\.__init__)?(\\([^()]*\\))"
+            found = re.search(pattern, text)
+            if found:
+                break
         if found:
             return last + found[1].decode()
+        if last.startswith("NCCL_") and last.encode() + b"\\0" in text:
+            return ""  # a number
     return "" if name in parents else None
 
 found, names = {}, json.load(sys.stdin)
@@ -551,6 +560,8 @@ parents = {n.rpartition(".")[0] for n in names}
 for name in names:
     try:
         thing = importlib.import_module(name.partition(".")[0])
+        if name.startswith("cupy.cuda.nccl."):
+            importlib.import_module("cupy.cuda.nccl")  # CuPy itself imports it on demand
         for part in name.split(".")[1:]:
             thing = getattr(thing, part)
     except (ImportError, AttributeError):

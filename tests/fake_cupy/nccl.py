@@ -51,11 +51,17 @@ class _Call(NamedTuple):
 
 class _Group(threading.local):
     def __init__(self):
-        self.depth = 0
-        self.calls: list[_Call] = []
+        self.machine = -1
+
+    def open(self) -> _Group:
+        """The group of this thread, on the machine as it is."""
+        if self.machine != world.machine:
+            self.machine, self.depth = world.machine, 0
+            self.calls: list[_Call] = []
+        return self
 
 
-_group = _Group()
+_groups = _Group()
 
 
 def get_version() -> int:
@@ -70,17 +76,18 @@ def get_unique_id() -> bytes:
 
 def groupStart() -> None:
     """The calls that follow belong together."""
-    _group.depth += 1
+    _groups.open().depth += 1
 
 
 def groupEnd() -> None:
     """The calls since `groupStart` start."""
-    if not _group.depth:
+    group = _groups.open()
+    if not group.depth:
         raise NcclError(5)
-    _group.depth -= 1
-    if _group.depth:
+    group.depth -= 1
+    if group.depth:
         return
-    calls, _group.calls = _group.calls, []
+    calls, group.calls = group.calls, []
     world.count("exchange")
     if not world.idle:
         with world.lock:
@@ -157,13 +164,14 @@ class NcclCommunicator:
             peer,
             site(),
         )
-        if not _group.depth and self._size > 1:
+        group = _groups.open()
+        if not group.depth and self._size > 1:
             world.fault(
                 f"{name} of rank {self._rank} of {self._size} outside of a group hangs: one thread "
                 f"calls for several devices, at {made.site}"
             )
             raise NcclError(5)
-        _group.calls.append(made)
+        group.calls.append(made)
 
     def allReduce(self, sendbuf, recvbuf, count, datatype, op, stream) -> None:
         self._call("allReduce", count, datatype, stream, (sendbuf, 1), (recvbuf, 1), op)

@@ -381,6 +381,76 @@ def memory_of_another_device(p):
     p.run("scale", p.put(1.0).ptr, b.ptr, np.float32(1))
 
 
+def ranks(p):
+    """Two ranks of NCCL, and memory for each, filled before the streams given."""
+    made = []
+    for device, one in enumerate(p.cupy.cuda.nccl.NcclCommunicator.initAll([0, 1])):
+        with p.cupy.cuda.Device(device):
+            q = Program(p.cupy)
+            made.append((one, q.put(1.0), q.take(), q.stream))
+            p.kept.append(q)
+    return made
+
+
+def reduced(p, made, counts=(100, 100), group=True):
+    nccl = p.cupy.cuda.nccl
+    if group:
+        nccl.groupStart()
+    for (one, a, b, stream), count in zip(made, counts, strict=True):
+        one.allReduce(a.ptr, b.ptr, count, nccl.NCCL_FLOAT32, nccl.NCCL_SUM, stream.ptr)
+    if group:
+        nccl.groupEnd()
+    p.kept.append(made)
+
+
+def exchange_outside_of_a_group(p):
+    reduced(p, ranks(p), group=False)
+
+
+def exchange_of_different_counts(p):
+    reduced(p, ranks(p), (100, 50))
+
+
+def exchange_that_one_rank_leaves_out(p):
+    nccl = p.cupy.cuda.nccl
+    ((one, a, b, stream), _) = ranks(p)
+    nccl.groupStart()
+    one.allGather(a.ptr, b.ptr, 10, nccl.NCCL_INT32, stream.ptr)
+    nccl.groupEnd()
+
+
+def send_that_nobody_receives(p):
+    nccl = p.cupy.cuda.nccl
+    ((one, a, _, stream), _) = ranks(p)
+    nccl.groupStart()
+    one.send(a.ptr, 10, nccl.NCCL_INT32, 1, stream.ptr)
+    nccl.groupEnd()
+
+
+def exchange_after_abort(p):
+    made = ranks(p)
+    made[1][0].abort()
+    reduced(p, made)
+
+
+def exchange_on_a_stream_without_an_event(p):
+    made = []
+    for device, (one, a, b, _) in enumerate(ranks(p)):
+        with p.cupy.cuda.Device(device):
+            made.append((one, a, b, p.cupy.cuda.Stream(non_blocking=True)))
+    reduced(p, made)
+
+
+def two_ranks_on_one_gpu(p):
+    p.cupy.cuda.nccl.NcclCommunicator.initAll([1, 1])
+
+
+def two_communicators_at_once(p):
+    first, second = ranks(p), ranks(p)
+    reduced(p, first)
+    reduced(p, second)
+
+
 MISTAKES = {
     no_event: "race: nothing orders copy of 400 bytes .* after kernel scale",
     event_too_early: "race: nothing orders copy of 400 bytes .* after kernel scale",
@@ -392,6 +462,14 @@ MISTAKES = {
     the_same_memory_twice: "out0 and in0 of add are the same memory",
     wrong_number_of_arguments: "scale takes 3 arguments",
     no_pointer: "out0 of scale points nowhere",
+    exchange_outside_of_a_group: "allReduce of rank 0 of 2 outside of a group hangs",
+    exchange_of_different_counts: "NCCL hangs: rank 1 of 2 calls",
+    exchange_that_one_rank_leaves_out: r"NCCL hangs: rank 1 of 2 calls \[\]",
+    send_that_nobody_receives: "NCCL hangs: rank 0 sends .* to rank 1, which expects",
+    exchange_after_abort: "allReduce on a communicator that was aborted",
+    exchange_on_a_stream_without_an_event: "race: nothing orders NCCL's allReduce of rank",
+    two_ranks_on_one_gpu: "two ranks on one GPU",
+    two_communicators_at_once: "two communicators at once on device",
     memory_of_another_device: "out0 of scale is 400 bytes of memory of device 1",
 }
 
@@ -401,6 +479,7 @@ MISTAKES = {
 def test_a_mistake_is_found_in_every_order(cupy, mistake, seed):
     world.reset(seed)
     errors = (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError)
+    errors += (cupy.cuda.nccl.NcclError,)
     p = Program(cupy)
     try:
         mistake(p)

@@ -413,11 +413,9 @@ class _CudaProgramWriter:
         replay = self.bind("replay", Replay(self.space.pop("launches"), self.gpu))
         self.lines[first:end] = [f"{replay}({', '.join(addresses)})"]
         eqn = self.sites[first + 1]
-        both: tuple[dict[int, Any], ...] = (self.sites, self.ran)
-        for those in both:
-            outside = [(n, x) for n, x in those.items() if not first < n <= end]
-            those.clear()
-            those.update((n - (n > end) * (end - first - 1), x) for n, x in outside)
+        place = lambda n: n - (n > end) * (end - first - 1)
+        self.sites = {place(n): x for n, x in self.sites.items() if not first < n <= end}
+        self.ran = {place(n): x for n, x in self.ran.items() if not first < n <= end}
         self.sites[first + 1], self.ran[first + 1] = eqn, "CUDA graph"
 
     def take_memory(self) -> None:

@@ -115,7 +115,10 @@ _ROWS = (
     Setting("platforms", str, "", "Platforms to use, first the default: 'cuda,cpu'; '' = all."),
     Setting("platform_name", str, "", "Older name: the default platform, when `platforms` is ''."),
     Setting("num_cpu_devices", range(-1, 1 << 16), -1,
-            "How many CPU devices to simulate; -1 = one."),
+            "How many CPU devices (and simulators) to simulate; -1 = one."),
+    Setting("num_gpu_devices", range(-1, 1 << 16), -1,
+            "How many GPUs to show: fewer than there are, or several logical ones on each; "
+            "-1 = those that there are.", False, False),
     Setting("default_device", _check_device, None, "Where new arrays live.", True),
     Setting("transfer_guard", _GUARDS, None, "Rule for all copies between host and devices.",
             sets=("transfer_guard_host_to_device", "transfer_guard_device_to_host",

@@ -70,13 +70,18 @@ def _mismatch(asked: Sequence[Any]) -> RuntimeError:
     )
 
 
-def steps(eqn: Eqn, compile: Callable[[Graph], Callable]) -> Callable[..., Any]:
-    """Return a loop or branch that holds collectives as a generator function of its operands."""
+def steps(
+    eqn: Eqn, compile: Callable[[Graph], Callable], room: Callable[..., Any] = np.empty
+) -> Callable[..., Any]:
+    """Return a loop or branch that holds collectives as a generator function of its operands.
+
+    `room(shape, dtype)` makes a buffer for stacked results. Conditions are read on the host.
+    """
     flow = None if eqn.primitive.flow is None else eqn.primitive.flow(eqn)
     if isinstance(flow, Choice):
         return _branches(flow, compile)
     if isinstance(flow, Loop):
-        return _loop(flow, eqn, compile)
+        return _loop(flow, eqn, compile, room)
     body = called(eqn)
     if body is not None:
         return _called(body, compile)
@@ -109,7 +114,9 @@ def _branches(choice: Choice, compile: Callable[[Graph], Callable]) -> Callable[
     return chosen
 
 
-def _loop(loop: Loop, eqn: Eqn, compile: Callable[[Graph], Callable]) -> Callable[..., Any]:
+def _loop(
+    loop: Loop, eqn: Eqn, compile: Callable[[Graph], Callable], room: Callable[..., Any]
+) -> Callable[..., Any]:
     body = _called(loop.body, compile)
     condition = None if loop.condition is None else _called(loop.condition, compile)
     count = len(loop.carry)
@@ -123,7 +130,7 @@ def _loop(loop: Loop, eqn: Eqn, compile: Callable[[Graph], Callable]) -> Callabl
             while bool((yield from condition(*tested, *carry))[0]):
                 carry = yield from body(*consts, *carry)
             return list(carry)
-        ys = [np.empty(a.shape, storage_dtype(a)) for a in stacked]
+        ys = [room(a.shape, storage_dtype(a)) for a in stacked]
         order = range(loop.length or 0)
         for i in reversed(order) if loop.reverse else order:
             out = yield from body(*consts, *carry, *(x[i] for x in xs))

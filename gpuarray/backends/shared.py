@@ -9,14 +9,14 @@ batch, and its elements are the results. So `vmap(axis_name=)` and devices canno
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gpuarray.backends.numpy.program import compile_graph
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.graph import Eqn, params_key
+from gpuarray.core.graph import Eqn, Graph, params_key
 from gpuarray.primitives.axes import add_axis
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.collective.once import once_p, once_with_effect_p
@@ -40,10 +40,13 @@ class SharedMemory:
     ----------
     sizes :
         The axes of the grid of devices, in order, with their lengths.
+    compile :
+        Compiles a Graph to a function on buffers.
     """
 
-    def __init__(self, sizes: Mapping[Any, int]):
+    def __init__(self, sizes: Mapping[Any, int], compile: Callable = compile_graph):
         self.sizes = dict(sizes)
+        self.compile = compile
         self.count = math.prod(self.sizes.values())
         self._made: Recent = Recent(1 << 10)
         # By equation, whose params and avals need not be looked at again.
@@ -62,11 +65,7 @@ class SharedMemory:
         names = ops.names_in(params)
         groups = groups_of(self.sizes, names, params.get("axis_index_groups"))
         if prim is ops.axis_index_p:
-            numbers = [np.int32(0)] * self.count
-            for group in groups:
-                for place, device in enumerate(group):
-                    numbers[device] = np.int32(place)
-            answer = [[n] for n in numbers]
+            answer = [[n] for n in numbers_in(groups)]
             return lambda operands: answer
         functions = {n: self._function(eqn, n) for n in map(len, groups)}
 
@@ -96,7 +95,7 @@ class SharedMemory:
         prim, avals = eqn.primitive, tuple(a.aval for a in eqn.invars)
         key = (prim, avals, params_key(eqn.params), size)
         found = self._made.find(key)
-        return found or self._made.put(key, meaning(prim, avals, eqn.params, size))
+        return found or self._made.put(key, meaning(prim, avals, eqn.params, size, self.compile))
 
 
 def groups_of(sizes: Mapping[Any, int], names: tuple, chosen: Any = None) -> list[list[int]]:
@@ -116,19 +115,49 @@ def groups_of(sizes: Mapping[Any, int], names: tuple, chosen: Any = None) -> lis
     return groups
 
 
-def meaning(
-    prim: Any, avals: tuple[ShapedArray, ...], params: dict, size: int
-) -> Callable[[list[list]], list[list]]:
-    """Return a collective among `size` devices as a function of the operands of each."""
+def numbers_in(groups: list[list[int]]) -> list[np.int32]:
+    """Return for each device its place in its group."""
+    found = {device: i for group in groups for i, device in enumerate(group)}
+    return [np.int32(found[device]) for device in range(len(found))]
+
+
+def along_group(params: dict) -> dict:
+    """Return the params of a collective, with the one name of the axis of devices."""
     params = dict(params)
     if "axes" in params:
         numbers = tuple(a for a in params["axes"] if isinstance(a, int))
         params["axes"] = (*numbers, _GROUP)
     else:
         params["axis_name"] = (_GROUP,)
-        numbers = ()
     if "axis_index_groups" in params:
         params["axis_index_groups"] = None
+    return params
+
+
+def of_stack(prim: Any, avals: Sequence[ShapedArray], params: dict, size: int, i: int) -> Graph:
+    """Return the results of element `i` as a Graph of the operands of a group, each a stack."""
+    params = along_group(params)
+
+    def fun(*stacked: Any) -> list:
+        out, dims = batch_of(prim, BatchAxis(size, _GROUP), [*stacked], [0] * len(avals), params)
+        out, dims = (out, dims) if prim.multiple_results else ([out], [dims])
+        pairs = zip(out, dims, strict=True)
+        return [x if dim is None else _element(x, dim, i) for x, dim in pairs]
+
+    stacks = [a.update(shape=(size, *a.shape), sharding=None) for a in avals]
+    return stage(fun, stacks, TracedFunction(fun, "a collective"))
+
+
+def meaning(
+    prim: Any,
+    avals: tuple[ShapedArray, ...],
+    params: dict,
+    size: int,
+    compile: Callable = compile_graph,
+) -> Callable[[list[list]], list[list]]:
+    """Return a collective among `size` devices as a function of the operands of each."""
+    params = along_group(params)
+    numbers = [a for a in params.get("axes", ()) if isinstance(a, int)]
     outputs: list[int | None] = []
 
     def batched(*values: Any) -> list:
@@ -162,7 +191,7 @@ def meaning(
     large = bool(avals) and all(a.size >= _ADDED_FROM and a.dtype.itemsize >= 4 for a in avals)
     fun = added if prim in _added and large and not numbers else batched
     flat = [a.update(sharding=None) for a in avals for _ in range(size)]
-    compiled = compile_graph(stage(fun, flat, TracedFunction(fun, "a collective")))
+    compiled = compile(stage(fun, flat, TracedFunction(fun, "a collective")))
 
     def exchange(operands: list[list]) -> list[list]:
         results = iter(compiled(*[row[i] for i in range(len(avals)) for row in operands]))

@@ -144,8 +144,8 @@ class ArrayImpl(Array):
 
     def __dlpack_device__(self):
         self._one_device("DLPack", BufferError)
-        device = self._place.device
-        return (2, device.id) if device.platform == "gpu" else (1, 0)
+        gpu = devices.gpu_of(self._place.device)
+        return (1, 0) if gpu is None else (2, gpu.ordinal)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -95,7 +95,10 @@ def _simulator_devices() -> list[Device]:
         with _lock:
             if not _simulators:
                 _noted()
-                _simulators.append(Device("simulator", 0, process_index=Device.here))
+                count = max(1, state.num_cpu_devices)
+                _simulators.extend(
+                    Device("simulator", i, process_index=Device.here) for i in range(count)
+                )
     return _simulators
 
 
@@ -180,7 +183,7 @@ def _default_devices() -> list[Device]:
 
 def _check_count(value: int) -> None:
     """Refuse a new number of simulated devices once arrays may be on the old ones."""
-    have = _counts[Device.here] if _counts else len(_cpus)
+    have = _counts[Device.here] if _counts else len(_cpus or _simulators)
     if have and max(1, value) != have:
         raise RuntimeError(
             "jax_num_cpu_devices config should be updated before backends are initialized, i.e. "
@@ -189,7 +192,17 @@ def _check_count(value: int) -> None:
         )
 
 
+def _check_gpu_count(value: int) -> None:
+    """Refuse a new number of GPUs once they are in use."""
+    if _gpus and value != state.num_gpu_devices:
+        raise RuntimeError(
+            "num_gpu_devices must be set before GPUs are used, as with the variable "
+            f"GPUARRAY_NUM_GPU_DEVICES; there are {len(_gpus)} already"
+        )
+
+
 config.on_update("num_cpu_devices", _check_count)
+config.on_update("num_gpu_devices", _check_gpu_count)
 
 
 def guard(direction: str, what: str, explicit: bool = False) -> None:

@@ -94,7 +94,7 @@ def several(
                 row * count if one else row  # pyright: ignore[reportOptionalOperand]
                 for row, one in zip(rows, ones, strict=True)
             ]
-            out = team([*rows, *behind])  # pyright: ignore[reportArgumentType]
+            out = team.fleet([*rows, *behind])  # pyright: ignore[reportArgumentType]
             return tree.unflatten_raw(
                 out_spec, [ArrayImpl(a, p, b) for (a, p), b in zip(results, out, strict=True)]
             )
@@ -106,8 +106,10 @@ def several(
 
 def _direct(team: spread.Team, places: tuple[Place, ...]) -> bool:
     """Whether arrays in these places are what a team takes, without a move."""
+    # Each GPU needs a copy of what is on one device.
+    shared = team.grid.devices[0].platform != "gpu"
     return not team.heavy and all(
-        wanted is place or (place.is_single and not any(spec))
+        wanted is place or (shared and place.is_single and not any(spec))
         for wanted, place, spec in zip(team.in_places, places, team.parts.ins, strict=False)
     )
 

@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.backends.cuda import boxes
+from gpuarray.backends.cuda.device import Buffer
 from gpuarray.core.sharding import Place, Sharding
+from gpuarray.runtime import device as devices
 
 #: For each axis, the first element and the one behind the last.
 Region = tuple[tuple[int, int], ...]
@@ -67,6 +70,9 @@ def moved(shape: tuple[int, ...], buffers: list, old: Place, new: Place) -> list
     Of an array that spans processes, what is needed must be here.
     """
     have = regions(old, shape)
+    if old.device.platform == new.device.platform == "gpu":
+        pairs = zip(new.devices, regions(new, shape), strict=True)
+        return [_on_gpu(devices.gpu_of(d), region, have, buffers) for d, region in pairs]
     made: dict[Region, Any] = {}
     out = []
     for region in regions(new, shape):
@@ -78,17 +84,21 @@ def moved(shape: tuple[int, ...], buffers: list, old: Place, new: Place) -> list
 
 def _assembled(wanted: Region, have: tuple[Region, ...], buffers: list) -> Any:
     """Return one region of a value whose pieces are given."""
-    # A piece that is just this one, or holds all of it. Of replicas the first counts: those that a
-    # shard_map without check_vma says to be the same may not be.
-    known: dict[Region, Any] = {}
-    for region, buffer in zip(have, buffers, strict=True):
-        if region not in known:
-            known[region] = np.asarray(buffer)
+    # A piece that is just this one, or holds all of it; replicas are looked at once.
+    known = dict(zip(reversed(have), reversed(buffers), strict=True))
+    known = {r: b for r, b in known.items() if _common(r, wanted) is not None} or known
+    holders = [r for r in known if r == wanted or _common(r, wanted) == wanted]
+    holder = wanted if wanted in holders else next(iter(holders), None)
+    if holder is not None:
+        known = {holder: known[holder]}
+    for piece in known.values():
+        if type(piece) is Buffer:
+            piece.start_copy()  # all at once, before the first is waited for
+    known = {region: np.asarray(piece) for region, piece in known.items()}
     if wanted in known:
         return known[wanted]
-    for region, piece in known.items():
-        if _common(region, wanted) == wanted:
-            return piece[_slices(wanted, region)].copy()
+    if holder is not None:
+        return known[holder][_slices(wanted, holder)].copy()
     # Else from all pieces that overlap it; each element is in one of `known`, replicas are not.
     first = next(iter(known.values()))
     out = np.empty([b - a for a, b in wanted], first.dtype)
@@ -102,3 +112,44 @@ def _assembled(wanted: Region, have: tuple[Region, ...], buffers: list) -> Any:
     if filled < out.size:
         raise RuntimeError(f"of the region {wanted} of an array, parts are in other processes")
     return out
+
+
+# ---- on GPUs: copies between them, and none to the host ----
+def _on_gpu(gpu: Any, wanted: Region, have: tuple[Region, ...], buffers: list[Buffer]) -> Buffer:
+    """Return one region on a GPU, of a value whose pieces are on GPUs."""
+    # Of replicas the one that is there already, if any.
+    known: dict[Region, Buffer] = {}
+    for region, piece in zip(have, buffers, strict=True):
+        if region not in known or piece.gpu is gpu:
+            known[region] = piece
+    exact = known.get(wanted)
+    if exact is not None:
+        return exact if exact.gpu is gpu else gpu.attempt(gpu.copy, exact)
+    shape = tuple(b - a for a, b in wanted)
+    whole = [r for r in known if _common(r, wanted) == wanted]
+    if whole:
+        near = next((r for r in whole if known[r].gpu is gpu), whole[0])
+        return _fetched(gpu, known[near], wanted, near)
+    out = gpu.attempt(gpu.empty, shape, buffers[0].dtype)
+    for region, piece in known.items():
+        shared = _common(region, wanted)
+        if shared is None:
+            continue
+        part = piece if shared == region else _cut(piece, shared, region)
+        part = part if part.gpu is gpu else gpu.attempt(gpu.copy, part)
+        at = [a - c for (a, _), (c, _) in zip(shared, wanted, strict=True)]
+        gpu.attempt(boxes.write, out, at, part, (0,) * len(at), part.shape)
+    return out
+
+
+def _fetched(gpu: Any, piece: Buffer, wanted: Region, inside: Region) -> Buffer:
+    """Return a region of a piece that holds all of it, on a GPU."""
+    part = _cut(piece, wanted, inside)
+    return part if part.gpu is gpu else gpu.attempt(gpu.copy, part)
+
+
+def _cut(piece: Buffer, wanted: Region, inside: Region) -> Buffer:
+    """Return a region of a piece, on the piece's GPU."""
+    starts = [a - c for (a, _), (c, _) in zip(wanted, inside, strict=True)]
+    shape = tuple(b - a for a, b in wanted)
+    return piece.gpu.attempt(boxes.part, piece, starts, shape)

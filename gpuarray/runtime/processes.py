@@ -186,11 +186,11 @@ def _checked_gpus(gpus: Sequence[int]) -> list[int]:
 # ---- engines ----
 
 
-def engine(grid: Grid) -> Any:
-    """Return the engine of the devices of a grid."""
+def engine(grid: Grid, compile: Callable) -> Any:
+    """Return the engine of the devices of a grid; `compile` makes the programs of collectives."""
     sizes = grid.sizes or {"one": 1}
     if all(device.is_addressable for device in grid.devices):
-        return SharedMemory(sizes)
+        return SharedMemory(sizes, compile)
     found = world()
     assert found is not None
     return Processes(sizes, [d.process_index for d in grid.devices], found)

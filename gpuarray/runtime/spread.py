@@ -14,21 +14,22 @@ from typing import Any
 import numpy as np
 
 from gpuarray import config
-from gpuarray.backends import lockstep
-from gpuarray.backends.numpy import program as driver
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.control.shard_map import stated
 from gpuarray.core import ranges
 from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import typed_scalar
-from gpuarray.core.graph import Graph, has_effect
+from gpuarray.core.graph import Graph
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import entered_mesh
 from gpuarray.core.sharding import Place, Sharding, laid_out
-from gpuarray.runtime import pieces, processes
+from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.execute import ASYNC_FROM, Executable, explained, held
+from gpuarray.runtime.device import stored
+from gpuarray.runtime.execute import ASYNC_FROM, Executable, held
+from gpuarray.runtime.fleet import fleet
+from gpuarray.runtime.host import sent
 from gpuarray.runtime.stream import stream_of
 from gpuarray.transforms.partition.split import Partitioned, partition
 
@@ -43,6 +44,7 @@ class Team:
         ins: Sequence[Spec],
         given: Sequence[Sharding | None],
         wanted: Sequence[Sharding | None],
+        donated: frozenset[int] = frozenset(),
     ):
         outs = [
             None if s is None else _spec_of(grid, s, v.aval)
@@ -71,47 +73,12 @@ class Team:
             for s, spec, own, v in zip(wanted, self.parts.outs, said, graph.outvars, strict=True)
         ]
         self.out_avals = graph.out_avals
-        self.heavy = self.plan.work * len(grid.devices) >= ASYNC_FROM
-        self.gpu = None  # for the explanation of errors
-        consts = [np.asarray(c) for c in self.plan.graph.consts]
-        self.run = driver.build(self.plan, consts)
-        # Whose effects are one for each device, though all compute the same.
-        self.each = any(map(has_effect, self.plan.graph.eqns))
-        self.engine = processes.engine(grid)
-        self.mine = [device for device in grid.devices if device.is_addressable]
-        self.spans = len(self.mine) < len(grid.devices)
-        self.compared = False
-
-    def __call__(self, inputs: list[list]) -> list[list]:
-        """Run our devices: inputs and results are lists with a buffer for each of them."""
-        if self.spans and self.run.talks and not self.compared:  # pyright: ignore
-            processes.compare(self.plan.graph, self.grid)
-            self.compared = True
-        try:
-            return driver.local.run(self._run, inputs)
-        except Exception as error:
-            if not driver.renewed(error):
-                raise explained(self, error) from None  # pyright: ignore[reportArgumentType]
-        return self(inputs)
-
-    def _run(self, inputs: list[list]) -> list[list]:
-        count = len(self.mine)
-        if not count:
-            return [[] for _ in self.out_avals]
-        if self.run.talks:  # pyright: ignore[reportFunctionMemberAccess]
-            programs = [self.run(*[row[d] for row in inputs]) for d in range(count)]
-            rows = lockstep.run(programs, self.engine)
-        else:
-            # Devices with the very same operands have the same results: computed once.
-            known: dict[tuple, list] = {}
-            rows = []
-            for d in range(count):
-                given = [row[d] for row in inputs]
-                key = tuple(map(id, given))
-                if self.each or key not in known:
-                    known[key] = self.run(*given)
-                rows.append(known[key])
-        return [list(column) for column in zip(*rows, strict=True)] if rows[0] else []
+        # GPUs compute behind the caller's back as it is.
+        on_gpus = grid.devices[0].platform == "gpu"
+        self.heavy = not on_gpus and self.plan.work * len(grid.devices) >= ASYNC_FROM
+        self.fleet = fleet(self.plan, grid, donated)
+        self.run = self.fleet.run
+        self.spans = any(not device.is_addressable for device in grid.devices)
 
 
 def _as_said(grid: Grid, spec: Spec, own: Sharding | None, ndim: int) -> Sharding | None:
@@ -213,11 +180,11 @@ def run(
             for i, x in enumerate(sources)
         ]
         sources.clear()
-        return team(buffers)
+        return team.fleet(buffers, donated)  # pyright: ignore[reportArgumentType]
 
     # Other processes meet us in the order of the calls, and so on one thread.
     if team.heavy and not now and not team.spans:
-        stream_of(team.mine[0]).submit(job, arrays)
+        stream_of(team.grid.devices[0]).submit(job, arrays)
         return arrays
     for array, buffers in zip(arrays, job(), strict=True):
         array._bufs = buffers
@@ -266,7 +233,7 @@ def _team(
     start = time.perf_counter()
     with ranges.during(f"build {executable.graph.debug_name}", "compile"):
         given = [p.sharding if p is not None and p.committed else None for p in places]
-        team = Team(executable.graph, grid, ins, given, wanted)
+        team = Team(executable.graph, grid, ins, given, wanted, executable.donated)
     if executable.announce is not None:
         executable.announce(team, time.perf_counter() - start)  # pyright: ignore
     return team
@@ -293,13 +260,20 @@ def _buffers(x: Any, number: int, team: Team, executable: Executable) -> list:
             value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
         else:
             value = typed_scalar(x, aval.dtype)
-        return [value] * len(place.devices)
+        return _everywhere(value, place)
     buffers = x._buffers()
     if x._place.is_single:
-        return buffers * len(place.devices)
+        return _everywhere(buffers[0], place)
     if x._place.sharding == place.sharding:
         return buffers
     return pieces.moved(x.aval.shape, buffers, x._place, place)
+
+
+def _everywhere(buffer: Any, place: Place) -> list:
+    """Return a value for each device of a place; those that share memory share it."""
+    if place.device.platform == "gpu":
+        return [sent(buffer, device) for device in place.devices]
+    return [stored(buffer, place.device)] * len(place.devices)
 
 
 def replicated(mesh: Mesh) -> NamedSharding:

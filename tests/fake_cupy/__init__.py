@@ -10,6 +10,7 @@ where the wheel can be imported (tests/unit/backends/cuda/test_fake_cupy.py).
 | `world.py` | queues of work that run later, in an order drawn from a seed; failures on demand |
 | `memory.py` | memory that is poisoned, with what uses it when; pools |
 | `streams.py` `runtime.py` `kernels.py` `arrays.py` `errors.py` | CuPy's names on top of that |
+| `nccl.py` | its names of NCCL: exchanges, and what would hang |
 | `install.py` | puts it in place of CuPy, and takes it away again |
 """
 

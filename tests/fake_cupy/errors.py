@@ -80,6 +80,16 @@ class CuFFTError(RuntimeError):
         super().__init__(names[result])
 
 
+class NcclError(RuntimeError):
+    """A call of NCCL failed."""
+
+    def __init__(self, status: int):
+        self.status = status
+        names = {1: "UNHANDLED_CUDA_ERROR", 3: "INTERNAL_ERROR", 4: "INVALID_ARGUMENT"}
+        names[5] = "INVALID_USAGE"
+        super().__init__(f"NCCL_ERROR_{names[status]}: see the log")
+
+
 class NVRTCError(RuntimeError):
     """The compiler failed; its log says why."""
 

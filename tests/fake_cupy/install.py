@@ -17,7 +17,7 @@ import gpuarray as ga
 from gpuarray.config import config
 from gpuarray.runtime import device, lazy
 from gpuarray.util import _LazyModule
-from tests.fake_cupy import arrays, errors, kernels, libraries, memory, nvtx, runtime, streams
+from tests.fake_cupy import arrays, errors, kernels, libraries, memory, nccl, nvtx, runtime, streams
 from tests.fake_cupy.world import World, world
 
 #: What is there besides the functions of the library, by CuPy's names.
@@ -71,6 +71,16 @@ NAMES = {
         "MemoryPool": memory.MemoryPool,
         "OutOfMemoryError": errors.OutOfMemoryError,
         "UnownedMemory": memory.UnownedMemory,
+    },
+    "cupy.cuda.nccl": {
+        "NcclCommunicator": nccl.NcclCommunicator,
+        "NcclError": errors.NcclError,
+        "available": True,
+        "get_unique_id": nccl.get_unique_id,
+        "get_version": nccl.get_version,
+        "groupEnd": nccl.groupEnd,
+        "groupStart": nccl.groupStart,
+        **{name: number for name, number in vars(nccl).items() if name.startswith("NCCL_")},
     },
     "cupy.cuda.nvrtc": {
         "NVRTCError": errors.NVRTCError,
@@ -145,15 +155,23 @@ def _forget() -> None:
 
 @contextlib.contextmanager
 def installed(
-    seed: int = 0, devices: int = 1, memory: int = 1 << 30, idle: bool = False
+    seed: int = 0,
+    devices: int = 1,
+    memory: int = 1 << 30,
+    idle: bool = False,
+    nccl: bool = True,
 ) -> Iterator[World]:
-    """gpuarray on GPUs that are not there; see `World.reset` for the arguments."""
+    """gpuarray on GPUs that are not there; see `World.reset` for the arguments.
+
+    nccl: whether NCCL's library is there
+    """
     before = {n: m for n, m in sys.modules.items() if n.partition(".")[0] in TOPS}
     platforms = config.read("jax_platforms")
     for name in before:
         del sys.modules[name]
     _forget()
     world.reset(seed, devices, memory, idle)
+    _MODULES["cupy.cuda.nccl"].available = nccl  # type: ignore[attr-defined]
     sys.modules.update(_MODULES)
     config.update("jax_platforms", "cuda")
     # What was there before is never looked through again when somebody collects garbage or asks for

@@ -119,6 +119,33 @@ def memcpyAsync(dst: int, src: int, size: int, kind: int, stream: int) -> None:
             world.wait(work, queue.device)
 
 
+def memcpy2DAsync(
+    dst: int, dpitch: int, src: int, spitch: int, width: int, height: int, kind: int, stream: int
+) -> None:
+    """A copy of rows of bytes that do not touch, between places on devices."""
+    world.count("copy")
+    if world.idle or width == 0 or height == 0:
+        return
+    with world.lock:
+        if kind != memcpyDeviceToDevice or width > min(dpitch, spitch):
+            raise CUDARuntimeError(1)
+        sides = []
+        uses = []
+        for address, pitch, writes in ((src, spitch, False), (dst, dpitch, True)):
+            size = (height - 1) * pitch + width
+            uses.append(use_of(address, size, writes))
+            flat = view(address, size)
+            sides.append([flat[i * pitch : i * pitch + width] for i in range(height)])
+        queue = world.find(stream)
+        world.report(queue.device)
+
+        def run() -> None:
+            for source, target in zip(*sides, strict=True):
+                target[...] = source
+
+        world.put(queue, f"copy of {height} rows of {width} bytes", run, uses)
+
+
 def _side(address: int, size: int, on_device: bool, writes: bool):
     """One side of a copy as bytes (None: memory that nobody watches) and its use."""
     if on_device:

@@ -19,7 +19,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import gpuarray
-from tests.fake_cupy.errors import CUDADriverError, CUDARuntimeError, OutOfMemoryError
+from tests.fake_cupy.errors import (
+    CUDADriverError,
+    CUDARuntimeError,
+    NcclError,
+    OutOfMemoryError,
+)
 
 
 class Use(NamedTuple):
@@ -97,6 +102,7 @@ class World:
         self.ends = [(0x7A00 + d) << 44 for d in range(devices)]  # where the next block lies
         self.host: dict[int, int] = {}  # the work that the host knows to be over
         self.broken: list[Exception | None] = [None] * devices
+        self.exchanged: dict[int, tuple] = {}  # of each device: its last communicator, and work
         self.counts: collections.Counter[str] = collections.Counter()
         self.failing: dict[str, list[tuple[int, float, Exception]]] = {}
         self.thread = _Thread()
@@ -115,8 +121,9 @@ class World:
         """Let the `number`-th thing of a kind, from now on and counted from 0, fail; and those that
         follow, so many in all.
 
-        what: "allocation", "pinned" (memory), "launch", "graph", "copy", "library", or "execution":
-        a kernel that was launched and fails when it runs, which all calls say from then on
+        what: "allocation", "pinned" (memory), "launch", "graph", "copy", "library", "exchange"
+        (the end of a group of NCCL's calls), or "execution": a kernel that was launched and fails
+        when it runs, which all calls say from then on
         """
         errors = {
             "allocation": OutOfMemoryError(512, 0),
@@ -125,6 +132,7 @@ class World:
             "graph": CUDARuntimeError(999),
             "copy": CUDARuntimeError(999),
             "library": CUDARuntimeError(999),
+            "exchange": NcclError(1),
             "execution": CUDARuntimeError(719),
         }
         first = self.counts[what] + number

@@ -24,7 +24,7 @@ from xml.etree import ElementTree
 
 import gpuarray as ga
 from bench.suite import commit
-from tests.gpu import first, golden, shard, ulps
+from tests.gpu import devices, first, golden, shard, ulps
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = [sys.executable, "-m", "bench", "--gpu"]
@@ -45,7 +45,7 @@ NOTHING = set(
 BUDGET, LIMIT = 540.0, 280.0
 #: Shares of the generic tests. The number is fixed, so that a later run goes on with the same.
 SHARES = 14
-PARTS = "first quick generic tests bench sanitize repeat long".split()
+PARTS = "first devices quick generic tests bench sanitize repeat long".split()
 #: The exit status of what goes on where it ended when it is run again.
 MORE = 3
 
@@ -75,6 +75,9 @@ def phases(part: str, folder: Path, budget: float, jobs: int) -> list[tuple[int,
     if part == "first":
         command = [sys.executable, "-m", "tests.gpu.first"]
         return [(1, [Item(n, [*command, n], limit=90) for n in first.QUESTIONS])]
+    if part == "devices":
+        command = [sys.executable, "-m", "tests.gpu.devices"]
+        return [(1, [Item(n, [*command, n], limit=120) for n in devices.GROUPS])]
     if part == "generic":
         return [(max(jobs, min(SHARES, (os.cpu_count() or 2) - 2)), _shares(folder))]
     if part == "tests":

@@ -27,6 +27,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.backends.cuda.failures import is_failure, is_out_of_memory
+from gpuarray.config import state
 from gpuarray.core import ranges
 from gpuarray.errors import DeviceError, OutOfMemory
 from gpuarray.util import lazy_module
@@ -43,16 +45,6 @@ ALIGNMENT = 16
 PINNED = 1 << 25
 #: Ticket of work whose number is not drawn yet.
 UNDRAWN = math.inf
-#: Errors of CuPy, CUDA and its libraries, with each one's number for "out of memory". By name,
-#: since a library that is not installed has no classes.
-FAILURES = {
-    "OutOfMemoryError": None,
-    "CUDARuntimeError": 2,
-    "CUDADriverError": 2,
-    "CUBLASError": 3,
-    "CUSOLVERError": 2,
-    "CuFFTError": 2,
-}
 #: How many scalars a GPU keeps, because programs upload the same few again and again.
 SCALARS = 1024
 
@@ -73,42 +65,42 @@ def missing() -> str:
 
 @functools.cache
 def gpus() -> list[Gpu]:
-    """Return the GPUs of this machine; raise DeviceError with the reason if there are none."""
+    """Return the GPUs of this machine; raise DeviceError with the reason if there are none.
+
+    The setting `num_gpu_devices` asks for fewer, or for several on one GPU: logical ones, each with
+    memory and a stream of its own, for trying a program of many devices on few.
+    """
     if missing():
         raise DeviceError(missing())
     # Profilers show our ranges if NVTX is there.
     ranges.use_marks(cupy.cuda.nvtx if getattr(cupy.cuda.nvtx, "available", False) else None)
-    return [Gpu(i) for i in range(cupy.cuda.runtime.getDeviceCount())]
-
-
-def is_failure(error: BaseException) -> bool:
-    """Whether CUDA or one of its libraries raised an error."""
-    return type(error).__name__ in FAILURES
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that a GPU has no memory left."""
-    number = getattr(error, "status", getattr(error, "result", None))
-    # Equal only for the error that means it; -1 is no status.
-    return number == FAILURES.get(type(error).__name__, -1)
+    there = cupy.cuda.runtime.getDeviceCount()
+    count = there if state.num_gpu_devices < 1 else state.num_gpu_devices
+    return [Gpu(i, i % there) for i in range(count)]
 
 
 # ---- one device ----
 class Gpu:
-    """One GPU, with the stream on which all of its work runs."""
+    """One GPU, with the stream on which all of its work runs.
 
-    def __init__(self, index: int):
-        properties = cupy.cuda.runtime.getDeviceProperties(index)
+    `index` is its number here, `ordinal` that of CUDA; they differ for logical GPUs.
+    """
+
+    def __init__(self, index: int, ordinal: int | None = None):
+        self.ordinal = ordinal = index if ordinal is None else ordinal
+        properties = cupy.cuda.runtime.getDeviceProperties(ordinal)
         name = properties["name"]
         self.index = index
         self.name: str = name.decode() if isinstance(name, bytes) else name
         self.arch = f"sm_{properties['major']}{properties['minor']}"
         self.total_bytes = int(properties["totalGlobalMem"])
-        self.device = cupy.cuda.Device(index)
+        self.device = cupy.cuda.Device(ordinal)
         with self.device:
             self.stream = cupy.cuda.Stream(non_blocking=True)
             # Downloads have a stream of their own, so that they do not wait for later work.
             self.downloads = cupy.cuda.Stream(non_blocking=True)
+            # So have exchanges with other GPUs by NCCL.
+            self.exchanges = cupy.cuda.Stream(non_blocking=True)
             # A pool of our own: all of its blocks are used on that one stream, in the order of
             # calls.
             self._pool = cupy.cuda.MemoryPool()
@@ -122,6 +114,8 @@ class Gpu:
         self._marks: deque[tuple[int, Any]] = deque()
         self._held: deque[tuple[float, Any]] = deque()
         self._scalars: dict[tuple, Buffer] = {}
+        #: NCCL's communicators of groups of GPUs of which this one is the first (nccl.py).
+        self.communicators: dict[tuple[int, ...], list] = {}
         self._lock = threading.RLock()
         # Bound once: it is called for every result.
         self.malloc = self._pool.malloc
@@ -204,6 +198,14 @@ class Gpu:
             "that failed stays unusable for this process: start a new one."
         )
 
+    def attempt(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function that works on this GPU; an error names it."""
+        try:
+            with self.device:
+                return function(*arguments)
+        except Exception as error:
+            raise self.failed(error) from None
+
     # ---- memory ----
     def retried(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that takes memory, and once more if there is none left.
@@ -253,8 +255,10 @@ class Gpu:
         gc.collect()
         with self.device:
             cupy.fft.config.get_plan_cache().clear()
-            for pool in (self._pool, cupy.get_default_memory_pool()):
-                pool.free_all_blocks()
+            cupy.get_default_memory_pool().free_all_blocks()
+            # Logical GPUs share the memory of one.
+            for gpu in {self, *(g for g in gpus() if g.ordinal == self.ordinal)}:
+                gpu._pool.free_all_blocks()
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Buffer:
         """Return a new buffer to be filled; it counts as pending until a ticket is drawn for it."""
@@ -264,7 +268,8 @@ class Gpu:
 
     def zeroed(self, nbytes: int) -> Any:
         """Return memory filled with zeros."""
-        memory = self.allocate(nbytes)
+        with self.device:
+            memory = self.allocate(nbytes)
         cupy.cuda.runtime.memsetAsync(memory.ptr, 0, nbytes, self.stream.ptr)
         return memory
 

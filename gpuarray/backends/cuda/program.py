@@ -15,17 +15,24 @@ import contextlib
 import functools
 import itertools
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from gpuarray.backends import lockstep
 from gpuarray.backends.cuda import library
 from gpuarray.backends.cuda.device import ALIGNMENT, UNDRAWN, Buffer, Gpu, gpus
 from gpuarray.backends.cuda.kernels import GRAPH_FROM, Replay, Table, announced, load
-from gpuarray.backends.cuda.loops import graph_of
-from gpuarray.backends.numpy import program as host
+from gpuarray.backends.cuda.substitutes import (
+    by_host,
+    drawing,
+    fall_back,
+    parts_graph,
+    uploaded,
+    whole_on_host,
+)
+from gpuarray.backends.lockstep import talks
 from gpuarray.backends.profiled import Steps
 from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
 from gpuarray.compiler.explain.source import emitted
@@ -34,19 +41,15 @@ from gpuarray.compiler.lower.kernel import DeviceStep
 from gpuarray.compiler.lower.steps import group_in, step_eqns, step_inputs, step_outputs
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.config import state
-from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind
-from gpuarray.errors import FallbackError, FallbackWarning
-from gpuarray.primitives.random.ops import implementation
 from gpuarray.util import Struct
 
-#: Keys for fresh random bits, counted anew in each process.
-_draws = itertools.count()
 #: The names of addresses in a generated function.
-_ADDRESS = re.compile(r"\ba\d+\.pointer\b|\bp\d+\b|\bbase\b")
+_ADDRESS = re.compile(r"\b[abct]\d+\.pointer\b|\bp\d+\b|\bbase\b")
+#: A line at which the program of one GPU stops until all have come there.
+_PAUSE = re.compile(r"(b\d+, )*(= )?yield ")
 #: Pieces of the shared allocation start at multiples of this many bytes.
 PIECE = 256
 
@@ -61,13 +64,15 @@ def build(
 ) -> Callable[..., list]:
     """Return a function from Buffers on a GPU to a list of Buffers.
 
-    With donated inputs it takes one more argument: the set of those that may be overwritten.
+    With donated inputs it takes one more argument: the set of those that may be overwritten. The
+    function of a plan with collectives is a generator (backends/lockstep.py): what it is sent is in
+    memory of its own, and filled in the order of the GPU's stream.
     """
     try:
         steps = _steps(plan)
     except TypeError as error:  # no rule, or a dtype without a type in CUDA
-        _fall_back(", ".join(e.primitive.name for e in plan.graph.eqns), error)
-        return _on_host(plan, consts, donated, gpu)
+        fall_back(", ".join(e.primitive.name for e in plan.graph.eqns), error)
+        return whole_on_host(plan, consts, donated, gpu)
     writer = _CudaProgramWriter(plan.on_device, steps, consts, donated, gpu, inside or Inside(gpu))
     return writer.function()
 
@@ -85,17 +90,21 @@ def _steps(plan: Plan) -> list[tuple[DeviceStep, KernelSource | None]]:
 class Inside:
     """Makes functions of the Graphs in a plan (branches, loop bodies, parts), each once.
 
-    They live as long as the plan's function.
+    They live as long as the plan's function. GPUs that run one program share `plans`: they stop at
+    the same equations.
     """
 
-    def __init__(self, gpu: Gpu):
+    def __init__(self, gpu: Gpu, plans: dict[Graph, Plan] | None = None):
         self.gpu = gpu
+        self._plans = {} if plans is None else plans
         self._made: dict[tuple, Callable[..., list]] = {}
 
     def __call__(self, graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
         key = (graph, donated)
         if key not in self._made:
-            plan = plan_graph(graph)
+            plan = self._plans.get(graph)
+            if plan is None:
+                plan = self._plans[graph] = plan_graph(graph)
             self._made[key] = build(plan, plan.graph.consts, donated, gpu=self.gpu, inside=self)
         return self._made[key]
 
@@ -336,7 +345,7 @@ class _CudaProgramWriter:
                 (self.view if _is_view(step) else self.call)(step)
             self.drop(i)
         if state.cuda_graphs:
-            self.as_graph(before)
+            self.as_graphs(before)
         self.line("t = launched()")
         self.line("recent(note)")
         # Results that routines filled count as filled by this call's ticket, which is drawn last.
@@ -346,10 +355,7 @@ class _CudaProgramWriter:
                 self.line(f"if {name}.ticket > t: {name}.ticket = t")
         self.line(f"return [{', '.join(self.result(a) for a in graph.outvars)}]")
         if len(gpus()) > 1:  # launches and pools use the current device of the calling thread
-            self.space["device"] = gpu.device
-            self.lines = ["with device:", *("    " + line for line in self.lines)]
-            self.sites = {number + 1: eqn for number, eqn in self.sites.items()}
-            self.ran = {number + 1: step for number, step in self.ran.items()}
+            self.on_device()
         text = "\n".join([f"def plan({', '.join(arguments)}):", *("    " + x for x in self.lines)])
         exec(compile(text, "<plan>", "exec"), self.space)  # noqa: S102 - text made here, of generated names only
         function = self.space.pop("plan")
@@ -358,29 +364,57 @@ class _CudaProgramWriter:
         function.sites = self.sites
         function.steps = Steps(graph.debug_name, text, self.ran, self.holders, self.inside)
         function.fresh = self.fresh()
+        function.talks = any(map(talks, graph.eqns))  # then it is a generator
         return function
 
-    def as_graph(self, first: int) -> None:
-        """Turn the lines from `first` on into a CUDA graph, if they are launches only, and enough.
+    def on_device(self) -> None:
+        """Make the GPU the current device, but where the program waits for those of other GPUs."""
+        self.space["device"] = self.gpu.device
+        lines, place, inside = [], {}, False
+        for number, line in enumerate(self.lines, 1):
+            pauses = bool(_PAUSE.match(line))
+            if not pauses and not inside:
+                lines.append("with device:")
+            inside = not pauses
+            lines.append("    " * inside + line)
+            place[number] = len(lines)
+        self.lines = lines
+        self.sites = {place[number]: eqn for number, eqn in self.sites.items()}
+        self.ran = {place[number]: step for number, step in self.ran.items()}
+
+    def as_graphs(self, first: int) -> None:
+        """Turn lines from `first` on into CUDA graphs, where enough launches follow each other.
+
+        All else (copies, routines, allocations, exchanges) cannot be replayed.
+        """
+        # Launches end in these arguments.
+        numbers = range(first, len(self.lines))
+        runs = itertools.groupby(numbers, lambda i: self.lines[i].endswith(", 0, stream)"))
+        found = [[*run] for are_launches, run in runs if are_launches]
+        # The last one first: lines in front keep their numbers.
+        for run in reversed(found):
+            if len(run) >= GRAPH_FROM:
+                self.as_graph(run[0], run[-1] + 1)
+
+    def as_graph(self, first: int, end: int) -> None:
+        """Turn the launches from line `first` to `end` into a CUDA graph.
 
         They become a function of the addresses, which is recorded and replayed.
         """
-        launches = self.lines[first:]
-        # Launches end in these arguments; all else (copies, routines, allocations) cannot be
-        # replayed.
-        if len(launches) < GRAPH_FROM or not all(x.endswith(", 0, stream)") for x in launches):
-            return
+        launches = self.lines[first:end]
         # The addresses are the function's arguments: a graph is for one set of them.
         addresses = list(dict.fromkeys(_ADDRESS.findall("\n".join(launches))))
         names = [a.replace(".", "_") for a in addresses]
         body = [_ADDRESS.sub(lambda m: m[0].replace(".", "_"), x) for x in launches]
         text = "\n    ".join([f"def launches(stream, {', '.join(names)}):", *body])
         exec(compile(text, "<plan>", "exec"), self.space)  # noqa: S102 - text made here, of generated names only
-        self.space["replay"] = Replay(self.space["launches"], self.gpu)
-        self.lines[first:] = [f"replay({', '.join(addresses)})"]
-        eqns = [eqn for number, eqn in self.sites.items() if number > first]
-        self.sites = {n: e for n, e in self.sites.items() if n <= first} | {first + 1: eqns[0]}
-        self.ran = {n: s for n, s in self.ran.items() if n <= first} | {first + 1: "CUDA graph"}
+        replay = self.bind("replay", Replay(self.space.pop("launches"), self.gpu))
+        self.lines[first:end] = [f"{replay}({', '.join(addresses)})"]
+        eqn = self.sites[first + 1]
+        place = lambda n: n - (n > end) * (end - first - 1)
+        self.sites = {place(n): x for n, x in self.sites.items() if not first < n <= end}
+        self.ran = {place(n): x for n, x in self.ran.items() if not first < n <= end}
+        self.sites[first + 1], self.ran[first + 1] = eqn, "CUDA graph"
 
     def take_memory(self) -> None:
         """Write the lines that allocate memory, and note where each value is in it."""
@@ -470,6 +504,8 @@ class _CudaProgramWriter:
     def call(self, eqn: Eqn) -> None:
         """Write a call of a library routine, a loop, or a Python function."""
         run, _ = self.routines[eqn]
+        if talks(eqn):
+            return self.exchange(eqn, run)
         function = self.bind("".join(c if c.isalnum() else "_" for c in eqn.primitive.name), run)
         if eqn.primitive.assemble is not None:
             self.holders[function] = eqn
@@ -485,13 +521,34 @@ class _CudaProgramWriter:
             eqn,
         )
 
-    def routine(self, eqn: Eqn) -> tuple[Callable[..., Any], frozenset[int]]:
+    def exchange(self, eqn: Eqn, run: Callable[..., Any] | None) -> None:
+        """Write a collective: the program stops there until those of all GPUs have come to it.
+
+        A loop or branch that holds one is a program of the same kind, which this one runs.
+        """
+        operands = ", ".join(self.buffer(a) for a in eqn.invars)
+        for v in eqn.outvars:
+            name = f"b{len(self.values)}"
+            self.values[v] = _Value(f"{name}.pointer", 0, f"{name}.memory", name)
+        names = "".join(f"{self.values[v].buffer}, " for v in eqn.outvars)
+        target = f"{names}= " if names else ""
+        called = self.bind("asked" if run is None else "run", eqn if run is None else run)
+        asked = (
+            f"yield {called}, [{operands}]" if run is None else f"yield from {called}({operands})"
+        )
+        self.line(target + asked, eqn, eqn)
+
+    def routine(self, eqn: Eqn) -> tuple[Callable[..., Any] | None, frozenset[int]]:
         """Return what runs an equation without a kernel, as a function of Buffers.
 
         The second result has the numbers of the results for which it allocates memory.
         """
         prim, avals = eqn.primitive, [a.aval for a in eqn.invars]
         every = frozenset(range(len(eqn.outvars)))
+        if prim.kind is Kind.COLLECTIVE:  # the engine of the GPUs runs it (peers.py, nccl.py)
+            return None, every
+        if talks(eqn):
+            return lockstep.steps(eqn, self.inside, self.room), frozenset()
         if prim.assemble is not None:  # a branch or loop may pass operands through
             return prim.assemble(avals, self.inside, **eqn.params), frozenset()
         # In this order: a library, parts that a GPU runs, the host.
@@ -499,18 +556,23 @@ class _CudaProgramWriter:
         if found is not None:
             return found, every
         if prim.name in library.FRESH:
-            return _drawing(eqn, self.inside, self.gpu), every
+            return drawing(eqn, self.inside, self.gpu), every
         parts = library.parts(eqn)
         if parts is not None:
             with contextlib.suppress(TypeError):  # not for these operands
-                made = self.inside(_graph_of(parts, eqn))
+                made = self.inside(parts_graph(parts, eqn))
                 run = made if prim.multiple_results else lambda *buffers: made(*buffers)[0]
                 return run, made.fresh
         # An operation on no elements is not worth a warning.
         nothing = any(a.size == 0 for a in avals)
         if not nothing and prim.name not in library.HOST:
-            _fall_back(prim.name, "there is neither a kernel nor a routine for it")
-        return _by_host(eqn, self.gpu), _uploaded(eqn.outvars)
+            fall_back(prim.name, "there is neither a kernel nor a routine for it")
+        return by_host(eqn, self.gpu), uploaded(eqn.outvars)
+
+    def room(self, shape: tuple[int, ...], dtype: np.dtype) -> Buffer:
+        """Return memory for the stacked results of a loop."""
+        with self.gpu.device:
+            return self.gpu.empty(shape, dtype)
 
     def drop(self, i: int) -> None:
         """Release the Buffers that nothing reads after step i."""
@@ -566,70 +628,3 @@ def _note(plan: Plan) -> str:
     """Describe a plan, for an error that may be anywhere in it."""
     seen = dict.fromkeys(f"{e.primitive.name} recorded at {e.site}" for e in plan.graph.eqns)
     return "; ".join(list(seen)[:8]) + ("; ..." if len(seen) > 8 else "")
-
-
-# ---- equations without a kernel ----
-def _graph_of(parts: Callable[..., Any], eqn: Eqn, first: Sequence[ShapedArray] = ()) -> Graph:
-    """Return an equation as the Graph of its parts, which may take further operands `first`."""
-
-    def fun(*values):
-        out = parts(*values)
-        return list(out) if eqn.primitive.multiple_results else [out]
-
-    return graph_of(fun, [*first, *(a.aval for a in eqn.invars)], eqn.primitive.name)
-
-
-def _drawing(eqn: Eqn, inside: Inside, gpu: Gpu) -> Callable[..., Any]:
-    """Return a function of an equation that draws random bits, with a new key at each call."""
-    # The key is 64 bits of a counter, so no two draws have the same.
-    key = ShapedArray((), dtypes.KeyDtype(implementation("threefry2x32")))
-    parts = functools.partial(library.FRESH[eqn.primitive.name], **eqn.params)
-    made = inside(_graph_of(parts, eqn, [key]))
-    return lambda *buffers: made(gpu.upload(np.uint64(next(_draws))), *buffers)[0]
-
-
-def _fall_back(what: str, why: object) -> None:
-    """Warn, or in strict mode raise, that something runs by the NumPy rules."""
-    message = f"NumPy runs {what} on the host: {why}"
-    if state.strict:
-        raise FallbackError(f"{message}. Strict mode refuses that: switch `strict` off.")
-    warnings.warn(message, FallbackWarning, stacklevel=2)
-
-
-def _uploaded(values: Sequence[Atom]) -> frozenset[int]:
-    """Return the numbers of values that get memory of their own when uploaded.
-
-    Scalars do not: uploads of equal ones are shared.
-    """
-    return frozenset(i for i, v in enumerate(values) if v.aval.shape)
-
-
-def _by_host(eqn: Eqn, gpu: Gpu) -> Callable[..., Any]:
-    """Return a function that runs an equation by its NumPy rule, with copies to and from it."""
-    function = host.function_of(eqn.primitive, [a.aval for a in eqn.invars], eqn.params)
-    dtypes = [storage_dtype(v.aval) for v in eqn.outvars]
-
-    def run(*buffers: Buffer) -> Any:
-        out = host.local.run(function, *map(np.asarray, buffers))
-        values = out if eqn.primitive.multiple_results else [out]
-        made = [gpu.upload(np.asarray(x, d)) for x, d in zip(values, dtypes, strict=True)]
-        return made if eqn.primitive.multiple_results else made[0]
-
-    return run
-
-
-def _on_host(
-    plan: Plan, consts: Sequence, donated: frozenset[int], gpu: Gpu
-) -> Callable[..., list]:
-    """Return a function that runs a whole plan by the NumPy rules."""
-    inside = host.build(plan, [np.asarray(c) for c in consts])
-    count = len(plan.graph.invars)
-
-    def run(*buffers: Any) -> list:
-        values = map(np.asarray, buffers[:count])  # without the set of donated inputs
-        return [gpu.upload(np.asarray(x)) for x in host.local.run(inside, *values)]
-
-    run.source, run.sites = inside.source, {}
-    run.fresh = inside.fresh & _uploaded(plan.graph.outvars)
-    run.cuda, run.cubin = "", b""
-    return run

@@ -202,6 +202,7 @@ EFFECTS = {
     "platforms": ("odd", lambda: raises(RuntimeError, ga.devices, "odd")),
     "platform_name": ("odd", choose_an_odd_platform),
     "num_cpu_devices": "test_simulated_devices.py::test_eight_cpu_devices_hold_arrays",
+    "num_gpu_devices": "test_exchanges.py::test_logical_gpus_share_one",
     "default_device": (ga.Device("cpu", 5), lambda: gnp.zeros(2).device.id == 5),
     "transfer_guard": ("disallow_explicit", copy_on_purpose),
     "transfer_guard_host_to_device": ("disallow", copy_without_being_asked),

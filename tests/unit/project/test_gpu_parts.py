@@ -12,8 +12,9 @@ import gpuarray as ga
 from gpuarray.backends.cuda import device
 from tests.fake_cupy import installed
 from tests.gpu import __main__ as parts
-from tests.gpu import first, golden, shard
+from tests.gpu import devices, first, golden, shard
 from tests.support import simulated
+from tests.support.exchanges import BODIES, machine
 
 simulated.need_compiler()
 
@@ -40,6 +41,19 @@ def test_first_questions_are_answered(name, monkeypatch):
         found = first.QUESTIONS[name]()
         ga.clear_caches()
     assert found["ok"], found
+
+
+@pytest.mark.parametrize("logical", [False, True])
+def test_programs_over_several_gpus_are_tried(logical):
+    engine, count = ("logical", 4) if logical else ("nccl", 2)
+    with machine(engine, count):
+        found = devices.answers("programs")
+    assert all(x["ok"] for x in found), found
+    assert {(x["engine"], x["gpus"]) for x in found} == {("Peers" if logical else "Nccl", count)}
+
+
+def test_every_body_is_in_one_group():
+    assert sorted(n for names in devices.GROUPS.values() for n in names) == sorted(BODIES)
 
 
 def test_a_ticket_that_is_too_early_is_an_answer(fake_gpu, monkeypatch):

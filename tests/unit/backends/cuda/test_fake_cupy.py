@@ -381,6 +381,76 @@ def memory_of_another_device(p):
     p.run("scale", p.put(1.0).ptr, b.ptr, np.float32(1))
 
 
+def ranks(p):
+    """Two ranks of NCCL, and memory for each, filled before the streams given."""
+    made = []
+    for device, one in enumerate(p.cupy.cuda.nccl.NcclCommunicator.initAll([0, 1])):
+        with p.cupy.cuda.Device(device):
+            q = Program(p.cupy)
+            made.append((one, q.put(1.0), q.take(), q.stream))
+            p.kept.append(q)
+    return made
+
+
+def reduced(p, made, counts=(100, 100), group=True):
+    nccl = p.cupy.cuda.nccl
+    if group:
+        nccl.groupStart()
+    for (one, a, b, stream), count in zip(made, counts, strict=True):
+        one.allReduce(a.ptr, b.ptr, count, nccl.NCCL_FLOAT32, nccl.NCCL_SUM, stream.ptr)
+    if group:
+        nccl.groupEnd()
+    p.kept.append(made)
+
+
+def exchange_outside_of_a_group(p):
+    reduced(p, ranks(p), group=False)
+
+
+def exchange_of_different_counts(p):
+    reduced(p, ranks(p), (100, 50))
+
+
+def exchange_that_one_rank_leaves_out(p):
+    nccl = p.cupy.cuda.nccl
+    ((one, a, b, stream), _) = ranks(p)
+    nccl.groupStart()
+    one.allGather(a.ptr, b.ptr, 10, nccl.NCCL_INT32, stream.ptr)
+    nccl.groupEnd()
+
+
+def send_that_nobody_receives(p):
+    nccl = p.cupy.cuda.nccl
+    ((one, a, _, stream), _) = ranks(p)
+    nccl.groupStart()
+    one.send(a.ptr, 10, nccl.NCCL_INT32, 1, stream.ptr)
+    nccl.groupEnd()
+
+
+def exchange_after_abort(p):
+    made = ranks(p)
+    made[1][0].abort()
+    reduced(p, made)
+
+
+def exchange_on_a_stream_without_an_event(p):
+    made = []
+    for device, (one, a, b, _) in enumerate(ranks(p)):
+        with p.cupy.cuda.Device(device):
+            made.append((one, a, b, p.cupy.cuda.Stream(non_blocking=True)))
+    reduced(p, made)
+
+
+def two_ranks_on_one_gpu(p):
+    p.cupy.cuda.nccl.NcclCommunicator.initAll([1, 1])
+
+
+def two_communicators_at_once(p):
+    first, second = ranks(p), ranks(p)
+    reduced(p, first)
+    reduced(p, second)
+
+
 MISTAKES = {
     no_event: "race: nothing orders copy of 400 bytes .* after kernel scale",
     event_too_early: "race: nothing orders copy of 400 bytes .* after kernel scale",
@@ -392,6 +462,14 @@ MISTAKES = {
     the_same_memory_twice: "out0 and in0 of add are the same memory",
     wrong_number_of_arguments: "scale takes 3 arguments",
     no_pointer: "out0 of scale points nowhere",
+    exchange_outside_of_a_group: "allReduce of rank 0 of 2 outside of a group hangs",
+    exchange_of_different_counts: "NCCL hangs: rank 1 of 2 calls",
+    exchange_that_one_rank_leaves_out: r"NCCL hangs: rank 1 of 2 calls \[\]",
+    send_that_nobody_receives: "NCCL hangs: rank 0 sends .* to rank 1, which expects",
+    exchange_after_abort: "allReduce on a communicator that was aborted",
+    exchange_on_a_stream_without_an_event: "race: nothing orders NCCL's allReduce of rank",
+    two_ranks_on_one_gpu: "two ranks on one GPU",
+    two_communicators_at_once: "two communicators at once on device",
     memory_of_another_device: "out0 of scale is 400 bytes of memory of device 1",
 }
 
@@ -401,6 +479,7 @@ MISTAKES = {
 def test_a_mistake_is_found_in_every_order(cupy, mistake, seed):
     world.reset(seed)
     errors = (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError)
+    errors += (cupy.cuda.nccl.NcclError,)
     p = Program(cupy)
     try:
         mistake(p)
@@ -536,14 +615,23 @@ def in_files(name):
     top = os.path.dirname(importlib.util.find_spec(name.partition(".")[0]).origin)
     parts = path.split(".")[1:]
     files = glob.glob(os.path.join(top, *parts, "*.py"))
-    files += glob.glob(os.path.join(top, "..", "cupy_backends", "cuda", "libs", parts[-1] + ".*so"))
+    libs = os.path.join(top, "..", "cupy_backends", "cuda", "libs")
+    for part in parts[-2:]:  # a module, or one with a class in it
+        files += glob.glob(os.path.join(libs, part + ".*so"))
     files += glob.glob(os.path.join(top, *parts) + ".*so")
     for file in files:
         with open(file, "rb") as opened:
-            begin = rb"\\b" + last.encode() + rb"(?:\\.__init__)?"
-            found = re.search(begin + rb"(\\([^()]+\\))", opened.read())
+            text = opened.read()
+        # A line of its own first; others may be examples.
+        for begin in (rb"(?<![.\\w])", rb"\\b"):
+            pattern = begin + last.encode() + rb"(?:\\.__init__)?(\\([^()]*\\))"
+            found = re.search(pattern, text)
+            if found:
+                break
         if found:
             return last + found[1].decode()
+        if last.startswith("NCCL_") and last.encode() + b"\\0" in text:
+            return ""  # a number
     return "" if name in parents else None
 
 found, names = {}, json.load(sys.stdin)
@@ -551,6 +639,8 @@ parents = {n.rpartition(".")[0] for n in names}
 for name in names:
     try:
         thing = importlib.import_module(name.partition(".")[0])
+        if name.startswith("cupy.cuda.nccl."):
+            importlib.import_module("cupy.cuda.nccl")  # CuPy itself imports it on demand
         for part in name.split(".")[1:]:
             thing = getattr(thing, part)
     except (ImportError, AttributeError):

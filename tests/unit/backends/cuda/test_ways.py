@@ -59,7 +59,7 @@ def test_every_sample_has_a_way(fake_gpu, monkeypatch):
         return lambda *buffers: None
 
     monkeypatch.setattr(build, "load", lambda kernels, gpu: ({}, "", b""))
-    monkeypatch.setattr(build, "_by_host", noted)
+    monkeypatch.setattr(build, "by_host", noted)
     tried = set()
     for sample in samples():
         if any(name in FOREIGN for _, name in sample.operands):
@@ -178,7 +178,7 @@ def compiled():
             eqn = eqn_of(s)
             parts = library.parts(eqn)
             assert parts is not None
-            made.append(simulated.built(build._graph_of(parts, eqn)))
+            made.append(simulated.built(build.parts_graph(parts, eqn)))
     return made
 
 
@@ -200,7 +200,7 @@ def test_a_loop_of_pivots_is_one_kernel():
     (sample,) = [s for s in samples(lambda p: p.name == PARTS[5]) if s.number == 3]
     parts = library.parts(eqn_of(sample))
     assert parts is not None
-    steps = plan_graph(build._graph_of(parts, eqn_of(sample))).device_steps
+    steps = plan_graph(build.parts_graph(parts, eqn_of(sample))).device_steps
     assert [getattr(s, "name", None) for s in steps] == ["k0_loop"]
 
 

@@ -1,0 +1,307 @@
+"""Collectives between GPUs by NCCL, NVIDIA's library for that.
+
+Floor 4. In: a collective's equation, and the Buffers of each GPU. Out: Buffers on each GPU, in
+memory of their own, filled in the order of its stream.
+
+One thread calls for all GPUs of the process, between `groupStart` and `groupEnd`. Each GPU has one
+stream for exchanges, which all communicators share, so that they follow each other in the order of
+the program: several at once could wait for each other for ever. That stream waits for the one that
+computes, and the other way round, by events: the host never waits.
+
+- NCCL adds up sums of float16 and bfloat16 in their own precision, rounding at every step, as it
+  does for everybody; engines that share memory add up in float32 and round once.
+- Its maximum of floats loses NaN. Such operands are gathered, and every GPU reduces them itself.
+- What it has no type or call for is done by copies (peers.py), and moved data are bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from gpuarray.backends.cuda.device import INSTALL, Buffer, Gpu, cupy
+from gpuarray.backends.cuda.peers import Peers
+from gpuarray.backends.shared import of_stack
+from gpuarray.core.graph import Eqn, storage_dtype
+from gpuarray.errors import DeviceError
+from gpuarray.primitives.collective import ops
+from gpuarray.primitives.define import do
+from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.util import lazy_module
+
+nccl = lazy_module("cupy.cuda.nccl", INSTALL)
+
+_log = logging.getLogger("gpuarray")
+#: One exchange at a time, in one order on all GPUs.
+_lock = threading.Lock()
+#: NCCL's names of dtypes, and how many of its numbers make one of ours.
+_DTYPES = {
+    "bool": ("NCCL_UINT8", 1),
+    "int8": ("NCCL_INT8", 1),
+    "uint8": ("NCCL_UINT8", 1),
+    "int32": ("NCCL_INT32", 1),
+    "uint32": ("NCCL_UINT32", 1),
+    "int64": ("NCCL_INT64", 1),
+    "uint64": ("NCCL_UINT64", 1),
+    "float16": ("NCCL_FLOAT16", 1),
+    "bfloat16": ("NCCL_BFLOAT16", 1),
+    "float32": ("NCCL_FLOAT32", 1),
+    "float64": ("NCCL_FLOAT64", 1),
+    "complex64": ("NCCL_FLOAT32", 2),
+    "complex128": ("NCCL_FLOAT64", 2),
+}
+#: (communicator of the group, number in it, stream) -> calls of NCCL for one GPU.
+Calls = Callable[[Any, int, int], None]
+
+
+def available() -> bool:
+    """Whether CuPy finds NCCL."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # CuPy says at its import that the library is missing
+        return bool(nccl.available)
+
+
+@functools.cache
+def say_missing() -> None:
+    """Log, once, that GPUs exchange values by copies."""
+    _log.warning(
+        "NCCL is not there, so collectives between GPUs are copies to one of them and back, which "
+        "is slow. Install it: pip install nvidia-nccl-cu13 (or nvidia-nccl-cu12)."
+    )
+
+
+def engine(gpus: Sequence[Gpu], sizes: dict) -> Peers:
+    """Return what exchanges values between GPUs: NCCL, or copies where it cannot be used."""
+    # NCCL refuses two ranks on one GPU, as logical GPUs are.
+    alone = len({gpu.ordinal for gpu in gpus}) == len(gpus)
+    if not alone or len(gpus) == 1:
+        return Peers(gpus, sizes)
+    if available():
+        return Nccl(gpus, sizes)
+    say_missing()
+    return Peers(gpus, sizes)
+
+
+class _Way(NamedTuple):
+    """How a collective is done: what is sent, what is received, and what is made of that."""
+
+    before: list[Callable[..., list]] | None  # by GPU: operands -> what is sent
+    room: list[tuple[tuple[int, ...], Any]]  # shape and dtype of what is received
+    calls: Callable[[list[Buffer], list[Buffer], Gpu], Calls]
+    after: list[Callable[..., list]] | None  # by GPU: what was received -> results
+
+
+class Nccl(Peers):
+    """The engine of the GPUs of one process, each of which is one rank."""
+
+    def exchange(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
+        groups = self.groups(eqn)
+        way = self._way(eqn, groups)
+        if way is None or len(groups[0]) == 1:
+            return super().exchange(eqn)
+        return lambda operands: self._run(way, groups, operands)
+
+    # ---- running ----
+    def _run(self, way: _Way, groups: list[list[int]], operands: list[list]) -> list[list]:
+        gpus = self.gpus
+        sends = operands if way.before is None else self._each(way.before, operands)
+        received = [[gpu.attempt(gpu.empty, *room) for room in way.room] for gpu in gpus]
+        with _lock:
+            # Behind what fills the operands, and behind the last use of the memory received in.
+            for gpu in gpus:
+                gpu.exchanges.wait_event(gpu.mark())
+            calls = [
+                (self._communicators(group), group, way.calls(sends[d], received[d], gpus[d]), d)
+                for group in groups
+                for d in group
+            ]
+            try:
+                nccl.groupStart()
+                for communicators, group, call, d in calls:
+                    i = group.index(d)
+                    call(communicators[i], i, gpus[d].exchanges.ptr)
+                nccl.groupEnd()
+            except Exception as error:
+                self._abandon(groups)
+                raise DeviceError(f"an exchange between GPUs failed: {error}") from error
+            for gpu in gpus:
+                with gpu.device:
+                    event = cupy.cuda.Event(disable_timing=True)
+                event.record(gpu.exchanges)
+                # What comes next may read the results, and write to the operands' memory.
+                gpu.stream.wait_event(event)
+        return received if way.after is None else self._each(way.after, received)
+
+    def _each(self, functions: Sequence[Callable[..., list]], rows: list[list]) -> list[list]:
+        """Run a program on each GPU."""
+        given = zip(self.gpus, functions, rows, strict=True)
+        return [gpu.attempt(function, *row) for gpu, function, row in given]
+
+    def _communicators(self, group: list[int]) -> list:
+        """Return the communicators of a group of GPUs, made when it first talks.
+
+        They are not split from one of all GPUs: in one process that would have to be within
+        `groupStart` and `groupEnd`, and CuPy's `commSplit` gives NCCL an address that is gone then.
+        """
+        known = self.gpus[group[0]].communicators
+        key = tuple(self.gpus[d].ordinal for d in group)
+        if key not in known:
+            known[key] = nccl.NcclCommunicator.initAll(list(key))
+        return known[key]
+
+    def _abandon(self, groups: list[list[int]]) -> None:
+        """Give up communicators that failed: they cannot be used again."""
+        with contextlib.suppress(Exception):
+            nccl.groupEnd()
+        for group in groups:
+            key = tuple(self.gpus[d].ordinal for d in group)
+            for communicator in self.gpus[group[0]].communicators.pop(key, ()):
+                with contextlib.suppress(Exception):
+                    communicator.abort()
+
+    # ---- each collective ----
+    def _way(self, eqn: Eqn, groups: list[list[int]]) -> _Way | None:
+        """Return how NCCL does a collective; None if it cannot."""
+        prim, params, avals = eqn.primitive, eqn.params, [a.aval for a in eqn.invars]
+        outs = [(v.aval.shape, storage_dtype(v.aval)) for v in eqn.outvars]
+        if len({len(group) for group in groups}) > 1 or not all(a.size for a in avals):
+            return None
+        size = len(groups[0])
+        if prim in _REDUCED and not any(isinstance(a, int) for a in params["axes"]):
+            exact = all(a.dtype.kind in "biu" for a in avals)
+            if prim is not ops.psum_p and not exact:
+                return self._gathered(eqn, groups)
+            if not all(_summed(a.dtype, prim) for a in avals):
+                return None
+            return _Way(None, outs, functools.partial(_reduce, _REDUCED[prim]), None)
+        if prim in (ops.all_gather_p, ops.all_gather_invariant_p):
+            return self._gathered(eqn, groups)
+        if prim is ops.reduce_scatter_p and _summed(avals[0].dtype, ops.psum_p):
+            cut = functools.partial(_cut, axis=params["scatter_dimension"], size=size)
+            return _Way(self._made(cut, avals), outs, _scatter, None)
+        if prim is ops.all_to_all_p:
+            cut = functools.partial(_cut, axis=params["split_axis"], size=size)
+            (a,), axis, join = avals, params["split_axis"], params["concat_axis"]
+            shape = (*a.shape[:axis], a.shape[axis] // size, *a.shape[axis + 1 :])
+            stacks = [a.update(shape=(size, *shape), sharding=None)]
+            joined = functools.partial(_joined, axis=join)
+            room = [((size, *shape), storage_dtype(a))]
+            return _Way(
+                self._made(cut, avals), room, functools.partial(_trade, size),
+                self._made(joined, stacks),
+            )  # fmt: skip
+        if prim is ops.ppermute_p:
+            return _Way(None, outs, functools.partial(_permute, tuple(params["perm"])), None)
+        return None
+
+    def _gathered(self, eqn: Eqn, groups: list[list[int]]) -> _Way:
+        """Gather the operands; each GPU makes its results of all of them, by the batch rule."""
+        avals, size = [a.aval for a in eqn.invars], len(groups[0])
+        after: list[Any] = [None] * len(self.gpus)
+        made: dict[int, Any] = {}
+        for group in groups:
+            for i, d in enumerate(group):
+                if i not in made:
+                    made[i] = of_stack(eqn.primitive, avals, eqn.params, size, i)
+                after[d] = self.insides[d](made[i])
+        room = [((size, *a.shape), storage_dtype(a)) for a in avals]
+        return _Way(None, room, _gather, after)
+
+    def _made(self, fun: Callable[..., Any], avals: Sequence[Any]) -> list[Callable[..., list]]:
+        """Return a function of values as a program for each GPU."""
+        flat = [a.update(sharding=None) for a in avals]
+        one = lambda *values: [fun(*values)]
+        graph = stage(one, flat, TracedFunction(one, "a collective"))
+        return [inside(graph) for inside in self.insides]
+
+
+_REDUCED = {ops.psum_p: "NCCL_SUM", ops.pmax_p: "NCCL_MAX", ops.pmin_p: "NCCL_MIN"}
+
+
+def _summed(dtype: Any, prim: Any) -> bool:
+    """Whether NCCL reduces numbers of this dtype as they are meant."""
+    return dtype.name in _DTYPES and not (prim is ops.psum_p and dtype.kind == "b")
+
+
+# ---- what a GPU calls ----
+def _number(buffer: Buffer) -> tuple[int, int]:
+    """Return how many numbers of which of NCCL's types a buffer has."""
+    name, times = _DTYPES[buffer.dtype.name]
+    return buffer.size * times, getattr(nccl, name)
+
+
+def _reduce(op: str, sends: list[Buffer], received: list[Buffer], gpu: Gpu) -> Calls:
+    def calls(communicator: Any, i: int, stream: int) -> None:
+        for a, b in zip(sends, received, strict=True):
+            what = (*_number(a), getattr(nccl, op))
+            communicator.allReduce(a.pointer, b.pointer, *what, stream)
+
+    return calls
+
+
+def _scatter(sends: list[Buffer], received: list[Buffer], gpu: Gpu) -> Calls:
+    (a,), (b,) = sends, received
+    return lambda communicator, i, stream: communicator.reduceScatter(
+        a.pointer, b.pointer, *_number(b), nccl.NCCL_SUM, stream
+    )
+
+
+def _gather(sends: list[Buffer], received: list[Buffer], gpu: Gpu) -> Calls:
+    def calls(communicator: Any, i: int, stream: int) -> None:
+        for a, b in zip(sends, received, strict=True):
+            communicator.allGather(a.pointer, b.pointer, a.nbytes, nccl.NCCL_UINT8, stream)
+
+    return calls
+
+
+def _trade(size: int, sends: list[Buffer], received: list[Buffer], gpu: Gpu) -> Calls:
+    (a,), (b,) = sends, received
+    count = a.nbytes // size
+
+    def calls(communicator: Any, i: int, stream: int) -> None:
+        for peer in range(size):
+            at = peer * count
+            communicator.send(a.pointer + at, count, nccl.NCCL_UINT8, peer, stream)
+            communicator.recv(b.pointer + at, count, nccl.NCCL_UINT8, peer, stream)
+
+    return calls
+
+
+def _permute(perm: tuple, sends: list[Buffer], received: list[Buffer], gpu: Gpu) -> Calls:
+    (a,), (b,) = sends, received
+
+    def calls(communicator: Any, i: int, stream: int) -> None:
+        for source, target in perm:
+            if source == i:
+                communicator.send(a.pointer, a.nbytes, nccl.NCCL_UINT8, target, stream)
+            if target == i:
+                communicator.recv(b.pointer, b.nbytes, nccl.NCCL_UINT8, source, stream)
+        if all(target != i for _, target in perm):  # nobody sends: zeros
+            cupy.cuda.runtime.memsetAsync(b.pointer, 0, b.nbytes, stream)
+
+    return calls
+
+
+# ---- pieces of an axis, in front and back ----
+def _reshape(x: Any, shape: tuple[int, ...]) -> Any:
+    return do.reshape(x, new_sizes=tuple(shape), dimensions=None, sharding=None)
+
+
+def _cut(x: Any, axis: int, size: int) -> Any:
+    """Return the pieces of an axis, stacked in front."""
+    shape = x.aval.shape
+    x = _reshape(x, (*shape[:axis], size, shape[axis] // size, *shape[axis + 1 :]))
+    order = (axis, *(i for i in range(len(shape) + 1) if i != axis))
+    return do.transpose(x, permutation=order)
+
+
+def _joined(x: Any, axis: int) -> Any:
+    """Return pieces that are stacked in front as one axis."""
+    size, *shape = x.aval.shape
+    x = do.transpose(x, permutation=(*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)))
+    return _reshape(x, (*shape[:axis], size * shape[axis], *shape[axis + 1 :]))

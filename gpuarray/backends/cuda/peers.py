@@ -1,0 +1,84 @@
+"""Collectives between GPUs by copies: one GPU of each group computes for all of it.
+
+Floor 4. In: a collective's equation, and the Buffers of each GPU. Out: Buffers on each GPU, in
+memory of their own, filled in the order of its stream.
+
+The meaning of a collective is an ordinary Graph (backends/shared.py). It runs on the first GPU of a
+group: the operands of the others are copied there, and their results back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gpuarray.backends.cuda.device import Buffer, Gpu
+from gpuarray.backends.cuda.program import Inside
+from gpuarray.backends.shared import groups_of, meaning, numbers_in
+from gpuarray.core.graph import Eqn, Graph
+from gpuarray.primitives.collective import ops
+
+
+class Peers:
+    """The engine of GPUs that can copy from each other.
+
+    Parameters
+    ----------
+    gpus :
+        The GPUs, in the order of the grid.
+    sizes :
+        The axes of the grid, in order, with their lengths.
+    """
+
+    def __init__(self, gpus: Sequence[Gpu], sizes: Mapping[Any, int]):
+        self.gpus = list(gpus)
+        self.sizes = dict(sizes)
+        plans: dict[Graph, Any] = {}
+        #: Compile Graphs for each of the GPUs.
+        self.insides = [Inside(gpu, plans) for gpu in gpus]
+        # By equation, whose params and avals need not be looked at again.
+        self._by_eqn: dict[int, tuple[Eqn, Callable]] = {}
+
+    def __call__(self, eqn: Eqn, operands: list[list]) -> list[list]:
+        known = self._by_eqn.get(id(eqn))
+        if known is None:
+            known = self._by_eqn[id(eqn)] = (eqn, self.exchange(eqn))
+        return known[1](operands)
+
+    def groups(self, eqn: Eqn) -> list[list[int]]:
+        """Return the numbers of the GPUs that talk to each other."""
+        chosen = eqn.params.get("axis_index_groups")
+        return groups_of(self.sizes, ops.names_in(eqn.params), chosen)
+
+    def exchange(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
+        """Return an equation as a function of the operands of all GPUs."""
+        groups = self.groups(eqn)
+        if eqn.primitive is ops.axis_index_p:
+            pairs = list(zip(self.gpus, numbers_in(groups), strict=True))
+            return lambda operands: [[gpu.upload(n)] for gpu, n in pairs]
+        avals = tuple(a.aval for a in eqn.invars)
+        functions = [
+            meaning(eqn.primitive, avals, eqn.params, len(g), self.insides[g[0]]) for g in groups
+        ]
+
+        def run(operands: list[list]) -> list[list]:
+            results: list[list] = [[] for _ in operands]
+            for group, function in zip(groups, functions, strict=True):
+                root = self.gpus[group[0]]
+                given = [[_on(root, b) for b in operands[device]] for device in group]
+                # What leaves an exchange is in memory that nothing else holds.
+                taken = {id(b.memory) for row in given for b in row}
+                rows = root.attempt(function, given)
+                for device, found in zip(group, rows, strict=True):
+                    gpu = self.gpus[device]
+                    for b in found:
+                        own = gpu is root and id(b.memory) not in taken
+                        results[device].append(b if own else gpu.attempt(gpu.copy, b))
+                        taken.add(id(b.memory))
+            return results
+
+        return run
+
+
+def _on(gpu: Gpu, buffer: Buffer) -> Buffer:
+    return buffer if buffer.gpu is gpu else gpu.attempt(gpu.copy, buffer)

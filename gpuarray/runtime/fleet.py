@@ -1,0 +1,138 @@
+"""What runs a program over several devices: CPU devices, simulators, or GPUs.
+
+Floor 5. In: a Plan with collectives, and a grid of devices. Out: a function from the buffers of all
+devices to the results of all devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from gpuarray.backends import lockstep, simulator
+from gpuarray.backends.cuda import nccl
+from gpuarray.backends.cuda import program as cuda
+from gpuarray.backends.cuda.device import is_exclusive
+from gpuarray.backends.numpy import program as driver
+from gpuarray.compiler.pipeline import Plan
+from gpuarray.core.graph import has_effect
+from gpuarray.core.grid import Grid
+from gpuarray.runtime import processes
+from gpuarray.runtime.device import gpu_of
+from gpuarray.runtime.execute import explained
+from gpuarray.runtime.memory import out_of_memory
+
+
+def fleet(plan: Plan, grid: Grid, donated: frozenset[int]) -> HostFleet | GpuFleet:
+    """Return what runs a plan on the devices of a grid."""
+    consts = [np.asarray(c) for c in plan.graph.consts]
+    sizes = grid.sizes or {"one": 1}
+    platform = grid.devices[0].platform
+    if platform == "gpu":
+        return GpuFleet(plan, consts, grid, sizes, donated)
+    backend = simulator if platform == "simulator" else driver
+    return HostFleet(plan, backend.build(plan, consts), grid, backend.compile_graph)
+
+
+class HostFleet:
+    """Devices in the memory of hosts, and one function; those of other processes run there."""
+
+    gpu = None  # for the explanation of errors
+
+    def __init__(self, plan: Plan, run: Callable[..., Any], grid: Grid, compile: Callable):
+        self.plan, self.run, self.grid = plan, run, grid
+        self.count = sum(device.is_addressable for device in grid.devices)
+        self.engine = processes.engine(grid, compile)
+        # Whose effects are one for each device, though all compute the same.
+        self.each = any(map(has_effect, plan.graph.eqns))
+        # Whether all processes are known to run the same program; one alone need not ask.
+        talks: bool = run.talks  # pyright: ignore[reportFunctionMemberAccess]
+        self.is_compared = self.count == len(grid.devices) or not talks
+
+    def __call__(self, inputs: list[list], given: Iterable[int] = ()) -> list[list]:
+        """Run our devices: inputs and results are rows with a buffer for each of them."""
+        if not self.is_compared:
+            processes.compare(self.plan.graph, self.grid)
+            self.is_compared = True
+        try:
+            return driver.local.run(self._run, inputs)
+        except Exception as error:
+            if not driver.renewed(error):
+                raise explained(self, error) from None  # pyright: ignore[reportArgumentType]
+        return self(inputs)
+
+    def _run(self, inputs: list[list]) -> list[list]:
+        if not self.count:
+            return [[] for _ in self.plan.graph.outvars]
+        if self.run.talks:  # pyright: ignore[reportFunctionMemberAccess]
+            programs = [self.run(*[row[d] for row in inputs]) for d in range(self.count)]
+            return _columns(lockstep.run(programs, self.engine))
+        # Devices with the very same operands have the same results: computed once.
+        known: dict[tuple, list] = {}
+        rows = []
+        for d in range(self.count):
+            given = [row[d] for row in inputs]
+            key = tuple(map(id, given))
+            if self.each or key not in known:
+                known[key] = self.run(*given)
+            rows.append(known[key])
+        return _columns(rows)
+
+
+class _OnGpu:
+    """The function of one GPU."""
+
+    def __init__(self, run: Callable[..., Any], gpu: Any):
+        self.run, self.gpu = run, gpu
+
+    def steps(self, operands: list) -> Iterator[Any]:
+        """Run it as a generator, with errors that say which GPU, operation and line."""
+        try:
+            if self.run.talks:  # pyright: ignore[reportFunctionMemberAccess]
+                return (yield from self.run(*operands))
+            return self.run(*operands)
+        except Exception as error:
+            raise explained(self, error) from None  # pyright: ignore[reportArgumentType]
+
+
+class GpuFleet:
+    """GPUs, each with a function of its own."""
+
+    def __init__(self, plan: Plan, consts: list, grid: Grid, sizes: dict, donated: frozenset[int]):
+        gpus = [gpu_of(device) for device in grid.devices]
+        self.gpus = [gpu for gpu in gpus if gpu is not None]
+        self.plan, self.donated = plan, donated
+        plans: dict = {}
+        self.parts = []
+        for gpu in self.gpus:
+            inside = cuda.Inside(gpu, plans)
+            run = cuda.build(plan, consts, donated, gpu=gpu, inside=inside)
+            self.parts.append(_OnGpu(run, gpu))
+        self.run = self.parts[0].run
+        self.engine = nccl.engine(self.gpus, sizes)
+
+    def __call__(self, inputs: list[list], given: Iterable[int] = ()) -> list[list]:
+        """Run all GPUs; the memory of inputs `given` may be written over."""
+        given = self.donated.intersection(given)
+        programs = []
+        for d, part in enumerate(self.parts):
+            # Only the row holds the buffer of an array that was deleted.
+            owned = [{i for i in given if is_exclusive(inputs[i][d], 1)}] if self.donated else []
+            programs.append(part.steps([row[d] for row in inputs] + owned))
+        return _columns(lockstep.run(programs, self._exchange))
+
+    def _exchange(self, eqn: Any, operands: list[list]) -> list[list]:
+        try:
+            return self.engine(eqn, operands)
+        except Exception as error:
+            where = f"{eqn.primitive.name} recorded at {eqn.site}"
+            if isinstance(error, MemoryError):
+                raise out_of_memory(error, where) from None
+            error.add_note(f"raised while running {where}")
+            raise
+
+
+def _columns(rows: list[list]) -> list[list]:
+    return [list(column) for column in zip(*rows, strict=True)] if rows[0] else []

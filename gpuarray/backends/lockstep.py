@@ -15,24 +15,10 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.flow import Choice, Loop
-from gpuarray.core.graph import Eqn, Graph, called, storage_dtype, subgraphs
-from gpuarray.core.primitive import Kind
+from gpuarray.core.graph import Eqn, Graph, called, storage_dtype
 
 #: (equation, operands of each device) -> results of each device.
 Engine = Callable[[Eqn, list[list]], list[list]]
-
-
-def talks(eqn: Eqn) -> bool:
-    """Whether an equation is a collective, or holds one."""
-    kind = eqn.primitive.kind
-    return kind is Kind.COLLECTIVE or (kind is Kind.CALL and any(map(_has_talk, subgraphs(eqn))))
-
-
-def _has_talk(graph: Graph) -> bool:
-    found = graph.derived.get("talks")
-    if found is None:
-        found = graph.derived["talks"] = any(map(talks, graph.eqns))
-    return found
 
 
 def run(programs: Sequence[Any], engine: Engine) -> list[list]:
@@ -103,6 +89,20 @@ def _called(graph: Graph, compile: Callable[[Graph], Callable]) -> Callable[...,
     return silent
 
 
+def _where(going: Any, new: list, old: Sequence[Any]) -> list:
+    """Return what goes on in a loop whose condition has an axis: others keep their values."""
+    if not isinstance(going, np.ndarray):
+        raise NotImplementedError(
+            "a while_loop with collectives in its body, under vmap, runs on CPU devices only: give "
+            "all elements one condition, as with jnp.any"
+        )
+    rows = going.ndim
+    return [
+        np.where(going.reshape(going.shape + (1,) * (np.ndim(x) - rows)), x, y)
+        for x, y in zip(new, old, strict=True)
+    ]
+
+
 def _branches(choice: Choice, compile: Callable[[Graph], Callable]) -> Callable[..., Any]:
     branches = [_called(graph, compile) for graph in choice.branches]
     last = len(branches) - 1
@@ -127,9 +127,12 @@ def _loop(
         consts, carry, xs = pick(loop.consts), pick(loop.carry), pick(loop.xs)
         if condition is not None:
             tested = pick(loop.condition_consts)
-            while bool((yield from condition(*tested, *carry))[0]):
-                carry = yield from body(*consts, *carry)
-            return list(carry)
+            while True:
+                (going,) = yield from condition(*tested, *carry)
+                if not np.any(np.asarray(going)):
+                    return list(carry)
+                new = yield from body(*consts, *carry)
+                carry = new if going.ndim == 0 else _where(going, new, carry)
         ys = [room(a.shape, storage_dtype(a)) for a in stacked]
         order = range(loop.length or 0)
         for i in reversed(order) if loop.reverse else order:

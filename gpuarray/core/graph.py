@@ -326,6 +326,22 @@ def has_effect(eqn: Eqn) -> bool:
     return next(effects(eqn), None) is not None
 
 
+def talks(eqn: Eqn) -> bool:
+    """Whether an equation is a collective, or holds one."""
+    kind = eqn.primitive.kind
+    return kind is Kind.COLLECTIVE or (
+        kind is Kind.CALL and any(map(has_exchanges, subgraphs(eqn)))
+    )
+
+
+def has_exchanges(graph: Graph) -> bool:
+    """Whether a Graph holds a collective, at any depth."""
+    found = graph.derived.get("talks")
+    if found is None:
+        found = graph.derived["talks"] = any(map(talks, graph.eqns))
+    return found
+
+
 def verify(graph: Graph) -> None:
     """Check the laws of the IR.
 

@@ -32,7 +32,6 @@ from gpuarray.backends.cuda.substitutes import (
     uploaded,
     whole_on_host,
 )
-from gpuarray.backends.lockstep import talks
 from gpuarray.backends.profiled import Steps
 from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
 from gpuarray.compiler.explain.source import emitted
@@ -41,7 +40,7 @@ from gpuarray.compiler.lower.kernel import DeviceStep
 from gpuarray.compiler.lower.steps import group_in, step_eqns, step_inputs, step_outputs
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.config import state
-from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype, talks
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind
 from gpuarray.util import Struct

@@ -15,7 +15,6 @@ import numpy as np
 
 from gpuarray import util
 from gpuarray.backends import lockstep
-from gpuarray.backends.lockstep import talks
 from gpuarray.backends.numpy import memory, tiles
 from gpuarray.backends.numpy.sums import summed_products
 from gpuarray.backends.profiled import Steps
@@ -29,7 +28,7 @@ from gpuarray.compiler.fuse.group import (
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.compiler.lower.steps import group_in, step_inputs
 from gpuarray.compiler.pipeline import Plan, plan_graph
-from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype, talks
 from gpuarray.core.primitive import Kind
 
 

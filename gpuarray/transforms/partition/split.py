@@ -22,7 +22,15 @@ from gpuarray import sites
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import Factors
 from gpuarray.core.flow import ByDevice, Choice, Loop
-from gpuarray.core.graph import Eqn, Graph, Literal, Var, called, has_effect
+from gpuarray.core.graph import (
+    Eqn,
+    Graph,
+    Literal,
+    Var,
+    called,
+    has_effect,
+    has_exchanges,
+)
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.primitive import Kind
 from gpuarray.core.spec import UNCONSTRAINED
@@ -455,6 +463,8 @@ class _Splitter:
 
     def loop(self, eqn: Eqn, loop: Loop, pieces: list[Piece]) -> list[Piece]:
         """Run a loop on pieces: what it carries is cut at every step as it is at the first."""
+        if loop.condition is not None and loop.condition.out_avals[0].ndim:
+            return self.mapped_loop(eqn, loop, pieces)
         pieces = list(pieces)
         # The axis that is gone through is whole; the others stay cut.
         for i in loop.xs:
@@ -499,6 +509,39 @@ class _Splitter:
         out = self.bound(eqn, [p.value for p in pieces], params)
         specs = [*carry, *(((), *spec) for spec in ys)]
         return [Piece(x, s) for x, s in zip(out, specs, strict=True)]
+
+    def mapped_loop(self, eqn: Eqn, loop: Loop, pieces: list[Piece]) -> list[Piece]:
+        """Run a loop whose condition has the leading axes of what it carries (under vmap).
+
+        Elements on different devices stop by themselves if a step needs no exchange; else every
+        device goes on with all elements.
+        """
+        assert loop.condition is not None
+        (test,) = loop.condition.out_avals
+        pieces = [self.as_is(p, a.aval) for p, a in zip(pieces, eqn.invars, strict=True)]
+        rows = max(
+            (pieces[i].spec[: test.ndim] for i in loop.carry), key=lambda s: sum(map(len, s))
+        )
+        notes = list(self.notes)
+        for lead in (rows, uncut(test)):
+            self.notes = list(notes)
+            taken = {n for names in lead for n in names}
+            carry = [
+                (*lead, *(() if taken.intersection(names) else names for names in rest))
+                for rest in (pieces[i].spec[test.ndim :] for i in loop.carry)
+            ]
+            consts = [pieces[i].spec for i in loop.consts]
+            tested = [pieces[i].spec for i in loop.condition_consts]
+            body = self.step(loop, consts, carry, [], fixed=True).graph
+            condition = self.staged(loop.condition, [*tested, *carry], [lead]).graph
+            if not (has_exchanges(body) or has_exchanges(condition)):
+                break
+        for i, spec in zip(loop.carry, carry, strict=True):
+            pieces[i] = self.to(pieces[i], spec, eqn.invars[i].aval, "a loop uses it so")
+        graphs = {id(loop.body): body, id(loop.condition): condition}
+        params = {k: graphs.get(id(v), v) for k, v in eqn.params.items()}
+        out = self.bound(eqn, [p.value for p in pieces], params)
+        return [Piece(x, s) for x, s in zip(out, carry, strict=True)]
 
     def step(
         self, loop: Loop, consts: list[Spec], carry: list[Spec], xs: list[Spec], fixed: bool = False

@@ -11,7 +11,7 @@ import gpuarray as ga
 import gpuarray.numpy as jnp
 from gpuarray import lax
 from gpuarray.core.grid import Grid
-from gpuarray.sharding import NamedSharding
+from gpuarray.sharding import Mesh, NamedSharding
 from gpuarray.sharding import PartitionSpec as P
 from gpuarray.transforms.partition.split import Partitioned, partition
 from tests.support.devices import exchanges, grid_of, mesh_of, piece_of, places_of, run_pieces
@@ -237,3 +237,23 @@ def test_sums_are_told_where_they_were_made():
     lines, start = inspect.getsourcelines(fun)
     here = start + next(i for i, text in enumerate(lines) if "HERE" in text)
     assert (note.sent, note.site.line) == ("psum", here)
+
+
+@pytest.mark.parametrize("spec", [P("x"), P("x", "y"), P(None, "y"), P("y", "x"), P()])
+def test_loops_under_vmap_stop_element_by_element(spec):
+    """Without exchanges each device stops by itself; with a sum along a cut axis all go on."""
+    grow = lambda c: c * 2.0 + 1.0
+    loops = {
+        "by itself": lambda v: lax.while_loop(lambda c: c[0] < 50, grow, v),
+        "with a sum": lambda v: lax.while_loop(
+            lambda c: c.max() < 50, lambda c: grow(c) + 0.125 * c.sum(), v
+        ),
+        "of two": lambda v: lax.while_loop(
+            lambda c: c[1] < 40, lambda c: (grow(c[0]), c[1] + c[0].sum()), (v, 0.0)
+        )[0],
+    }
+    x = np.arange(1, 33, dtype=np.float32).reshape(8, 4)
+    mesh = Mesh(np.array(ga.devices()).reshape(4, 2), ("x", "y"))
+    for name, loop in loops.items():
+        found = ga.jit(ga.vmap(loop))(ga.device_put(x, NamedSharding(mesh, spec)))
+        np.testing.assert_allclose(found, ga.vmap(loop)(x), rtol=1e-6, err_msg=name)

@@ -89,11 +89,13 @@ def _exchanges(team: Team) -> Callable[[Eqn], dict[str, Any]]:
             "devices": team.grid.size(names),
             "bytes a device": sum(a.aval.nbytes for a in eqn.invars),
         }
-        # Collectives that a move is made of were noted at the same line.
-        for note in notes:
-            if note.sent.startswith(eqn.primitive.name) and note.site == eqn.site:
-                notes.remove(note)
-                return found | {"why": note.why}
+        # Moves are noted in the order in which they are bound, mostly at the line of the exchange;
+        # what a later reader settles is bound at that reader's.
+        alike = [n for n in notes if n.sent.startswith(eqn.primitive.name)]
+        here = [n for n in alike if n.site == eqn.site]
+        for note in (here or alike)[:1]:
+            notes.remove(note)
+            found["why"] = note.why
         return found
 
     return facts

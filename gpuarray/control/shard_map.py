@@ -393,11 +393,14 @@ def stated(graph: Graph, main: Any) -> list[NamedSharding | None]:
         if eqn is None or eqn.primitive is not shard_map_p:
             found.append(None)
             continue
-        mesh = eqn.params["mesh"]
+        mesh, spec = eqn.params["mesh"], eqn.params["out_specs"][i]
+        if P.UNCONSTRAINED in tuple(spec):
+            found.append(None)  # an axis lies as it comes
+            continue
         if isinstance(mesh, AbstractMesh) and mesh.shape_tuple == main.shape_tuple:
             mesh = main
         known = not isinstance(mesh, AbstractMesh)
-        found.append(NamedSharding(mesh, eqn.params["out_specs"][i]) if known else None)
+        found.append(NamedSharding(mesh, spec) if known else None)
     return found
 
 

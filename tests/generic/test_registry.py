@@ -22,7 +22,7 @@ NAMES = subprocess.run(
 ).stdout.split()
 
 #: Never called by themselves: collectives need a named axis (tests/unit/lax/test_collectives.py),
-#: custom_lin exists to be transposed, and shard_map needs devices (tests/unit/api/test_shard_map.py).
+#: custom_lin exists to be transposed, and shard_map needs devices (tests/unit/control).
 APART = {n for n in NAMES if registry[n].kind is Kind.COLLECTIVE} | {"custom_lin", "shard_map"}
 
 #: Slots that hold a function, or a Sentinel which says why there is none.
@@ -65,7 +65,7 @@ def holes(p) -> list[str]:
         missing.append("aval: every primitive says what its results are")
     no_numpy = isinstance(p.numpy, Sentinel) and p.numpy_pick is None
     # A Graph of one device is split over all of them before anything runs.
-    split = p.name == "shard_map"
+    split = p is registry["shard_map"]
     if no_numpy and not (p.kind is Kind.CALL and (split or p.decompose is not None)):
         missing.append("numpy: no rule, no numpy_pick, no decompose")
     if not isinstance(p.kind, Kind):

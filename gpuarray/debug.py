@@ -92,7 +92,9 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) 
     A program for one device calls it when it first runs.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
-    >>> ga.debug.inspect_array_sharding(gnp.ones(2), callback=lambda s: print(s.num_devices))
+    >>> seen = []
+    >>> ga.debug.inspect_array_sharding(gnp.ones(2), callback=seen.append)
+    >>> seen[0].num_devices
     1
     """
     if not callable(callback):

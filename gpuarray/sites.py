@@ -17,12 +17,14 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Libraries that call back into gpuarray: their frames tell a user nothing about their own program.
 _THROUGH = tuple(f"-packages{os.sep}{p}{os.sep}" for p in ("numpy", "opt_einsum"))
 # The answers for each file: user_frame asks at every recorded operation.
+#: Files of ours, and names of texts that are generated.
+_OURS = (PACKAGE, "<frozen ", "<plan>", "<fast>")
 _inside: dict[str, bool] = {}  # source file name -> is it ours (or a library in between)?
 
 
 def is_inside(filename: str) -> bool:
     """Whether a source file is this library's, or of one that calls back into it."""
-    known = filename.startswith((PACKAGE, "<frozen ")) or any(p in filename for p in _THROUGH)
+    known = filename.startswith(_OURS) or any(p in filename for p in _THROUGH)
     if len(_inside) >= 4096:  # notebooks name every cell
         _inside.clear()
     _inside[filename] = known

@@ -59,6 +59,9 @@ def vmap(
                 )
     spread = spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,)
     spread = () if spmd_axis_name is None else spread
+    for name in spread:
+        if not isinstance(name, Hashable):
+            raise util.wrong_type(name, "the name of a mesh axis, which has a hash")
     if len(set(spread)) < len(spread):
         raise ValueError(f"vmap spmd_axis_name has a mesh axis twice: {spmd_axis_name}")
 

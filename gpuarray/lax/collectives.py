@@ -103,7 +103,7 @@ def _reduce(prim, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
     for v in leaves:
         own = tuple(canonical_axis(a, aval_of(v).ndim) for a in numbers)
         out.append((*own, *(a for a in axes if not isinstance(a, int))))
-    groups, _ = _grouped(names, groups, uneven=True)
+    groups, _ = grouped(names, groups, uneven=True)
     # One collective for all leaves where the axes agree.
     if len(set(out)) == 1:
         found = prim.bind(*leaves, axes=out[0], axis_index_groups=groups)
@@ -153,7 +153,7 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
         shape = aval_of(v).shape
         numbers = prod(shape[a] for a in _axes(axis_name) if isinstance(a, int))
     names = _named(axis_name)
-    size = numbers * _grouped(names, axis_index_groups)[1]
+    size = numbers * grouped(names, axis_index_groups)[1]
     return tree.tree_map(lambda v: v / size, total)
 
 
@@ -185,7 +185,7 @@ def _checked(prim, x: Any, **params) -> Any:
     return prim.bind(x, **params)
 
 
-def _grouped(names: tuple, groups: Any, uneven: bool = False) -> tuple[Any, int]:
+def grouped(names: tuple, groups: Any, uneven: bool = False) -> tuple[Any, int]:
     """Return axis_index_groups as tuples, and how many elements take part in each exchange.
 
     Where results do not depend on that number, groups may be `uneven`.
@@ -224,7 +224,7 @@ def all_gather(
     """
     _declared("all_gather", to, ("varying", "reduced", "invarying"))
     names = _named(axis_name, "all_gather")
-    groups, size = _grouped(names, axis_index_groups)
+    groups, size = grouped(names, axis_index_groups)
     if groups is not None and to != "varying":
         raise NotImplementedError(
             f"all_gather with axis_index_groups and to={to!r}: groups have different values, so "
@@ -278,7 +278,7 @@ def psum_scatter(
     Array([3., 3., 3.], dtype=float32)
     """
     names = _named(axis_name)
-    groups, size = _grouped(names, axis_index_groups)
+    groups, size = grouped(names, axis_index_groups)
 
     def scatter(leaf):
         (leaf,) = operands("psum_scatter", leaf)
@@ -323,7 +323,7 @@ def all_to_all(
            [1., 3.]], dtype=float32)
     """
     names = _named(axis_name)
-    groups, size = _grouped(names, axis_index_groups)
+    groups, size = grouped(names, axis_index_groups)
 
     def exchange(leaf):
         (leaf,) = operands("all_to_all", leaf)

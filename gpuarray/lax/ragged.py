@@ -13,7 +13,7 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.lax.args import operands
-from gpuarray.lax.collectives import AxisName, all_gather, all_to_all, axis_size
+from gpuarray.lax.collectives import AxisName, all_gather, all_to_all, grouped
 from gpuarray.lax.elementwise import select
 from gpuarray.lax.shapes import broadcast_in_dim, iota, reshape
 
@@ -63,7 +63,8 @@ def ragged_all_to_all(
     """
     operand, output = operands("ragged_all_to_all", operand, output)
     meta = operands("ragged_all_to_all", input_offsets, send_sizes, output_offsets, recv_sizes)
-    size = len(axis_index_groups[0]) if axis_index_groups else axis_size(axis_name)
+    names = axis_name if isinstance(axis_name, tuple) else (axis_name,)
+    axis_index_groups, size = grouped(names, axis_index_groups)
     _check(aval_of(operand), aval_of(output), [aval_of(x) for x in meta], size)
     starts, _, targets, counts = meta
     send = lambda x: all_to_all(x, axis_name, 0, 0, axis_index_groups=axis_index_groups, tiled=True)

@@ -177,7 +177,7 @@ def _written(
         space[f"aval{i}"] = aval
         results.append(f"Array(aval{i}, place, [out[{i}]])")
     lines.append(f"    return {_structure(out_spec, results)}")
-    return util.function_of_text("\n".join(lines), "<string>", space)
+    return util.function_of_text("\n".join(lines), "<fast>", space)
 
 
 def _structure(spec: Any, results: list[str]) -> str:

@@ -39,6 +39,7 @@ from gpuarray.core.primitive import Kind
 from gpuarray.core.sharding import Device
 from gpuarray.primitives.collective import ops
 from gpuarray.runtime import device as devices
+from gpuarray.util import Recent
 
 #: After so many seconds a process that waits says where.
 SAID_AFTER = 30
@@ -60,7 +61,7 @@ class _Job:
 _job: _Job | None = None
 #: What was compared, and the processes that did. It is the same in all of these, whatever each of
 #: them has dropped from its caches of programs.
-_agreed: set[tuple[int, tuple[int, ...]]] = set()
+_agreed = Recent(1 << 14)
 
 
 def initialize(
@@ -211,10 +212,10 @@ def compare(graph: Graph, grid: Grid) -> None:
     text = "\n".join(what for what, _ in rows)
     code = hashlib.blake2b(text.encode(), digest_size=8)
     key = (_number(code), processes)
-    if key in _agreed:
+    if _agreed.find(key):
         return
     if found.agree(key[0], processes, f"the first run of {graph.debug_name}"):
-        _agreed.add(key)
+        _agreed.put(key, True)
         return
     shown = "\n".join(f"    {what} at {site}" for what, site in rows)
     mine = f"  {graph.debug_name}, {len(rows)} collectives:\n{shown}".encode()

@@ -259,8 +259,8 @@ def test_rules_that_are_missing():
 
 
 #: Never differentiated here: what refuses to be, what has no result, and what is tried along a
-#: named axis (tests/unit/lax/test_collectives.py).
-APART = {n for n in NAMES if registry[n].kind is Kind.COLLECTIVE} | {"custom_lin"}
+#: named axis (tests/unit/lax/test_collectives.py) or over devices (tests/unit/control).
+APART = {n for n in NAMES if registry[n].kind is Kind.COLLECTIVE} | {"custom_lin", "shard_map"}
 
 
 def test_every_primitive_with_a_derivative_is_tried():

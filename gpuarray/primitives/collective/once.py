@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive, Sentinel
 
 
 def _avals(*avals, operation: Primitive, given: dict, axes: tuple):
@@ -29,6 +29,7 @@ def _once(name: str, effect: bool) -> Primitive:
         numpy=_unbound,
         jvp=NOT_DIFFERENTIABLE,
         transpose=NOT_LINEAR,
+        batch=Sentinel("NOT_BATCHED", "it is made behind all transformations"),
         effect=effect,
     )
 

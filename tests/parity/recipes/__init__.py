@@ -74,6 +74,10 @@ SKIPPED = {
     "lax.pcast": "inside shard_map only",
     "lax.psend": "inside shard_map only",
     "lax.precv": "inside shard_map only",
+    "jax.smap": "inside shard_map only",
+    **dict.fromkeys(
+        ("jax.host_count", "jax.host_id", "jax.host_ids"), "old names of process_*, which warn"
+    ),
 }
 
 # Names with fewer cases than others have, and why more would say nothing.

@@ -20,7 +20,7 @@ from gpuarray.core.sharding import Device
 from gpuarray.core.tracebacks import boundary
 from gpuarray.functions.argnums import indices
 from gpuarray.functions.jit import jit
-from gpuarray.functions.vmap import mapped_size
+from gpuarray.functions.vmap import checked_axis, mapped_size
 from gpuarray.primitives.axes import add_axis
 from gpuarray.primitives.define import do
 from gpuarray.pytree import tree
@@ -171,7 +171,7 @@ class _Mapping:
         leaves, spec = tree.flatten((kept, kwargs))
         named = len(tree.flatten(kwargs)[0])
         axes = (*self._axes(kept, numbers), *[0] * named)
-        axes = tuple(_checked(x, d) for x, d in zip(leaves, axes, strict=True))
+        axes = tuple(checked_axis("pmap", x, d) for x, d in zip(leaves, axes, strict=True))
         given = {n % count for n in self.donated if -count <= n < count}
         donated = [i in given for i, x in enumerate(kept) for _ in tree.flatten(x)[0]]
         size = mapped_size("pmap", self.fun, leaves, list(axes), self.axis_size, args, kwargs)
@@ -276,20 +276,6 @@ class _Mapping:
             None if d is None else d % (aval_of(x).ndim + 1)
             for x, d in zip(results, found, strict=True)
         ]
-
-
-def _checked(x: Any, dim: int | None) -> int | None:
-    """Return an axis counted from the front; raise ValueError where there is none such."""
-    if dim is None:
-        return None
-    rank = aval_of(x).ndim
-    if not -rank <= dim < rank:
-        raise ValueError(
-            f"pmap was requested to map its argument along axis {dim}, which implies that its rank "
-            f"should be at least {dim + 1 if dim >= 0 else -dim}, but is only {rank} (its shape is "
-            f"{aval_of(x).shape})"
-        )
-    return dim % rank
 
 
 def _hashable(value: Any, number: int) -> Any:

@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray import util
-from gpuarray.backends.shared import groups_of, meaning
+from gpuarray.backends.shared import groups_of, meaning, run_once
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.dtypes import kind_of
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.primitives.collective import ops
+from gpuarray.primitives.collective.once import once_p, once_with_effect_p
 
 MPI = util.lazy_module("mpi4py.MPI", "pip install 'gpuarray[mpi]' brings it, with an MPI")
 
@@ -247,6 +248,8 @@ class Processes:
                 for at, i in part.mine:
                     answer[i] = [np.int32(at)]
             return lambda operands: answer
+        if prim in (once_p, once_with_effect_p):
+            return self._once(eqn)
         if prim is ops.pcast_p or not avals:
             return lambda operands: operands
         if prim in (ops.psum_p, ops.pmax_p, ops.pmin_p):
@@ -260,6 +263,28 @@ class Processes:
         if prim is ops.ppermute_p:
             return self._permuted(params, avals[0], parts)
         return self._on_all(prim, params, avals, parts)
+
+    # ---- one process runs it, and tells the others ----
+    def _once(self, eqn: Eqn) -> Callable:
+        run = run_once(eqn)
+        avals = tuple(v.aval for v in eqn.outvars)
+        dtypes = [storage_dtype(a) for a in avals]
+        sizes = [a.size * dtype.itemsize for a, dtype in zip(avals, dtypes, strict=True)]
+        ends = np.cumsum([0, *sizes])
+        # The first device's process; what the others give in is nothing.
+        first, processes = self.owners[0], tuple(sorted(set(self.owners)))
+        counts = [int(ends[-1]) if p == first else 0 for p in processes]
+        world = self.world
+
+        def exchange(operands: list[list]) -> list[list]:
+            out = run(operands[0]) if world.rank == first else []
+            data = np.concatenate([np.empty(0, np.uint8), *map(as_bytes, out)])
+            found, requests = world.gather(data, counts, world.among(processes))
+            world.wait(requests)
+            row = next(_rows(dtypes, avals, ends)(found[processes.index(first)]))
+            return [row] * len(operands)
+
+        return exchange
 
     # ---- every process computes the results of its devices from all operands ----
     def _on_all(self, prim: Any, params: dict, avals: tuple, parts: list[Part]) -> Callable:

@@ -81,14 +81,8 @@ class SharedMemory:
 
     def _once(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
         """Return an operation that runs on the first device's operands, for all."""
-        operation, given = eqn.params["operation"], eqn.params["given"]
-        function = operation.numpy_function([a.aval for a in eqn.invars], given)
-
-        def exchange(operands: list[list]) -> list[list]:
-            out = function(*operands[0])
-            return [list(out) if operation.multiple_results else [out]] * len(operands)
-
-        return exchange
+        run = run_once(eqn)
+        return lambda operands: [run(operands[0])] * len(operands)
 
     def _function(self, eqn: Eqn, size: int) -> Callable[[list[list]], list[list]]:
         """Return the collective of one group as a function of its devices' operands."""
@@ -96,6 +90,15 @@ class SharedMemory:
         key = (prim, avals, params_key(eqn.params), size)
         found = self._made.find(key)
         return found or self._made.put(key, meaning(prim, avals, eqn.params, size, self.compile))
+
+
+def run_once(eqn: Eqn) -> Callable[[list], list]:
+    """Return the operation of an equation that runs once, as a function of whole operands."""
+    operation, given = eqn.params["operation"], eqn.params["given"]
+    function = operation.numpy_function([a.aval for a in eqn.invars], given)
+    return lambda operands: (
+        list(function(*operands)) if operation.multiple_results else [function(*operands)]
+    )
 
 
 def groups_of(sizes: Mapping[Any, int], names: tuple, chosen: Any = None) -> list[list[int]]:

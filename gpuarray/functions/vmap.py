@@ -82,7 +82,7 @@ def vmap(
         leaves, spec = tree.flatten((args, kwargs))
         # An axis for each leaf; arguments by name are always mapped along axis 0.
         dims = _dims(in_axes, args) + [0] * len(tree.flatten(kwargs)[0])
-        dims = [_checked(x, d) for x, d in zip(leaves, dims, strict=True)]
+        dims = [checked_axis("vmap", x, d) for x, d in zip(leaves, dims, strict=True)]
         # The length that all mapped axes share.
         size = mapped_size("vmap", fun, leaves, dims, axis_size, args, kwargs)
         out_spec: Any = None
@@ -142,15 +142,16 @@ def _out_dims(out_axes: Any, spec: Any, count: int) -> list[int | None]:
     return tree.prefix_broadcast(out_axes, dummy, is_leaf=lambda x: x is None, name="vmap out_axes")
 
 
-def _checked(x: Any, dim: Any) -> int | None:
+def checked_axis(what: str, x: Any, dim: int | None) -> int | None:
+    """The axis of an argument to be mapped, counted from the front; ValueError if it has none."""
     if dim is None:
         return None
     rank = aval_of(x).ndim
     if not -rank <= dim < rank:
         raise ValueError(
-            f"vmap was requested to map its argument along axis {dim}, which implies that its rank "
-            f"should be at least {dim + 1 if dim >= 0 else -dim}, but is only {rank} (its shape is "
-            f"{aval_of(x).shape})"
+            f"{what} was requested to map its argument along axis {dim}, which implies that its "
+            f"rank should be at least {dim + 1 if dim >= 0 else -dim}, but is only {rank} (its "
+            f"shape is {aval_of(x).shape})"
         )
     return dim % rank
 

@@ -245,7 +245,9 @@ def _exchanges(graph: Graph) -> Iterator[tuple[str, Any]]:
 
 
 def _shown(eqn: Eqn) -> str:
-    params = ", ".join(f"{k}={v}" for k, v in sorted(eqn.params.items()) if v is not None)
+    # What an operation that runs once was given may hold a function, which prints as its address.
+    given = {k: v for k, v in eqn.params.items() if v is not None and k != "given"}
+    params = ", ".join(f"{k}={v}" for k, v in sorted(given.items()))
     avals = ", ".join(a.aval.str_short() for a in eqn.invars)
     return f"{eqn.primitive.name}({avals}; {params})"
 

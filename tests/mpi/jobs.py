@@ -419,6 +419,19 @@ def stuck():
     float(x.sum())  # the line that is named
 
 
+def callbacks():
+    """Python functions run once for all devices, in the process of the first one."""
+    x = ga.device_put(np.arange(8, dtype=np.float32), NamedSharding(mesh_of(), P("x")))
+
+    def f(x):
+        ga.debug.print("the sum is {}", x.sum())
+        double = lambda v: np.asarray(v) * 2
+        return (x + ga.pure_callback(double, ga.ShapeDtypeStruct((8,), "float32"), x)).sum()
+
+    assert float(ga.jit(f)(x)) == 84
+    ga.effects_barrier()
+
+
 def different():
     x = ga.device_put(np.ones(len(ga.devices()), np.float32), NamedSharding(mesh_of(), P("x")))
     reduce = gnp.max if ga.process_index() == 1 else gnp.sum

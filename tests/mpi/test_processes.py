@@ -122,6 +122,11 @@ def test_a_process_that_waits_too_long_says_where_and_ends_the_job(job):
     assert "collective_timeout" in done.stderr
 
 
+def test_python_functions_run_once(job):
+    out = passed(job("callbacks"))
+    assert out.count("the sum is 28.0") == 1
+
+
 def test_processes_that_run_different_programs_are_told(job):
     # Sets of strings have another order in each process: it must not matter.
     out = passed(job("different", PYTHONHASHSEED="random"))

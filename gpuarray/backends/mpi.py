@@ -25,7 +25,7 @@ from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.collective.once import once_p, once_with_effect_p
 
-MPI = util.lazy_module("mpi4py.MPI", "pip install 'gpuarray[mpi]' brings it, with an MPI")
+MPI = util.lazy_module("mpi4py.MPI", "pip install 'gpuarray-runtime[mpi]' brings it, with an MPI")
 
 #: Elements or bytes in one call of MPI.
 CHUNK = 1 << 30

@@ -17,7 +17,7 @@ import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_INSTALL = "`pip install 'gpuarray[mpi]'` brings mpi4py and an MPI"
+_INSTALL = "`pip install 'gpuarray-runtime[mpi]'` brings mpi4py and an MPI"
 #: Threads of the libraries behind NumPy: each process would use all cores.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "GPUARRAY_NUM_THREADS")
 #: MPICH on one machine: shared memory only, so that no rank listens on the network.

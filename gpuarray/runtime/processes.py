@@ -95,7 +95,7 @@ def initialize(
     if importlib.util.find_spec("mpi4py") is None:
         raise RuntimeError(
             "distributed.initialize: a launcher has started this process as one of several, and "
-            "mpi4py is not installed. `pip install 'gpuarray[mpi]'` brings it, with an MPI."
+            "mpi4py is not installed. `pip install 'gpuarray-runtime[mpi]'` brings it, with an MPI."
         )
     if gpus is not None:
         gpus = _checked_gpus(gpus)

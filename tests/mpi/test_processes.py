@@ -18,9 +18,9 @@ LIMIT = 60
 
 pytestmark = pytest.mark.skipif(
     launch.find_mpiexec() is None or shutil.which("timeout") is None,
-    reason="no mpiexec here: pip install 'gpuarray[mpi]'",
+    reason="no mpiexec here: pip install 'gpuarray-runtime[mpi]'",
 )
-pytest.importorskip("mpi4py", reason="mpi4py is not installed: pip install 'gpuarray[mpi]'")
+pytest.importorskip("mpi4py", reason="mpi4py is not installed: pip install 'gpuarray-runtime[mpi]'")
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ def test_without_mpi(monkeypatch, capsys, lacking):
     monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: None)
     assert main.run(["launch", "-n", "2", "train.py"]) == 2
     words = capsys.readouterr().err
-    assert lacking in words and "gpuarray[mpi]" in words
+    assert lacking in words and "gpuarray-runtime[mpi]" in words
 
 
 @pytest.mark.parametrize("line", [["train.py"], ["-n", "0", "train.py"], ["-n", "2"]])

@@ -6,6 +6,7 @@ devices of all processes.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,8 +36,8 @@ def initialize(
     Parameters
     ----------
     coordinator_address, coordinator_bind_address, heartbeat_timeout_seconds :
-        Accepted: programs for JAX give them. There is no coordinator, and the launcher notices
-        when a process dies.
+        Without effect, which a warning says: programs for JAX give them. There is no coordinator,
+        and the launcher notices when a process dies.
     num_processes, process_id :
         Checked against what MPI says.
     local_device_ids :
@@ -70,7 +71,10 @@ def initialize(
     ):
         if value is not None and not isinstance(value, str):
             raise TypeError(f"distributed.initialize: {name} must be a str, got {value!r}")
-    _positive("heartbeat_timeout_seconds", heartbeat_timeout_seconds)
+        if value is not None:
+            _say_idle(name, value)
+    if _positive("heartbeat_timeout_seconds", heartbeat_timeout_seconds) != 100:
+        _say_idle("heartbeat_timeout_seconds", heartbeat_timeout_seconds)
     gpus = [local_device_ids] if isinstance(local_device_ids, int) else local_device_ids
     _processes.initialize(
         num_processes,
@@ -78,6 +82,14 @@ def initialize(
         gpus,
         _positive("initialization_timeout", initialization_timeout),
         _positive("shutdown_timeout_seconds", shutdown_timeout_seconds),
+    )
+
+
+def _say_idle(name: str, value: Any) -> None:
+    warnings.warn(
+        f"distributed.initialize: {name}={value!r} has no effect: processes find each other by "
+        "MPI, there is no coordinator, and the launcher sees a process die. Leave it out.",
+        stacklevel=3,
     )
 
 

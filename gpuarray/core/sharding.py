@@ -236,9 +236,9 @@ def one_device(sharding: Any, what: str) -> Device:
     found = sharding.device_set
     if len(found) != 1:
         raise NotImplementedError(
-            f"{what} asks for a layout over {len(found)} devices, {sharding!r}: a computation runs "
-            "on one device so far. Give SingleDeviceSharding(device), or a NamedSharding whose "
-            "mesh has one device."
+            f"{what} asks for a layout over {len(found)} devices, {sharding!r}, and names a single "
+            "device. Give SingleDeviceSharding(device), or a NamedSharding whose mesh has one "
+            "device."
         )
     return next(iter(found))
 

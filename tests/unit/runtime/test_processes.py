@@ -84,6 +84,7 @@ assert float(ga.numpy.ones(3).sum()) == 3
         [sys.executable, "-c", text], cwd=ROOT, env=clean, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+    assert "coordinator_address='localhost:1234' has no effect" in done.stderr
 
 
 def test_devices_of_another_process():

@@ -93,6 +93,7 @@ from gpuarray.custom_derivatives import closure_convert as closure_convert
 from gpuarray.custom_derivatives import custom_gradient as custom_gradient
 from gpuarray.custom_derivatives import custom_jvp as custom_jvp
 from gpuarray.custom_derivatives import custom_vjp as custom_vjp
+from gpuarray.functions.explicit import reshard as reshard
 from gpuarray.functions.inspect import ShapeDtypeStruct as ShapeDtypeStruct
 from gpuarray.functions.inspect import ensure_compile_time_eval as ensure_compile_time_eval
 from gpuarray.functions.inspect import eval_shape as eval_shape

@@ -157,6 +157,10 @@ class UnboundAxisError(NameError, ValueError):
     """A named axis is used that no vmap, pmap or shard_map around provides."""
 
 
+class ShardingTypeError(TypeError):
+    """How a result lies does not follow from how the operands do, along Explicit mesh axes."""
+
+
 class OutOfMemory(JaxRuntimeError, MemoryError):
     """A device has no memory left for an allocation; the text lists the largest live arrays."""
 
@@ -190,6 +194,7 @@ __all__ = [
     "MissingRuleError",
     "NonConcreteBooleanIndexError",
     "OutOfMemory",
+    "ShardingTypeError",
     "TracerArrayConversionError",
     "TracerBoolConversionError",
     "TracerIntegerConversionError",

@@ -38,11 +38,10 @@ GROUPS = (
         "computations over several devices",
         "`shard_map`, `pmap` and `jit` run over several devices; these are to come",
         """
-        jax: auto_pcast remove_size_one_mesh_axis_from_type reshard
+        jax: auto_pcast remove_size_one_mesh_axis_from_type
         experimental: custom_partitioning layout topologies
         interpreters: pxla
-        lax: ragged_all_to_all_p sharding_constraint_p
-        sharding: auto_axes explicit_axes reshard
+        lax: ragged_all_to_all_p
         """,
     ),
     Group(

@@ -1,6 +1,7 @@
 """How arrays are laid over devices.
 
-Floor 6. The public face of `gpuarray.core.sharding`, `core.mesh` and `core.mesh_context`.
+Floor 6. The public face of `gpuarray.core.sharding`, `core.mesh`, `core.mesh_context` and
+`functions.explicit`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from gpuarray.core.sharding import Sharding as Sharding
 from gpuarray.core.sharding import SingleDeviceSharding as SingleDeviceSharding
 from gpuarray.core.spec import ManualAxisType as ManualAxisType
 from gpuarray.core.spec import PartitionSpec as PartitionSpec
+from gpuarray.functions.explicit import auto_axes as auto_axes
+from gpuarray.functions.explicit import explicit_axes as explicit_axes
+from gpuarray.functions.explicit import reshard as reshard
 from gpuarray.names import explain_names as _explain_names
 
 

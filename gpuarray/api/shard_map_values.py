@@ -86,7 +86,7 @@ def _up_to(trace: GraphTrace, var: Var) -> Graph:
             needed.update(a for a in eqn.invars if isinstance(a, Var))
     consts = [(v, c) for v, c in trace.constvars.values() if v in needed]
     # Arrays only: outside of all transformations there are no other tracers to close over.
-    assert not any(aval_of(c).sharding for _, c in consts)
+    assert not any(aval_of(c).layout for _, c in consts)
     return Graph(
         trace.invars,
         [var],

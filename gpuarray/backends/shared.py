@@ -147,7 +147,7 @@ def of_stack(prim: Any, avals: Sequence[ShapedArray], params: dict, size: int, i
         pairs = zip(out, dims, strict=True)
         return [x if dim is None else _element(x, dim, i) for x, dim in pairs]
 
-    stacks = [a.update(shape=(size, *a.shape), sharding=None) for a in avals]
+    stacks = [a.update(shape=(size, *a.shape), layout=None) for a in avals]
     return stage(fun, stacks, TracedFunction(fun, "a collective"))
 
 
@@ -193,7 +193,7 @@ def meaning(
     # float32 and rounded once, which the batch rule does.
     large = bool(avals) and all(a.size >= _ADDED_FROM and a.dtype.itemsize >= 4 for a in avals)
     fun = added if prim in _added and large and not numbers else batched
-    flat = [a.update(sharding=None) for a in avals for _ in range(size)]
+    flat = [a.update(layout=None) for a in avals for _ in range(size)]
     compiled = compile(stage(fun, flat, TracedFunction(fun, "a collective")))
 
     def exchange(operands: list[list]) -> list[list]:

@@ -7,6 +7,7 @@ differs along a mapped axis, all branches run and the results are selected.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +32,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.flow import Choice
 from gpuarray.core.graph import Atom, Graph, Var, evaluate
-from gpuarray.core.layout import joined
+from gpuarray.core.layout import also_varying, joined, reconciled
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind
 from gpuarray.primitives.axes import move_axis
@@ -53,7 +54,9 @@ def _cond_aval(index, *operands, branches: Graphs, **_):
     return [
         a[0].update(
             weak_type=all(x.weak_type for x in a),
-            sharding=joined((index.sharding, *(x.sharding for x in a))),
+            layout=also_varying(
+                functools.reduce(reconciled, [x.layout for x in a]), joined([index.layout])
+            ),
         )
         for a in columns
     ]

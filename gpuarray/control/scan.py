@@ -43,7 +43,8 @@ from gpuarray.transforms.transpose import transpose_flat
 
 def stacked(aval: ShapedArray, length: int) -> ShapedArray:
     """Return the aval of `length` such values stacked into one array."""
-    return aval.update(shape=(length, *aval.shape))
+    layout = None if aval.layout is None else aval.layout.with_axis()
+    return aval.update(shape=(length, *aval.shape), layout=layout)
 
 
 def _scan_aval(*avals, jaxpr: Graph, length: int, num_consts: int, num_carry: int, **_):

@@ -12,14 +12,14 @@ from typing import Any
 
 from gpuarray.control.graph_edits import chosen, cut, merged, others, staged
 from gpuarray.core import trace as traces
-from gpuarray.core.abstract_mesh import AbstractMesh, Axes, AxisType
+from gpuarray.core.abstract_mesh import AxisType
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import NamedAxis, named_axes, spread_names
 from gpuarray.core.flow import ByDevice
-from gpuarray.core.graph import Eqn, Graph, Var, evaluate, subgraphs
+from gpuarray.core.graph import Eqn, Graph, evaluate
 from gpuarray.core.layout import varying
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
-from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
+from gpuarray.core.mesh import PartitionSpec, contexts
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.spec import names_of
 from gpuarray.primitives.collective.ops import psum_p
@@ -57,14 +57,14 @@ def piece_aval(
     # What varied along axes of another shard_map around still does.
     around = aval.vma - manual
     return aval.update(
-        shape=shape, sharding=varying(around | set(names_in_spec(spec)) if typed else around)
+        shape=shape, layout=varying(around | set(names_in_spec(spec)) if typed else around)
     )
 
 
 def _whole_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: frozenset):
     cuts = _cuts(spec, mesh, aval.ndim)
     shape = tuple(n * c for n, c in zip(aval.shape, cuts, strict=True))
-    return aval.update(shape=shape, sharding=varying(aval.vma - manual))
+    return aval.update(shape=shape, layout=varying(aval.vma - manual))
 
 
 class axes_inside:
@@ -320,7 +320,7 @@ def _varying_more(graph: Graph, which: tuple[bool, ...], names: tuple) -> Graph:
     key = ("varying more", which, names)
     if key not in graph.derived:
         avals = [
-            a.update(sharding=varying(a.vma.union(names))) if more else a
+            a.update(layout=varying(a.vma.union(names))) if more else a
             for a, more in zip(graph.in_avals, which, strict=True)
         ]
         fun = lambda *values: evaluate(graph, *values)
@@ -353,67 +353,3 @@ shard_map_p = Primitive(
     batch=_batch,
 )
 set_partial_rule(shard_map_p, _partial)
-
-
-def laid(x: Any, sharding: NamedSharding | None) -> Any:
-    """Return a traced value that is laid over a mesh as a sharding says; None leaves it.
-
-    It is a `shard_map` that returns its piece. An axis that the mesh does not divide is not cut.
-    """
-    if sharding is None:
-        return x
-    aval = aval_of(x)
-    mesh, spec = sharding.mesh, sharding.spec
-    cuts = _cuts(spec, mesh, aval.ndim)
-    parts = [p if n % c == 0 else None for p, n, c in zip(spec, aval.shape, cuts, strict=False)]
-    # What is UNCONSTRAINED stays in the spec: when the program is split, it is cut as it comes.
-    spec, manual = P(*parts), frozenset(mesh.axis_names)
-    v = Var(piece_aval(aval, spec, mesh, manual, True))
-    (out,) = shard_map_p.bind(
-        x,
-        jaxpr=Graph([v], [v], [], debug_name="sharding_constraint"),
-        mesh=mesh,
-        in_specs=(spec,),
-        out_specs=(spec,),
-        manual_axes=manual,
-        check_vma=True,
-    )
-    return out
-
-
-def stated(graph: Graph, main: Any) -> list[NamedSharding | None]:
-    """Return how the results of a Graph lie by the out_specs that they come from.
-
-    Those over an abstract mesh are stated in terms of `main`, if that has the same axes.
-    """
-    made_by = {v: (eqn, i) for eqn in graph.eqns for i, v in enumerate(eqn.outvars)}
-    found: list[NamedSharding | None] = []
-    for v in graph.outvars:
-        eqn, i = made_by.get(v, (None, 0)) if isinstance(v, Var) else (None, 0)
-        if eqn is None or eqn.primitive is not shard_map_p:
-            found.append(None)
-            continue
-        mesh, spec = eqn.params["mesh"], eqn.params["out_specs"][i]
-        if P.UNCONSTRAINED in tuple(spec):
-            found.append(None)  # an axis lies as it comes
-            continue
-        if isinstance(mesh, AbstractMesh) and mesh.shape_tuple == main.shape_tuple:
-            mesh = main
-        known = not isinstance(mesh, AbstractMesh)
-        found.append(NamedSharding(mesh, spec) if known else None)
-    return found
-
-
-def meshes_in(graph: Graph) -> tuple[Axes, ...]:
-    """Return the meshes that the equations of a Graph, at any depth, run on; () for one device."""
-    # Kept with the graph: this is asked at every call of a jitted function.
-    found = graph.derived.get("meshes")
-    if found is None:
-        meshes: dict[Axes, None] = {}
-        for eqn in graph.eqns:
-            if eqn.primitive is shard_map_p:
-                meshes[eqn.params["mesh"]] = None
-            for inner in subgraphs(eqn):
-                meshes.update(dict.fromkeys(meshes_in(inner)))
-        found = graph.derived["meshes"] = tuple(meshes)
-    return found

@@ -14,9 +14,20 @@ from typing import Any
 from gpuarray.control.graph_edits import cut, staged
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate, graphs_in
-from gpuarray.core.layout import Layout, joined, names_of
+from gpuarray.core.layout import (
+    Layout,
+    also_varying,
+    cuts_of,
+    joined,
+    names_of,
+    reconciled,
+    resolving,
+    shown,
+)
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.errors import ShardingTypeError
 from gpuarray.primitives.collective.ops import pcast_p
+from gpuarray.primitives.reshard import as_typed
 
 Layouts = list[Layout | None]
 
@@ -32,13 +43,13 @@ class TypedCall(Primitive):
         """Apply it to values; the innermost Trace decides what that means."""
         avals = [aval_of(x) for x in args]
         # Outside of a shard_map no type says anything.
-        if any(a.sharding is not None for a in avals) or any(map(_speaks, graphs_in(params))):
+        if any(a.layout is not None for a in avals) or any(map(_speaks, graphs_in(params))):
             params = self.retype(avals, params)
         return super().bind(*args, **params)
 
 
 def _speaks(graph: Graph) -> bool:
-    return any(a.sharding is not None for a in graph.out_avals)
+    return any(a.layout is not None for a in graph.out_avals)
 
 
 def retyped(graph: Graph, ins: Sequence[Layout | None], outs: Layouts | None = None) -> Graph:
@@ -50,9 +61,9 @@ def retyped(graph: Graph, ins: Sequence[Layout | None], outs: Layouts | None = N
             found = evaluate(graph, *values)
             return found if outs is None else list(map(_cast, found, outs))
 
-        avals = [a.update(sharding=s) for a, s in zip(graph.in_avals, ins, strict=True)]
-        as_before = [a.sharding for a in graph.in_avals] == list(ins)
-        if as_before and outs in (None, [a.sharding for a in graph.out_avals]):
+        avals = [a.update(layout=s) for a, s in zip(graph.in_avals, ins, strict=True)]
+        as_before = [a.layout for a in graph.in_avals] == list(ins)
+        if as_before and outs in (None, [a.layout for a in graph.out_avals]):
             graph.derived[key] = graph
         else:
             graph.derived[key] = staged(fun, avals, "types", graph.debug_name)
@@ -60,36 +71,51 @@ def retyped(graph: Graph, ins: Sequence[Layout | None], outs: Layouts | None = N
 
 
 def _cast(x: Any, layout: Layout | None) -> Any:
+    x = as_typed(x, aval_of(x).update(layout=layout))
     names = names_of(layout) - aval_of(x).vma
     return pcast_p.bind(x, axis_name=tuple(sorted(names, key=str))) if names else x
 
 
 def _found(graph: Graph, ins: Sequence[Layout | None]) -> Layouts:
     """Return how the results of a Graph vary."""
-    return [a.sharding for a in retyped(graph, ins).out_avals]
+    return [a.layout for a in retyped(graph, ins).out_avals]
 
 
 def _wider(a: Sequence[Layout | None], b: Sequence[Layout | None]) -> Layouts:
-    return [joined(pair) for pair in zip(a, b, strict=True)]
+    return list(map(reconciled, a, b))
 
 
-def _ins(graphs: Sequence[Graph], avals: Sequence[ShapedArray]) -> Layouts:
-    found: Layouts = [a.sharding for a in avals]
+def _ins(graphs: Sequence[Graph], given: Sequence[Layout | None]) -> Layouts:
+    found = list(given)
     for graph in graphs:
-        found = _wider(found, [a.sharding for a in graph.in_avals])
+        found = _wider(found, [a.layout for a in graph.in_avals])
     return found
+
+
+def _element(aval: ShapedArray) -> Layout | None:
+    """Return the Layout of what a scan takes in one step."""
+    cuts = cuts_of(aval.layout)
+    if cuts and cuts[0] and not resolving.depth:
+        raise ShardingTypeError(
+            f"0th dimension of all xs should be replicated. Got {shown(cuts)}: a scan goes along "
+            "it. Lay another axis over the mesh, with sharding.reshard."
+        )
+    return None if aval.layout is None else aval.layout.without_axis(0)
 
 
 def once(avals: list[ShapedArray], params: dict) -> dict:
     """Retype a Graph that is applied once."""
     graph = params["jaxpr"]
-    return params | {"jaxpr": retyped(graph, _ins([graph], avals))}
+    return params | {"jaxpr": retyped(graph, _ins([graph], [a.layout for a in avals]))}
 
 
 def scan(avals: list[ShapedArray], params: dict) -> dict:
     """Retype the body of a scan."""
     body, count = params["jaxpr"], params["num_carry"]
-    consts, carry, xs = cut(_ins([body], avals), params["num_consts"], count)
+    first_x = params["num_consts"] + count
+    given: Layouts = [a.layout for a in avals[:first_x]]
+    given += [_element(a) for a in avals[first_x:]]
+    consts, carry, xs = cut(_ins([body], given), params["num_consts"], count)
     while True:
         found, ys = cut(_found(body, [*consts, *carry, *xs]), count)
         wider = _wider(carry, found)
@@ -102,14 +128,15 @@ def scan(avals: list[ShapedArray], params: dict) -> dict:
 def while_loop(avals: list[ShapedArray], params: dict) -> dict:
     """Retype the body and the condition of a while loop."""
     test, body = params["cond_jaxpr"], params["body_jaxpr"]
-    given: Layouts = [a.sharding for a in avals]
+    given: Layouts = [a.layout for a in avals]
     test_consts, consts, carry = cut(given, params["cond_nconsts"], params["body_nconsts"])
-    consts, carry = cut(_wider([*consts, *carry], _ins([body], body.in_avals)), len(consts))
+    consts, carry = cut(_ins([body], [*consts, *carry]), len(consts))
     while True:
         # Devices that take another number of steps end with other values.
         (steps,) = _found(test, [*test_consts, *carry])
-        inside = [joined((s, steps)) for s in consts]
-        wider = _wider(carry, [joined((s, steps)) for s in _found(body, [*inside, *carry])])
+        inside = [also_varying(s, steps) for s in consts]
+        found = [also_varying(s, steps) for s in _found(body, [*inside, *carry])]
+        wider = _wider(carry, found)
         if wider == carry:
             break
         carry = wider
@@ -122,10 +149,10 @@ def while_loop(avals: list[ShapedArray], params: dict) -> dict:
 def cond(avals: list[ShapedArray], params: dict) -> dict:
     """Retype branches."""
     branches = params["branches"]
-    ins = _ins(branches, avals[1:])
+    ins = _ins(branches, [a.layout for a in avals[1:]])
     # Devices that take another branch have other results of it.
-    ins = [joined((s, avals[0].sharding)) for s in ins]
-    outs: Layouts = [avals[0].sharding] * len(branches[0].outvars)
+    ins = [also_varying(s, avals[0].layout) for s in ins]
+    outs: Layouts = [joined([avals[0].layout])] * len(branches[0].outvars)
     for branch in branches:
         outs = _wider(outs, _found(branch, ins))
     return params | {"branches": tuple(retyped(b, ins, outs) for b in branches)}

@@ -31,7 +31,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Graph, Var, evaluate
-from gpuarray.core.layout import joined
+from gpuarray.core.layout import also_varying
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind
 from gpuarray.primitives.define import do
@@ -51,9 +51,9 @@ def _while_aval(*avals, cond_jaxpr: Graph, body_jaxpr: Graph, cond_nconsts: int,
     if [a.dtype for a in cond_jaxpr.out_avals] != [np.bool_]:
         raise TypeError(f"the condition of while gives no bool but {cond_jaxpr.out_avals}")
     # Devices that stop at different steps have different results.
-    stops = cond_jaxpr.out_avals[0].sharding
+    stops = cond_jaxpr.out_avals[0].layout
     return [
-        a if stops is None else a.update(sharding=joined((a.sharding, stops)))
+        a if stops is None else a.update(layout=also_varying(a.layout, stops))
         for a in body_jaxpr.out_avals
     ]
 

@@ -1,4 +1,4 @@
-"""Abstract values: the shape, dtype, weak type and sharding that tracing knows of a value.
+"""Abstract values: the shape, dtype, weak type and layout that tracing knows of a value.
 
 Floor 1. In: shapes and dtypes. Out: interned `ShapedArray` objects. Equal avals are the same
 object, so a cache key made of avals hashes by identity, on which the hot path of every `jit` call
@@ -14,6 +14,8 @@ import numpy as np
 
 from gpuarray import config, errors
 from gpuarray.core import dtypes
+from gpuarray.core.layout import Layout, cuts_of, joined
+from gpuarray.core.mesh import EMPTY_ABSTRACT, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.spec import ManualAxisType
 from gpuarray.util import Interned, wrong_type
 
@@ -27,24 +29,25 @@ _recent = _interned.recent
 
 
 class ShapedArray:
-    """Shape, dtype, weak_type and sharding of one value; equal ones are the same object.
+    """Shape, dtype, weak_type and layout of one value; equal ones are the same object.
 
     >>> ShapedArray((2, 3), np.float32) is ShapedArray((2, 3), np.dtype("float32"))
     True
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "sharding", "ndim", "size", "__weakref__")
+    __slots__ = ("shape", "dtype", "weak_type", "layout", "ndim", "size", "__weakref__")
 
     shape: tuple[int, ...]
     dtype: Any
     weak_type: bool
-    sharding: Any
+    #: How it lies over devices (core/layout.py); None: nothing is known or needed.
+    layout: Layout | None
     ndim: int
     size: int
 
-    def __new__(cls, shape, dtype, weak_type: bool = False, sharding=None) -> ShapedArray:
+    def __new__(cls, shape, dtype, weak_type: bool = False, layout=None) -> ShapedArray:
         # As the caller gave it: a hit avoids making the canonical key.
-        key = (shape, dtype, weak_type, sharding)
+        key = (shape, dtype, weak_type, layout)
         try:
             return _recent[key]
         except KeyError:
@@ -55,18 +58,18 @@ class ShapedArray:
         shape = tuple(int(d) for d in shape)
         if not isinstance(dtype, dtypes.KeyDtype):
             dtype = np.dtype(dtype)
-        canonical = (shape, dtype, bool(weak_type), sharding)
+        canonical = (shape, dtype, bool(weak_type), layout)
         return _interned.put(canonical, lambda: cls._made(*canonical), key)
 
     @classmethod
     # Attributes go round __setattr__, which refuses.
-    def _made(cls, shape: tuple[int, ...], dtype: Any, weak_type: bool, sharding: Any):
+    def _made(cls, shape: tuple[int, ...], dtype: Any, weak_type: bool, layout: Any):
         self = object.__new__(cls)
         set_ = object.__setattr__
         set_(self, "shape", shape)
         set_(self, "dtype", dtype)
         set_(self, "weak_type", weak_type)
-        set_(self, "sharding", sharding)
+        set_(self, "layout", layout)
         set_(self, "ndim", len(shape))
         size = math.prod(shape)
         if size * dtype.itemsize > LARGEST or (shape and max(shape) >= 1 << 63):
@@ -78,15 +81,17 @@ class ShapedArray:
         raise AttributeError(f"ShapedArray is immutable: cannot set {name!r}; use .update(...)")
 
     def __reduce__(self):
-        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.sharding)
+        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.layout)
 
     def update(self, **changes) -> ShapedArray:
-        """Return the same aval with some fields changed."""
+        """Return the same aval with some fields changed; another shape is not cut."""
+        if "shape" in changes and "layout" not in changes and self.layout is not None:
+            changes["layout"] = joined([self.layout])
         fields = {
             "shape": self.shape,
             "dtype": self.dtype,
             "weak_type": self.weak_type,
-            "sharding": self.sharding,
+            "layout": self.layout,
         }
         return ShapedArray(**(fields | changes))
 
@@ -102,7 +107,16 @@ class ShapedArray:
     @property
     def vma(self) -> frozenset:
         """Mesh axes of the `shard_map` around along which the value varies between devices."""
-        return frozenset() if self.sharding is None else self.sharding.varying
+        return frozenset() if self.layout is None else self.layout.varying
+
+    @property
+    def sharding(self) -> NamedSharding:
+        """How it is cut along Explicit axes: of its own mesh, or of the one in context."""
+        cuts = cuts_of(self.layout)
+        if self.layout is None or cuts is None:
+            mesh = contexts.abstract or EMPTY_ABSTRACT
+            return NamedSharding(mesh, PartitionSpec(*[None] * self.ndim))
+        return NamedSharding(self.layout.mesh, PartitionSpec(*cuts))
 
     @property
     def mat(self) -> ManualAxisType:
@@ -114,10 +128,15 @@ class ShapedArray:
         return self.size * self.dtype.itemsize
 
     def str_short(self, short_dtypes: bool = False) -> str:
-        """Return `float32[2,3]`, or `f32[2,3]` when short."""
+        """Return `float32[2,3]`, or `f32[2,3]` when short; `f32[8@x]` is cut along `x`."""
         name = dtypes.short_name(self.dtype) if short_dtypes else self.dtype.name
         vary = f"{{V:{','.join(map(str, sorted(self.vma, key=str)))}}}" if self.vma else ""
-        return f"{name}[{','.join(map(str, self.shape))}]{vary}"
+        lengths = list(map(str, self.shape))
+        for axis, names in enumerate(cuts_of(self.layout) or ()):
+            if names:
+                along = ",".join(map(str, names))
+                lengths[axis] += f"@({along})" if len(names) > 1 else f"@{along}"
+        return f"{name}[{','.join(lengths)}]{vary}"
 
     def __str__(self) -> str:
         return f"{'~' if self.weak_type else ''}{self.str_short()}"

@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.layout import Cuts
 from gpuarray.core.primitive import Sentinel
 
 #: The factors of each axis, major first.
@@ -190,6 +191,48 @@ class Factors(NamedTuple):
             parts *= cut
             single = single and cut == self.sizes[f]
         return parts
+
+
+# ---- how mesh axes cut factors ----
+
+#: The mesh axes that cut each factor, major first.
+Cut = dict[int, tuple]
+
+
+def spec_of(axes: Axes, cut: Cut) -> Cuts:
+    """Return how an operand or result is cut whose axes have these factors."""
+    return tuple(tuple(n for f in axis for n in cut.get(f, ())) for axis in axes)
+
+
+def given_to(
+    factors: Factors, axis: tuple[int, ...], names: tuple, sizes: Mapping[Any, int]
+) -> Cut | None:
+    """Return the mesh axes for each factor of an axis that is cut by `names`, major first.
+
+    None where the pieces are no pieces of its factors.
+    """
+    given: dict[int, list] = {}
+    rest = list(axis)
+    left = factors.sizes[rest[0]] if rest else 0
+    for name in names:
+        # A factor that is cut into single positions: the next one is cut.
+        while left == 1 and len(rest) > 1:
+            rest.pop(0)
+            left = factors.sizes[rest[0]]
+        if not rest or left % sizes[name]:
+            return None
+        given.setdefault(rest[0], []).append(name)
+        left //= sizes[name]
+    return {f: tuple(names) for f, names in given.items()}
+
+
+def are_runs(factors: Factors, axes: Axes, cut: Cut, sizes: Mapping[Any, int]) -> bool:
+    """Whether the pieces of every axis are equal runs of it, and no axis of the mesh cuts twice."""
+    cuts = {f: math.prod(sizes[n] for n in names) for f, names in cut.items()}
+    names = [n for axis in axes for f in axis for n in cut.get(f, ())]
+    return len(names) == len(set(names)) and all(
+        factors.parts_of(axis, cuts) is not None for axis in axes
+    )
 
 
 # ---- rules that many primitives have ----

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuarray import sites, util
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.layout import unclear_is_whole
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.trace import made, owned
 
@@ -388,11 +389,13 @@ def evaluate(graph: Graph, *args) -> list[Any]:
     last_use = last_uses(graph)
     before = sites.replaying.site
     try:
-        for index, eqn in enumerate(graph.eqns):
-            sites.replaying.site = eqn.site
-            bind(eqn, env)
-            for v in last_use.get(index, ()):
-                env.pop(v, None)  # memory goes back as soon as nobody will ask again
+        # What was refused, if anything, was refused when the Graph was made.
+        with unclear_is_whole():
+            for index, eqn in enumerate(graph.eqns):
+                sites.replaying.site = eqn.site
+                bind(eqn, env)
+                for v in last_use.get(index, ()):
+                    env.pop(v, None)  # memory goes back as soon as nobody will ask again
     finally:
         sites.replaying.site = before
     return [a.operand if isinstance(a, Literal) else env[a] for a in graph.outvars]

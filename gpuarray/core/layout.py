@@ -2,26 +2,40 @@
 
 Floor 1. In: names of mesh axes. Out: interned `Layout`s, held by avals; None stands for a value of
 which nothing is known or needed, so that code for one device never meets one.
+
+Two things are known. Inside of a `shard_map`, along which mesh axes devices may hold different
+values. And along mesh axes of the type Explicit, how the value is cut: it follows from the layouts
+of an operation's operands, or is an error where it does not (primitives/laying.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from gpuarray.errors import ShardingTypeError
 from gpuarray.util import Interned
 
 _interned = Interned(1024)
 
+#: For each axis of a value, the mesh axes that cut it, major first.
+Cuts = tuple[tuple, ...]
+
 
 class Layout:
-    """How a value inside a `shard_map` lies over devices; equal ones are the same object.
+    """How a value lies over devices; equal ones are the same object.
 
     Attributes
     ----------
     varying :
         Names of the mesh axes along which devices may hold different values. Along the others of
         the `shard_map` around, all devices hold the same.
+    mesh :
+        The axes of the mesh over which the value is cut, an AbstractMesh; None if it is whole.
+    cuts :
+        The Explicit axes of the mesh that cut each axis of the value; None if it is whole.
 
     Examples
     --------
@@ -30,25 +44,48 @@ class Layout:
     True
     """
 
-    __slots__ = ("__weakref__", "varying")
+    __slots__ = ("__weakref__", "cuts", "mesh", "varying")
 
-    def __init__(self, varying: frozenset):
+    def __init__(self, varying: frozenset, mesh: Any = None, cuts: Cuts | None = None):
         self.varying = varying
+        self.mesh = mesh
+        self.cuts = cuts
 
     def __reduce__(self):
-        return varying, (self.varying,)
+        return layout, (self.varying, self.mesh, self.cuts)
 
     def __repr__(self) -> str:
-        return f"Layout(varying={{{', '.join(sorted(map(repr, self.varying)))}}})"
+        cut = "" if self.cuts is None else f", cuts={self.cuts}"
+        return f"Layout(varying={{{', '.join(sorted(map(repr, self.varying)))}}}{cut})"
+
+    def without_axis(self, axis: int) -> Layout | None:
+        """Return the Layout of an element along an axis of the value."""
+        if self.cuts is None:
+            return self
+        return layout(self.varying, self.mesh, self.cuts[:axis] + self.cuts[axis + 1 :])
+
+    def with_axis(self) -> Layout | None:
+        """Return the Layout of such values stacked along a new first axis."""
+        if self.cuts is None:
+            return self
+        return layout(self.varying, self.mesh, ((), *self.cuts))
+
+
+def layout(names: Iterable[Any], mesh: Any = None, cuts: Cuts | None = None) -> Layout | None:
+    """Return the Layout with these fields; None where it says nothing."""
+    names = frozenset(names)
+    if cuts is None or not any(cuts):
+        if not names:
+            return None
+        mesh = cuts = None
+    key = (names, mesh, cuts)
+    found = _interned.recent.get(key)
+    return found or _interned.put(key, lambda: Layout(names, mesh, cuts))
 
 
 def varying(names: Iterable[Any]) -> Layout | None:
     """Return the Layout of a value that varies along these mesh axes; None if along none."""
-    key = frozenset(names)
-    if not key:
-        return None
-    found = _interned.recent.get(key)
-    return found or _interned.put(key, lambda: Layout(key))
+    return layout(names)
 
 
 def names_of(layout: Layout | None) -> frozenset:
@@ -56,11 +93,115 @@ def names_of(layout: Layout | None) -> frozenset:
     return frozenset() if layout is None else layout.varying
 
 
+def cuts_of(layout: Layout | None) -> Cuts | None:
+    """Return how a value with this Layout is cut along Explicit axes; None if it is whole."""
+    return None if layout is None else layout.cuts
+
+
+def also_varying(given: Layout | None, more: Layout | None) -> Layout | None:
+    """Return a Layout of what varies besides as another value does."""
+    if more is None or names_of(more) <= names_of(given):
+        return given
+    if given is None:
+        return varying(more.varying)
+    return layout(given.varying | more.varying, given.mesh, given.cuts)
+
+
 def joined(layouts: Iterable[Layout | None]) -> Layout | None:
-    """Return the Layout of what is computed from values with these."""
-    found: Layout | None = None
-    for layout in layouts:
-        if layout is None or layout is found:
-            continue
-        found = layout if found is None else varying(found.varying | layout.varying)
-    return found
+    """Return along which axes what is computed from values with these Layouts varies."""
+    names: frozenset = frozenset()
+    for given in layouts:
+        if given is not None and given.varying is not names:
+            names = names | given.varying if names else given.varying
+    return varying(names)
+
+
+def reconciled(a: Layout | None, b: Layout | None) -> Layout | None:
+    """Return the Layout of a value that comes with one or the other, as what a loop carries.
+
+    What one of them cuts is cut; ShardingTypeError where they cut it differently.
+    """
+    if a is b or b is None:
+        return a
+    if a is None:
+        return b
+    cuts: list[tuple] = []
+    for x, y in zip(a.cuts or b.cuts or (), b.cuts or a.cuts or (), strict=True):
+        if x and y and x != y:
+            raise ShardingTypeError(
+                f"a value is cut as {shown(a.cuts)} in one place and as {shown(b.cuts)} in "
+                "another, such as a loop's start and its step, or two branches: lay one of them "
+                "as the other with sharding.reshard."
+            )
+        cuts.append(x or y)
+    found = tuple(cuts)
+    if a.cuts is not None and b.cuts is not None and _twice(found):
+        raise ShardingTypeError(
+            f"a value is cut as {shown(a.cuts)} in one place and as {shown(b.cuts)} in another, "
+            "which name the same axis of the mesh for two of its axes: use sharding.reshard."
+        )
+    return layout(a.varying | b.varying, a.mesh or b.mesh, found or None)
+
+
+def _twice(cuts: Cuts) -> bool:
+    names = [n for part in cuts for n in part]
+    return len(names) != len(set(names))
+
+
+def shown(cuts: Cuts | None) -> str:
+    """Return cuts as a user writes them: P('x', None)."""
+    parts = [p[0] if len(p) == 1 else p or None for p in cuts or ()]
+    return f"P({', '.join(map(repr, parts))})"
+
+
+# ---- what follows from the operands ----
+
+
+class _Resolving(threading.local):
+    depth = 0
+
+
+#: How deep this thread is in programs that are derived from a user's.
+resolving = _Resolving()
+
+
+def out_given(sharding: Any) -> Any:
+    """Return the context for an operation whose result is laid out by an argument, if it is."""
+    return _AS_THE_RULE if sharding is None else unclear_is_whole()
+
+
+_AS_THE_RULE = contextlib.nullcontext()
+
+
+class unclear_is_whole:
+    """Context manager in which no layout is an error: what does not follow is whole.
+
+    It is for programs that are derived from others, whose operations the user did not write, and
+    for operations whose result is laid out by an argument.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        resolving.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        resolving.depth -= 1
+
+
+_Rule = Callable[[Any, Sequence[Any], Sequence[Any], dict], list[Layout | None]]
+_rules: list[_Rule] = []
+
+
+def set_rule(rule: _Rule) -> None:
+    """Set how the layouts of results follow from those of operands, where these are cut.
+
+    The rule takes a primitive, the avals of operands and results, and the parameters. It rests on
+    the factors of all primitives, which a higher floor knows (primitives/laying.py).
+    """
+    _rules[:] = [rule]
+
+
+def of_results(prim: Any, avals: Sequence[Any], outs: Sequence[Any], params: dict) -> list:
+    """Return the layouts of an operation's results, of which some operand is cut."""
+    return _rules[0](prim, avals, outs, params)

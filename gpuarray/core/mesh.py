@@ -24,6 +24,7 @@ from gpuarray.core.abstract_mesh import (
     checked_names,
     checked_types,
 )
+from gpuarray.core.layout import Cuts, Layout, layout
 from gpuarray.core.sharding import Device, Piece, Sharding, checked_memory
 from gpuarray.core.spec import UNCONSTRAINED, Frozen, names_of
 from gpuarray.core.spec import P as P
@@ -189,6 +190,10 @@ class Contexts(threading.local):
 
 contexts = Contexts()
 
+#: What is in context where nothing was set.
+EMPTY = Mesh(None, ())
+EMPTY_ABSTRACT = EMPTY.abstract_mesh
+
 
 class NamedSharding(Frozen, Sharding):
     """A layout that splits an array along the axes of a mesh as a PartitionSpec says.
@@ -246,6 +251,13 @@ class NamedSharding(Frozen, Sharding):
 
     def _where(self) -> tuple[Device, ...] | None:
         return self.mesh._flat
+
+    def _typed(self, ndim: int) -> Layout | None:
+        mesh = self.mesh
+        if mesh.size < 2 or not mesh.explicit_axes:
+            return None
+        cuts = cuts_along(mesh.abstract_mesh, self.spec, ndim)
+        return layout((), mesh.abstract_mesh, cuts)
 
     @property
     def num_devices(self) -> int:
@@ -415,3 +427,18 @@ def _check(mesh: Mesh | AbstractMesh, spec: PartitionSpec) -> None:
                 f"{what} axes can only refer to mesh axes that is of type `Explicit`. Got "
                 f"{what.lower()} axes: {axes} and mesh: {mesh}"
             )
+
+
+def cuts_along(mesh: AbstractMesh, spec: PartitionSpec, ndim: int) -> Cuts:
+    """Return the Explicit axes of a mesh by which a spec cuts each axis of a value.
+
+    An axis of the mesh with a single device cuts nothing.
+
+    >>> mesh = AbstractMesh((4, 2), ("x", "y"), (AxisType.Explicit, AxisType.Auto))
+    >>> cuts_along(mesh, P(("x", "y")), 2)
+    (('x',), ())
+    """
+    axes = zip(mesh.axis_names, mesh.axis_sizes, mesh.axis_types, strict=True)
+    explicit = {name for name, size, kind in axes if kind is AxisType.Explicit and size > 1}
+    parts = [tuple(n for n in names_of(part) if n in explicit) for part in spec.partitions]
+    return (*parts, *[()] * (ndim - len(parts)))

@@ -9,11 +9,7 @@ from typing import Any
 
 from gpuarray.core import trace
 from gpuarray.core.abstract_mesh import AbstractMesh
-from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
-
-#: What is in context where nothing was set.
-EMPTY = Mesh(None, ())
-EMPTY_ABSTRACT = EMPTY.abstract_mesh
+from gpuarray.core.mesh import EMPTY, EMPTY_ABSTRACT, Mesh, NamedSharding, PartitionSpec, contexts
 
 
 def get_abstract_mesh() -> AbstractMesh:

@@ -15,7 +15,7 @@ from typing import Any
 from gpuarray.core import trace
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import Fold
-from gpuarray.core.layout import Layout, joined
+from gpuarray.core.layout import Layout, joined, of_results
 from gpuarray.core.rewrite import NO_REWRITE, Rewrite
 from gpuarray.errors import MissingRuleError
 from gpuarray.util import Struct
@@ -239,12 +239,18 @@ class Primitive:
         out = self.aval(*avals, **params)  # pyright: ignore[reportCallIssue]
         out = list(out) if self.multiple_results else [out]
         # Graphs know how their results lie over devices; of other operations it is known here.
-        given = self.layout is not None or any([a.sharding is not None for a in avals])  # noqa: C419
+        given = self.layout is not None or any([a.layout is not None for a in avals])  # noqa: C419
         if given and self.kind is not Kind.CALL:
-            layout = joined(a.sharding for a in avals)
+            if any(a.layout is not None and a.layout.cuts is not None for a in avals):
+                layouts = of_results(self, avals, out, params)
+            else:
+                layouts = [joined(a.layout for a in avals)] * len(out)
             if self.layout is not None:
-                layout = self.layout(layout, **params)
-            out = [a if a.sharding is layout else a.update(sharding=layout) for a in out]
+                layouts = [self.layout(found, **params) for found in layouts]
+            out = [
+                a if a.layout is found else a.update(layout=found)
+                for a, found in zip(out, layouts, strict=True)
+            ]
         return out
 
     def has_text(self, avals: Sequence[ShapedArray], params: dict) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
+from gpuarray.core.layout import Layout
 from gpuarray.util import Interned, indices
 
 
@@ -109,6 +110,10 @@ class Sharding:
     def _pieces(self, shape: tuple[int, ...]) -> tuple[Piece, ...]:
         whole = (slice(None),) * len(shape)
         return tuple([Piece(device, whole, i) for i, device in enumerate(self._devices)])
+
+    # What the type of an array of this rank knows of it: how Explicit axes of a mesh cut it.
+    def _typed(self, ndim: int) -> Layout | None:
+        return None
 
     @property
     def device_set(self) -> set[Device]:
@@ -283,6 +288,11 @@ class Place:
         self.device = (self.devices or devices)[0]
         self.is_single = len(devices) == 1
         self.is_host = self.is_single and devices[0].platform == "cpu"
+
+    def typed(self, aval: Any) -> Any:
+        """Return the type of an array here, given what it is but for its layout."""
+        layout = None if self.is_single else self.sharding._typed(aval.ndim)
+        return aval if aval.layout is layout else aval.update(layout=layout)
 
     def __repr__(self) -> str:
         return f"Place({self.sharding!r}, committed={self.committed})"

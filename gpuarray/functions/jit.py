@@ -19,7 +19,6 @@ from gpuarray import config
 from gpuarray.backends.cuda import cubins
 from gpuarray.control.call import jit_p
 from gpuarray.control.graph_edits import lifted
-from gpuarray.control.shard_map import laid
 from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
@@ -31,6 +30,7 @@ from gpuarray.core.tracebacks import boundary, clean
 from gpuarray.core.value import Array
 from gpuarray.functions import argnums, stages
 from gpuarray.functions.layouts import UNSPECIFIED, Layouts, Where, layouts, run
+from gpuarray.primitives.reshard import laid
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, fastpath, host, lazy
 from gpuarray.runtime.array import ArrayImpl

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray import util
 from gpuarray.core import dtypes
+from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
 from gpuarray.primitives.contract.ops import DotDimensionNumbers as DotDimensionNumbers
@@ -69,14 +70,15 @@ def dot_general(
     contracted, batched = util.pair(dimension_numbers, _NUMBERS)
     (lc, rc), (lb, rb) = util.pair(contracted, _NUMBERS), util.pair(batched, _NUMBERS)
     # `out_sharding` is no parameter of the primitive: the result is placed afterwards.
-    out = dot_general_p.bind(
-        lhs,
-        rhs,
-        dimension_numbers=((_ints(lc), _ints(rc)), (_ints(lb), _ints(rb))),
-        precision=canonicalize_precision(precision),
-        preferred_element_type=element_type("dot_general", preferred_element_type),
-        out_sharding=None,
-    )
+    with out_given(out_sharding):
+        out = dot_general_p.bind(
+            lhs,
+            rhs,
+            dimension_numbers=((_ints(lc), _ints(rc)), (_ints(lb), _ints(rb))),
+            precision=canonicalize_precision(precision),
+            preferred_element_type=element_type("dot_general", preferred_element_type),
+            out_sharding=None,
+        )
     return out if out_sharding is None else placed("dot_general", out, out_sharding)
 
 

@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gpuarray.control.callbacks import debug_callback_p
-from gpuarray.control.shard_map import laid
 from gpuarray.core.abstract_mesh import AbstractMesh
-from gpuarray.core.avals import aval_of
-from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.layout import cuts_of, shown
+from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts, cuts_along
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Sharding
 from gpuarray.core.spec import UNCONSTRAINED
@@ -28,6 +28,7 @@ from gpuarray.lax.bodies import check_operands
 from gpuarray.lax.collectives import axis_size
 from gpuarray.lax.elementwise import optimization_barrier
 from gpuarray.lax.shapes import full
+from gpuarray.primitives.reshard import laid
 from gpuarray.pytree import tree
 from gpuarray.runtime.device import default_place
 from gpuarray.runtime.transfer import device_put
@@ -200,6 +201,8 @@ def _constrained(x: Any, sharding: Any) -> Any:
             f"{len(sharding.spec.partitions)}, but was applied to a value of rank {aval.ndim}"
         )
     traced = isinstance(x, Tracer)
+    if sharding.mesh.are_all_axes_explicit and sharding.mesh.size > 1:
+        return _asserted(x, aval, sharding)
     if isinstance(sharding.mesh, AbstractMesh):
         sharding = _over_devices(sharding, x, traced)
     if traced:
@@ -209,6 +212,23 @@ def _constrained(x: Any, sharding: Any) -> Any:
         return jit(lambda x: laid(x, sharding))(x)
     _check_movable(x, sharding)
     return device_put(x, sharding)
+
+
+def _asserted(x: Any, aval: ShapedArray, sharding: NamedSharding) -> Any:
+    """Return a value that lies as a constraint says; AssertionError where its type says another."""
+    mesh, ndim = sharding.mesh.abstract_mesh, aval.ndim
+    cuts = cuts_of(aval.layout) or ((),) * ndim
+    parts = (*sharding.spec.partitions, *[None] * (ndim - len(sharding.spec.partitions)))
+    wanted = cuts_along(mesh, sharding.spec, ndim)
+    same = [UNCONSTRAINED is p or c == w for p, c, w in zip(parts, cuts, wanted, strict=True)]
+    if all(same):
+        return x
+    raise AssertionError(
+        "`with_sharding_constraint` acts as an assert when all axes of mesh are of type "
+        f"`Explicit`. The array sharding: {shown(cuts)} did not match the sharding provided: "
+        f"{shown(wanted)}. Please use `jax.sharding.reshard` to shard your input to the sharding "
+        "you want."
+    )
 
 
 def _check_movable(x: Any, sharding: NamedSharding) -> None:

@@ -17,6 +17,7 @@ from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, machine_int
+from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape, dtype_of, shape_of
 from gpuarray.lax.args import operand as bindable
@@ -69,7 +70,8 @@ def broadcast_in_dim(
     """
     # Placed afterwards: the primitive knows no layouts.
     if out_sharding is not None:
-        out = broadcast_in_dim(operand, shape, broadcast_dimensions)
+        with out_given(out_sharding):
+            out = broadcast_in_dim(operand, shape, broadcast_dimensions)
         return placed("broadcast_in_dim", out, out_sharding)
     x = bindable("broadcast_in_dim", operand)
     shape = canonicalize_shape(shape)
@@ -195,7 +197,8 @@ def reshape(
            [2, 3]], dtype=int32)
     """
     if out_sharding is not None:
-        return placed("reshape", reshape(operand, new_sizes, dimensions), out_sharding)
+        with out_given(out_sharding):
+            return placed("reshape", reshape(operand, new_sizes, dimensions), out_sharding)
     x = bindable("reshape", operand)
     sizes = canonicalize_shape(new_sizes)
     order = None if dimensions is None else indices(dimensions)

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
+from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.operands import arrays, no_out
@@ -61,12 +62,13 @@ def einsum(
     dot_general = _dot_general or lax.dot_general
     # opt_einsum's convention: terms are popped, results are appended.
     terms = [convert(x, dtype, False) for x in xs]
-    for chosen, labels, result in steps:
-        taken = [terms.pop(i) for i in chosen]
-        if len(taken) == 1:
-            terms.append(_single(taken[0], labels[0], result))
-        else:
-            terms.append(_pair(taken, labels, result, precision, kind, dot_general))
+    with out_given(out_sharding):
+        for chosen, labels, result in steps:
+            taken = [terms.pop(i) for i in chosen]
+            if len(taken) == 1:
+                terms.append(_single(taken[0], labels[0], result))
+            else:
+                terms.append(_pair(taken, labels, result, precision, kind, dot_general))
     out = as_type(terms[0], kind, weak)
     return out if out_sharding is None else placed("einsum", out, out_sharding)
 

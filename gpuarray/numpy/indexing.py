@@ -15,6 +15,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.layout import out_given
 from gpuarray.core.trace import is_base
 from gpuarray.core.value import Array
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
@@ -258,13 +259,14 @@ class IndexUpdateRef:
         """
         x = self.array
         if out_sharding is not None:
-            found = self.get(
-                indices_are_sorted=indices_are_sorted,
-                unique_indices=unique_indices,
-                mode=mode,
-                fill_value=fill_value,
-                wrap_negative_indices=wrap_negative_indices,
-            )
+            with out_given(out_sharding):
+                found = self.get(
+                    indices_are_sorted=indices_are_sorted,
+                    unique_indices=unique_indices,
+                    mode=mode,
+                    fill_value=fill_value,
+                    wrap_negative_indices=wrap_negative_indices,
+                )
             return placed("at[].get", found, out_sharding)
         # Without options it is x[index].
         if mode is None and wrap_negative_indices:
@@ -429,16 +431,17 @@ def _update(
     wrap_negative_indices: bool = True,
 ) -> Array:
     if out_sharding is not None:
-        out = _update(
-            x,
-            index,
-            kind,
-            values,
-            indices_are_sorted=indices_are_sorted,
-            unique_indices=unique_indices,
-            mode=mode,
-            wrap_negative_indices=wrap_negative_indices,
-        )
+        with out_given(out_sharding):
+            out = _update(
+                x,
+                index,
+                kind,
+                values,
+                indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices,
+                mode=mode,
+                wrap_negative_indices=wrap_negative_indices,
+            )
         return placed(f"at[].{kind}", out, out_sharding)
     values = value(values)
     aval = x.aval

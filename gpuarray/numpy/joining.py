@@ -15,6 +15,7 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.layout import out_given
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
@@ -350,7 +351,8 @@ def repeat(
     Array([4, 5, 5, 5], dtype=int32)
     """
     if out_sharding is not None:
-        out = repeat(a, repeats, axis, total_repeat_length=total_repeat_length)
+        with out_given(out_sharding):
+            out = repeat(a, repeats, axis, total_repeat_length=total_repeat_length)
         return placed("repeat", out, out_sharding)
     a = array("repeat", a)
     if not isinstance(repeats, int):

@@ -13,6 +13,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import machine_int
+from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import multiply
 from gpuarray.numpy.construct import as_type
@@ -69,7 +70,8 @@ def dot(a, b, *, precision=None, preferred_element_type=None, out_sharding=None)
         dims = ((), ())
     else:
         dims = ((a.ndim - 1,), (max(b.ndim - 2, 0),))
-    out = contract(a, b, (dims, ((), ())), precision, dtype, weak)
+    with out_given(out_sharding):
+        out = contract(a, b, (dims, ((), ())), precision, dtype, weak)
     return out if out_sharding is None else placed("dot", out, out_sharding)
 
 
@@ -89,9 +91,10 @@ def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=No
                 "Use * for scalars."
             )
     # A vector is one axis, a matrix two; all before them are batch axes that broadcast.
-    out = batched_dot(
-        a, min(a.ndim, 2), min(a.ndim, 2) - 1, b, min(b.ndim, 2), 0, precision, dtype, weak
-    )
+    with out_given(out_sharding):
+        out = batched_dot(
+            a, min(a.ndim, 2), min(a.ndim, 2) - 1, b, min(b.ndim, 2), 0, precision, dtype, weak
+        )
     return out if out_sharding is None else placed("matmul", out, out_sharding)
 
 
@@ -279,7 +282,8 @@ def tensordot(
     """
     a, b, dtype, weak = factors("tensordot", a, b, preferred_element_type)
     left, right = _tensordot_axes(axes, a, b)
-    out = contract(a, b, ((left, right), ((), ())), precision, dtype, weak)
+    with out_given(out_sharding):
+        out = contract(a, b, ((left, right), ((), ())), precision, dtype, weak)
     return out if out_sharding is None else placed("tensordot", out, out_sharding)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.layout import out_given
 from gpuarray.core.trace import kept
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
@@ -89,7 +90,8 @@ def reshape(a, shape, order: str = "C", *, copy: bool | None = None, out_shardin
            [3, 4, 5]], dtype=int32)
     """
     if out_sharding is not None:
-        return placed("reshape", reshape(a, shape, order, copy=copy), out_sharding)
+        with out_given(out_sharding):
+            return placed("reshape", reshape(a, shape, order, copy=copy), out_sharding)
     a = array("reshape", a)
     # The hot path: the aval is there, a property is not asked.
     given = a.aval.shape
@@ -482,7 +484,8 @@ def broadcast_to(array, shape, *, out_sharding=None) -> Array:
     Array([[0, 1, 2],
            [0, 1, 2]], dtype=int32)
     """
-    out = stretch(_array("broadcast_to", array), canonicalize_shape(shape))
+    with out_given(out_sharding):
+        out = stretch(_array("broadcast_to", array), canonicalize_shape(shape))
     return out if out_sharding is None else placed("broadcast_to", out, out_sharding)
 
 

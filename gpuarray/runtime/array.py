@@ -324,7 +324,9 @@ class ArrayImpl(Array):
     def _piece(self, device: Any, buffer: Any) -> ArrayImpl:
         """Return one device's piece as an array of its own."""
         shape = self._place.sharding.shard_shape(self.aval.shape)
-        return ArrayImpl(self.aval.update(shape=shape), place_of(device, True), [buffer])
+        return ArrayImpl(
+            self.aval.update(shape=shape, layout=None), place_of(device, True), [buffer]
+        )
 
     @property
     def global_shards(self) -> list[Shard]:

@@ -22,12 +22,12 @@ from gpuarray.backends.profiled import profiled
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import needed_device
-from gpuarray.control.shard_map import meshes_in
 from gpuarray.core import dtypes, ranges
 from gpuarray.core.avals import ShapedArray, typed_scalar
 from gpuarray.core.graph import Graph, is_pure_structure
 from gpuarray.core.sharding import Device, Place
 from gpuarray.errors import JaxRuntimeError
+from gpuarray.primitives.reshard import meshes_in
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.device import gpu_of, stored
 from gpuarray.runtime.memory import out_of_memory

@@ -93,7 +93,9 @@ def make_array_from_callback(
     _check_kind("make_array_from_callback", kinds, dtype)
     parts = zip(buffers, place.devices, strict=True)
     aval = ShapedArray(shape, kinds.pop())
-    return ArrayImpl(aval, place, [to_place(x, place_of(d))._buffer() for x, d in parts])
+    return ArrayImpl(
+        place.typed(aval), place, [to_place(x, place_of(d))._buffer() for x, d in parts]
+    )
 
 
 def make_array_from_single_device_arrays(
@@ -170,7 +172,7 @@ def make_array_from_single_device_arrays(
     kinds = avals or {dtypes.canonicalize_dtype(dtype)}
     _check_kind(what, kinds, dtype)
     aval = ShapedArray(shape, kinds.pop())
-    return ArrayImpl(aval, place, [by_device[d]._buffer() for d in place.devices])
+    return ArrayImpl(place.typed(aval), place, [by_device[d]._buffer() for d in place.devices])
 
 
 def make_array_from_process_local_data(
@@ -274,7 +276,7 @@ def _of_local(
             cut = [slice(s, s + b - a) for s, (a, b) in zip(at, region, strict=True)]
             made[region] = value[tuple(cut)].copy()
         buffers.append(sent(made[region], device))
-    return ArrayImpl(ShapedArray(tuple(whole), value.dtype), place, buffers)
+    return ArrayImpl(place.typed(ShapedArray(tuple(whole), value.dtype)), place, buffers)
 
 
 def _lengths(shape: Any) -> tuple[int, ...]:

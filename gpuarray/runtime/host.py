@@ -43,7 +43,9 @@ def own(
         value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
     else:
         value = typed_scalar(x, aval.dtype)
-    array = ArrayImpl(aval, place, spread(value, place))
+    # Only what lies over several devices has a type that says how.
+    typed = aval if place.is_single else place.typed(aval)
+    array = ArrayImpl(typed, place, spread(value, place))
     # A scalar made while tracing: a Graph writes it as a literal.
     if not aval.shape and not traces.is_base():
         traces.state.trace.adopt(array)

@@ -16,12 +16,12 @@ from gpuarray import config, sites, util
 from gpuarray.backends.numpy import program as driver
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import same_device
-from gpuarray.control.shard_map import shard_map_p
 from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import WIDE_SCALARS, ShapedArray, aval_of, typed_scalar
 from gpuarray.core.dtypes import float0
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, params_key
+from gpuarray.core.layout import resolving
 from gpuarray.core.linear import check_defined
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.sharding import Device, Place, place_of
@@ -155,6 +155,8 @@ class EvalTrace(traces.Trace):
 
     def spread(self, op: Op, args: tuple):
         """Run an operation over several devices; its result lies as its operands do."""
+        if op.unclear is not None and not resolving.depth:
+            raise op.unclear.with_traceback(None)
         key = (op.prim, op.in_avals, params_key(op.params))
 
         def graph() -> Graph:
@@ -183,11 +185,12 @@ class EvalTrace(traces.Trace):
         args = tuple(map(traces.owned, args))
         if prim.name == "jit":
             return run_graph(params["jaxpr"], args, params.get("device"))
-        if prim.assemble is not None or prim is shard_map_p:
+        if prim.assemble is not None or prim.flow is not None:
             invars = [Var(aval_of(a)) for a in args]
             outvars = [Var(a) for a in prim.out_avals([v.aval for v in invars], params)]
             eqn = Eqn(prim, invars, outvars, params, sites.user_frame())
-            return run_graph(Graph(invars, outvars, [eqn], debug_name=prim.name), args)
+            out = run_graph(Graph(invars, outvars, [eqn], debug_name=prim.name), args)
+            return out if prim.multiple_results else out[0]
         if prim.decompose is None:
             raise TypeError(f"primitive {prim.name!r} has no rule for evaluation")
         return prim.decompose(*args, **params)

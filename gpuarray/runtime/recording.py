@@ -24,8 +24,10 @@ from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, typed_scalar
 from gpuarray.core.graph import Eqn, Graph, Var
+from gpuarray.core.layout import unclear_is_whole
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.sharding import Place
+from gpuarray.errors import ShardingTypeError
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.cache import compiled
 from gpuarray.runtime.execute import held, launch
@@ -40,13 +42,29 @@ FLUSH_SMALL_AT, SMALL = 4096, 1 << 22
 class Op:
     """A primitive applied to given avals and params: what every eager call of it shares."""
 
-    __slots__ = ("avals", "function", "in_avals", "largest", "multiple", "params", "prim")
+    __slots__ = (
+        "avals",
+        "function",
+        "in_avals",
+        "largest",
+        "multiple",
+        "params",
+        "prim",
+        "unclear",
+    )
 
     def __init__(self, prim: Primitive, in_avals: tuple[ShapedArray, ...], params: dict):
         self.prim = prim
         self.params = params
         self.in_avals = in_avals
-        self.avals = prim.out_avals(in_avals, params)
+        # Where the layouts of results do not follow, the error to raise if the user wrote this.
+        self.unclear: ShardingTypeError | None = None
+        try:
+            self.avals = prim.out_avals(in_avals, params)
+        except ShardingTypeError as error:
+            self.unclear = error
+            with unclear_is_whole():
+                self.avals = prim.out_avals(in_avals, params)
         self.multiple = prim.multiple_results
         self.function = driver.function_of(prim, in_avals, params)
         self.largest = max([a.size for a in (*in_avals, *self.avals)], default=0)

@@ -15,15 +15,16 @@ import numpy as np
 
 from gpuarray import config
 from gpuarray.compiler.pipeline import Plan, plan_graph
-from gpuarray.control.shard_map import stated
 from gpuarray.core import ranges
 from gpuarray.core.abstract_mesh import AbstractMesh
-from gpuarray.core.avals import typed_scalar
+from gpuarray.core.avals import ShapedArray, typed_scalar
 from gpuarray.core.graph import Graph
 from gpuarray.core.grid import Grid, Spec
+from gpuarray.core.layout import cuts_of
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import entered_mesh
 from gpuarray.core.sharding import Place, Sharding, laid_out
+from gpuarray.primitives.reshard import stated
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.device import stored
@@ -46,6 +47,12 @@ class Team:
         wanted: Sequence[Sharding | None],
         donated: frozenset[int] = frozenset(),
     ):
+        # Along Explicit axes the types of results say how they lie.
+        if grid.main.are_all_axes_explicit:
+            wanted = [
+                _typed(grid.main, v.aval) if s is None else s
+                for s, v in zip(wanted, graph.outvars, strict=True)
+            ]
         outs = [
             None if s is None else _spec_of(grid, s, v.aval)
             for s, v in zip(wanted, graph.outvars, strict=True)
@@ -72,13 +79,21 @@ class Team:
             )
             for s, spec, own, v in zip(wanted, self.parts.outs, said, graph.outvars, strict=True)
         ]
-        self.out_avals = graph.out_avals
+        self.out_avals = [
+            p.typed(v.aval) for p, v in zip(self.out_places, graph.outvars, strict=True)
+        ]
         # GPUs compute behind the caller's back as it is.
         on_gpus = grid.devices[0].platform == "gpu"
         self.heavy = not on_gpus and self.plan.work * len(grid.devices) >= ASYNC_FROM
         self.fleet = fleet(self.plan, grid, donated)
         self.run = self.fleet.run
         self.spans = any(not device.is_addressable for device in grid.devices)
+
+
+def _typed(mesh: Mesh, aval: ShapedArray) -> NamedSharding:
+    """Return how a result lies over a mesh of Explicit axes, as its type says."""
+    cuts = cuts_of(aval.layout)
+    return NamedSharding(mesh, PartitionSpec(*(((),) * aval.ndim if cuts is None else cuts)))
 
 
 def _as_said(grid: Grid, spec: Spec, own: Sharding | None, ndim: int) -> Sharding | None:

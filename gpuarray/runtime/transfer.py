@@ -13,7 +13,6 @@ import numpy as np
 
 from gpuarray.config import state
 from gpuarray.control.call import constrained
-from gpuarray.control.shard_map import laid
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import MASKED, ShapedArray, aval_of
@@ -22,6 +21,7 @@ from gpuarray.core.mesh import NamedSharding, PartitionSpec
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, one_device
 from gpuarray.core.value import Array
+from gpuarray.primitives.reshard import laid
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy, pieces, processes, spread
@@ -44,16 +44,16 @@ def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
     if place.spans or x._place.spans:
         return _across(x, place)
     if x._place.is_single and place.is_single:
-        return ArrayImpl(x.aval, place, [sent(x._buffer(), place.device)])
+        return ArrayImpl(place.typed(x.aval), place, [sent(x._buffer(), place.device)])
     parts = pieces.moved(x.aval.shape, x._buffers(), x._place, place)
     buffers = [sent(part, device) for part, device in zip(parts, place.devices, strict=True)]
-    return ArrayImpl(x.aval, place, buffers)
+    return ArrayImpl(place.typed(x.aval), place, buffers)
 
 
 def _across(x: ArrayImpl, place: Place) -> ArrayImpl:
     """Return the same value on another place, where one of the two spans processes."""
     if x.is_fully_addressable or x.is_fully_replicated:
-        return ArrayImpl(x.aval, place, pieces_of(x._fetched(explicit=True), place))
+        return ArrayImpl(place.typed(x.aval), place, pieces_of(x._fetched(explicit=True), place))
     if x._place.all_devices != place.all_devices:
         raise ValueError(
             "cannot move an array that is cut over several processes to other devices: it is on "
@@ -68,7 +68,7 @@ def _across(x: ArrayImpl, place: Place) -> ArrayImpl:
 
     executable = compiled(("device_put", x.aval), graph, "device_put")
     (moved,) = spread.run(executable, [x], [place.sharding])
-    return ArrayImpl(x.aval, place, moved._buffers())
+    return ArrayImpl(place.typed(x.aval), place, moved._buffers())
 
 
 def _check_same(x: Any, place: Place) -> None:
@@ -194,11 +194,16 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
         one_device(sharding, f"`out_sharding` argument of {what}")  # raises
     if isinstance(sharding, NamedSharding):
         sharding.shard_shape(aval_of(x).shape)  # raises for a spec with too many axes
+        # A value that is made while tracing is laid out by the program.
+        if isinstance(x, traces.Tracer) or (not traces.is_base() and sharding.mesh.size > 1):
+            return laid(x, sharding)
     return device_put(x, sharding)
 
 
 def sharding_like(x: Any, shape: tuple[int, ...]) -> Sharding | None:
     """Return how an array of this shape lies that is made to be like `x`; None leaves it open."""
+    if isinstance(x, traces.Tracer) and x.aval.layout is not None and x.shape == shape:
+        return None if x.aval.layout.cuts is None else x.aval.sharding
     if type(x) is not ArrayImpl or not x._place.committed:
         return None
     # Another shape can lie so where every device has it whole.

@@ -54,7 +54,9 @@ class BatchTracer(traces.Tracer):
         full = aval_of(value)
         shape = full.shape[:dim] + full.shape[dim + 1 :]
         # The function sees one element: its shape lacks the batch axis.
-        self.aval = ShapedArray(shape, full.dtype, full.weak_type, full.sharding)
+        self.aval = ShapedArray(
+            shape, full.dtype, full.weak_type, full.layout and full.layout.without_axis(dim)
+        )
 
     def origin(self) -> str:
         return self.value.origin() if isinstance(self.value, traces.Tracer) else ""

@@ -14,6 +14,7 @@ from gpuarray import config, errors, sites, util
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, verify
+from gpuarray.core.layout import resolving
 from gpuarray.core.linear import check_defined
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.value import Array
@@ -227,7 +228,8 @@ def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list
     """
     if prim.kind is Kind.CALL:
         return prim.out_avals(avals, params)
-    key: tuple | None = (prim, avals, tuple(params.items()))
+    # Whether an unclear layout is an error decides about results, too.
+    key: tuple | None = (prim, avals, tuple(params.items()), resolving.depth > 0)
     try:
         found = inferred.get(key) or inferred.find(key)
     except TypeError:  # params that cannot be hashed

@@ -19,13 +19,14 @@ from typing import Any
 from gpuarray import sites
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, bind
-from gpuarray.core.layout import joined, names_of
+from gpuarray.core.layout import joined, names_of, unclear_is_whole
 from gpuarray.core.linear import Undefined, Zero, is_zero
 from gpuarray.core.primitive import Kind, Sentinel
 from gpuarray.core.trace import Tracer
 from gpuarray.errors import MissingRuleError
 from gpuarray.primitives.collective.ops import psum_p
 from gpuarray.primitives.linear import add_any
+from gpuarray.primitives.reshard import as_typed
 
 
 @sites.replays
@@ -44,7 +45,8 @@ def transpose_flat(
     # Operations of the transposed graph point to the user's lines of the original ones.
     before = sites.replaying.site
     try:
-        return _backwards(graph, linear, known, cotangents)
+        with unclear_is_whole():
+            return _backwards(graph, linear, known, cotangents)
     finally:
         sites.replaying.site = before
 
@@ -85,7 +87,9 @@ def _backwards(
     def taken(v: Var) -> Any:
         for names, ct in owed.pop(v, {}).items():
             give(v, psum_p.bind(ct, axes=names, axis_index_groups=None)[0])
-        return arrived.pop(v, None)
+        ct = arrived.pop(v, None)
+        # Along Explicit axes a cotangent lies as its value does.
+        return ct if ct is None or is_zero(ct) else as_typed(ct, v.aval)
 
     for a, ct in zip(graph.outvars, cotangents, strict=True):
         if isinstance(a, Var) and a in depends:
@@ -116,12 +120,12 @@ def _owed_names(eqn: Eqn, operand: Var, ct: Any) -> tuple:
     The cotangent of what all devices share is the sum of theirs. A call shares nothing itself: its
     Graph has types of its own, and what comes out of it says how it varies.
     """
-    if all(a.aval.sharding is None for a in eqn.invars) and not isinstance(ct, Tracer):
+    if all(a.aval.layout is None for a in eqn.invars) and not isinstance(ct, Tracer):
         return ()
     if eqn.primitive.kind is Kind.CALL:
         used = aval_of(ct).vma if isinstance(ct, Tracer) else frozenset()
     else:
-        used = names_of(joined(a.aval.sharding for a in eqn.invars))
+        used = names_of(joined(a.aval.layout for a in eqn.invars))
     return tuple(sorted(used - operand.aval.vma, key=str))
 
 

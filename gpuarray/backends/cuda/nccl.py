@@ -188,7 +188,7 @@ class Nccl(Peers):
             cut = functools.partial(_cut, axis=params["split_axis"], size=size)
             (a,), axis, join = avals, params["split_axis"], params["concat_axis"]
             shape = (*a.shape[:axis], a.shape[axis] // size, *a.shape[axis + 1 :])
-            stacks = [a.update(shape=(size, *shape), sharding=None)]
+            stacks = [a.update(shape=(size, *shape), layout=None)]
             joined = functools.partial(_joined, axis=join)
             room = [((size, *shape), storage_dtype(a))]
             return _Way(
@@ -214,7 +214,7 @@ class Nccl(Peers):
 
     def _made(self, fun: Callable[..., Any], avals: Sequence[Any]) -> list[Callable[..., list]]:
         """Return a function of values as a program for each GPU."""
-        flat = [a.update(sharding=None) for a in avals]
+        flat = [a.update(layout=None) for a in avals]
         one = lambda *values: [fun(*values)]
         graph = stage(one, flat, TracedFunction(one, "a collective"))
         return [inside(graph) for inside in self.insides]

@@ -9,16 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from gpuarray.core.factors import Axes, Factors
+from gpuarray.core.factors import Axes, Cut, Factors, are_runs, given_to, spec_of
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.transforms.partition.moves import received
 
 #: Operands whose layouts compete, beyond which the largest comes first untried.
 _TRIED = 3
-
-#: The grid's axes that cut each factor, major first.
-Cut = dict[int, tuple]
 
 
 def chosen_cut(
@@ -79,52 +76,20 @@ def wanted_of_operands(
     return [spec_of(axes, cut) for axes in factors.ins]
 
 
-def spec_of(axes: Axes, cut: Cut) -> Spec:
-    """Return how an operand or result is cut whose axes have these factors."""
-    return tuple(tuple(n for f in axis for n in cut.get(f, ())) for axis in axes)
-
-
 def _extend(cut: Cut, factors: Factors, axes: Axes, spec: Spec, grid: Grid) -> None:
     """Cut factors as the axes of one operand or result are, where nothing else cuts them."""
     for axis, names in zip(axes, spec, strict=True):
         if not names or any(n in taken for taken in cut.values() for n in names):
             continue
-        given = _given_to(factors, axis, names, grid.sizes)
+        given = given_to(factors, axis, names, grid.sizes)
         # Pieces of an axis of several factors are runs of it only so.
         if given is None or any(f in cut for f in given):
             continue
         trial = cut | given
-        if all(_are_runs(factors, some, trial, grid) for some in (*factors.ins, *factors.outs)):
+        if all(
+            are_runs(factors, some, trial, grid.sizes) for some in (*factors.ins, *factors.outs)
+        ):
             cut.update(given)
-
-
-def _given_to(factors: Factors, axis: tuple[int, ...], names: tuple, sizes: dict) -> Cut | None:
-    """Return the grid's axes for each factor of an axis that is cut by `names`, major first.
-
-    None where the pieces are no pieces of its factors.
-    """
-    given: dict[int, list] = {}
-    rest = list(axis)
-    left = factors.sizes[rest[0]] if rest else 0
-    for name in names:
-        # A factor that is cut into single positions: the next one is cut.
-        while left == 1 and len(rest) > 1:
-            rest.pop(0)
-            left = factors.sizes[rest[0]]
-        if not rest or left % sizes[name]:
-            return None
-        given.setdefault(rest[0], []).append(name)
-        left //= sizes[name]
-    return {f: tuple(names) for f, names in given.items()}
-
-
-def _are_runs(factors: Factors, axes: Axes, cut: Cut, grid: Grid) -> bool:
-    """Whether the pieces of every axis are equal runs of it, and no axis of the grid cuts twice."""
-    cuts = {f: grid.size(names) for f, names in cut.items()}
-    names = [n for axis in axes for f in axis for n in cut.get(f, ())]
-    return len(names) == len(set(names)) and all(
-        factors.parts_of(axis, cuts) is not None for axis in axes
-    )
 
 
 def _bytes_sent(cut: Cut, factors: Factors, eqn: Eqn, specs: Sequence[Spec], grid: Grid) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 
 from gpuarray import sites
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.factors import Factors
+from gpuarray.core.factors import Factors, spec_of
 from gpuarray.core.flow import ByDevice, Choice, Loop
 from gpuarray.core.graph import (
     Eqn,
@@ -32,12 +32,13 @@ from gpuarray.core.graph import (
     has_exchanges,
 )
 from gpuarray.core.grid import Grid, Spec
+from gpuarray.core.layout import cuts_of
 from gpuarray.core.primitive import Kind
 from gpuarray.core.spec import UNCONSTRAINED
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.collective.once import once
 from gpuarray.primitives.factors import factors_of, runs_once
-from gpuarray.transforms.partition.cuts import chosen_cut, spec_of, wanted_of_operands
+from gpuarray.transforms.partition.cuts import chosen_cut, wanted_of_operands
 from gpuarray.transforms.partition.moves import moved, position, settled, start_of
 from gpuarray.transforms.partition.pieces import Note, Owed, Piece
 from gpuarray.transforms.partition.windows import realised, windowed
@@ -106,7 +107,7 @@ def partition(
 def local_aval(aval: ShapedArray, spec: Spec, grid: Grid) -> ShapedArray:
     """Return the aval of one device's piece."""
     shape = tuple(n // grid.size(names) for n, names in zip(aval.shape, spec, strict=True))
-    return aval.update(shape=shape, sharding=None)
+    return aval.update(shape=shape, layout=None)
 
 
 class _Splitter:
@@ -150,6 +151,7 @@ class _Splitter:
                 sites.replaying.site = eqn.site
                 given = [read(a) for a in eqn.invars]
                 found = self.eqn(eqn, given, [wanted.get(v) for v in eqn.outvars])
+                self.as_typed(eqn, found)
                 if eqn.primitive.name in _PLACES:
                     found[0].static = _static(eqn, given)
                 for v, piece in zip(eqn.outvars, found, strict=True):
@@ -172,22 +174,25 @@ class _Splitter:
 
         ask(graph.outvars, outs)
         for eqn in reversed(live(graph)[0]):
+            for v in eqn.outvars:
+                if cuts_of(v.aval.layout) is not None:
+                    asked[v] = self.typed(v.aval)
             ask(eqn.invars, self.wanted_by(eqn, [asked.get(v) for v in eqn.outvars]))
         return {v: spec for v, spec in asked.items() if spec is not None and any(spec)}
 
     def wanted_by(self, eqn: Eqn, outs: list[Spec | None]) -> Sequence[Spec | None]:
         """Return how one equation wants its operands."""
         prim = eqn.primitive
-        whole = None if prim.inline is None else prim.inline(eqn)
-        if whole is not None:
-            found = self.wanted(whole, outs)
-            return [found.get(v) for v in whole.invars]
         flow = None if prim.flow is None else prim.flow(eqn)
         if isinstance(flow, ByDevice):
             return [
                 self.manual(flow.mesh, spec, a.aval.ndim)
                 for spec, a in zip(flow.in_specs, eqn.invars, strict=True)
             ]
+        whole = None if prim.inline is None else prim.inline(eqn)
+        if whole is not None:
+            found = self.wanted(whole, outs)
+            return [found.get(v) for v in whole.invars]
         if prim.kind in (Kind.CALL, Kind.COLLECTIVE) or not any(map(_is_cut, outs)):
             return [None] * len(eqn.invars)
         return wanted_of_operands(self.factors(eqn), outs, self.grid)
@@ -200,6 +205,9 @@ class _Splitter:
             # It asks how a value lies, and nothing else.
             told(self.grid.sharding(pieces[0].spec))
             return []
+        flow = None if prim.flow is None else prim.flow(eqn)
+        if isinstance(flow, ByDevice):
+            return self.by_device(eqn, flow, pieces)
         # What has factors of its own stays one equation, on pieces.
         inline = prim.inline if prim.factors is None else None
         whole = None if inline is None else inline(eqn)
@@ -207,9 +215,6 @@ class _Splitter:
             return self.graph(whole, pieces, wanted)
         if prim.kind is Kind.COLLECTIVE:
             return self.collective(eqn, pieces)
-        flow = None if prim.flow is None else prim.flow(eqn)
-        if isinstance(flow, ByDevice):
-            return self.by_device(eqn, flow, pieces)
         if isinstance(flow, Loop):
             return self.loop(eqn, flow, pieces)
         if isinstance(flow, Choice):
@@ -222,6 +227,21 @@ class _Splitter:
             return self.whole(eqn, pieces)
         found = windowed(eqn, pieces, self)
         return self.by_factors(eqn, pieces, wanted) if found is None else found
+
+    def typed(self, aval: ShapedArray) -> Spec:
+        """Return how a type says that a value is cut, along Explicit axes of its mesh."""
+        assert aval.layout is not None and aval.layout.cuts is not None
+        return tuple(self.grid.names(aval.layout.mesh, names) for names in aval.layout.cuts)
+
+    def as_typed(self, eqn: Eqn, pieces: Sequence[Piece]) -> None:
+        """Lay results as their types say, where these do; what is owed waits for its readers."""
+        for i, (v, piece) in enumerate(zip(eqn.outvars, pieces, strict=False)):
+            if cuts_of(v.aval.layout) is None or piece.owed is not None:
+                continue
+            want = self.typed(v.aval)
+            if piece.spec != want or piece.frame:
+                moved_piece = self.to(piece, want, v.aval, "its type says so")
+                pieces[i] = Piece(moved_piece.value, want)  # pyright: ignore[reportIndexIssue]
 
     # ---- one equation ----
     def to(self, piece: Piece, want: Spec, aval: ShapedArray, why: str) -> Piece:

@@ -1,0 +1,297 @@
+"""Meshes whose axes are Explicit: `reshard`, and parts of programs that are laid out otherwise.
+
+Floor 6. In: values, and how they are to lie. Out: the same values; functions that are traced with
+other types of axes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuarray.core import trace as traces
+from gpuarray.core.abstract_mesh import AbstractMesh, AxisType
+from gpuarray.core.avals import aval_of
+from gpuarray.core.layout import unclear_is_whole
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
+from gpuarray.core.mesh_context import get_abstract_mesh, use_abstract_mesh
+from gpuarray.core.spec import names_of
+from gpuarray.core.tracebacks import boundary
+from gpuarray.core.value import Array
+from gpuarray.functions.jit import jit
+from gpuarray.primitives.reshard import laid, without_types
+from gpuarray.pytree import tree
+from gpuarray.runtime.transfer import device_put
+
+
+def _ends(x: Any) -> bool:
+    return x is None or isinstance(x, (NamedSharding, PartitionSpec))
+
+
+@boundary
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """The values laid over a mesh anew: their types say so where its axes are Explicit.
+
+    Parameters
+    ----------
+    xs :
+        A pytree of arrays, traced or not.
+    out_shardings :
+        A NamedSharding, or a PartitionSpec over the mesh in context, for each leaf, as a prefix of
+        the pytree.
+
+    Examples
+    --------
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> from gpuarray.sharding import NamedSharding, PartitionSpec as P, reshard
+    >>> mesh = ga.make_mesh((1,), ("x",))
+    >>> reshard(gnp.arange(4), NamedSharding(mesh, P("x")))
+    Array([0, 1, 2, 3], dtype=int32)
+    """
+    leaves, spec = tree.flatten(xs)
+    given = tree.prefix_broadcast(out_shardings, xs, _ends, "reshard out_shardings")
+    return tree.unflatten(spec, [_resharded(x, s) for x, s in zip(leaves, given, strict=True)])
+
+
+def _resharded(x: Any, sharding: Any) -> Any:
+    if not isinstance(sharding, (NamedSharding, PartitionSpec)):
+        raise ValueError(
+            "`reshard` only accepts `jax.sharding.NamedSharding` or `PartitionSpec` as input to "
+            f"the out_shardings argument. Got {sharding!r}"
+        )
+    if isinstance(sharding, PartitionSpec):
+        sharding = _over_mesh_of(x, sharding, "reshard")
+    else:
+        _check_explicit(sharding, "reshard", "NamedSharding")
+    aval = aval_of(x)
+    sharding.shard_shape(aval.shape)  # raises where it does not divide the shape
+    if isinstance(x, traces.Tracer):
+        return laid(x, sharding)
+    return device_put(x, _with_devices(sharding, x))
+
+
+def _over_mesh_of(x: Any, spec: PartitionSpec, what: str) -> NamedSharding:
+    """Return a spec over the mesh in context, else over that of a value's type."""
+    mesh = get_abstract_mesh()
+    if mesh.empty:
+        mesh = aval_of(x).sharding.mesh
+    if mesh.empty:
+        own = getattr(x, "sharding", None) if not isinstance(x, traces.Tracer) else None
+        mesh = own.mesh if isinstance(own, NamedSharding) else mesh
+    if mesh.empty:
+        raise ValueError(
+            f"PartitionSpec cannot be passed to {what} when there is no mesh in context. Set one "
+            f"with `gpuarray.set_mesh(mesh)`, or pass NamedSharding(mesh, spec). Got {spec}"
+        )
+    sharding = NamedSharding(mesh, spec)
+    _check_explicit(sharding, what, "PartitionSpec")
+    return sharding
+
+
+def _check_explicit(sharding: NamedSharding, what: str, given: str) -> None:
+    mesh = sharding.mesh
+    types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+    for part in sharding.spec.partitions:
+        if part is PartitionSpec.UNCONSTRAINED:
+            raise ValueError(
+                f"{given} passed to {what} cannot be UNCONSTRAINED along an axis: {sharding.spec}. "
+                "with_sharding_constraint takes that."
+            )
+        for name in names_of(part):
+            if types[name] is not AxisType.Explicit:
+                raise ValueError(
+                    f"PartitionSpec passed to {what} cannot contain axis names that are of type "
+                    f"Auto or Manual. Got PartitionSpec: {sharding.spec} with axis name: {name} of "
+                    f"type: {types[name]!r}. Along Auto axes use with_sharding_constraint or "
+                    "device_put."
+                )
+
+
+def _with_devices(sharding: NamedSharding, x: Any) -> NamedSharding:
+    """Return a sharding over an AbstractMesh as one over the devices that are meant."""
+    if not isinstance(sharding.mesh, AbstractMesh):
+        return sharding
+    own = getattr(x, "sharding", None)
+    known = (contexts.concrete, own.mesh if isinstance(own, NamedSharding) else None)
+    for mesh in known:
+        if isinstance(mesh, Mesh) and mesh.shape_tuple == sharding.mesh.shape_tuple:
+            return NamedSharding(mesh, sharding.spec)
+    raise ValueError(
+        f"reshard over {sharding.mesh} does not know its devices: set the mesh with "
+        "gpuarray.set_mesh(mesh), or give NamedSharding(mesh, spec)."
+    )
+
+
+# ---- parts of a program with other types of axes ----
+
+
+def auto_axes(
+    f: Callable | None = None,
+    /,
+    *,
+    axes: str | Sequence[str] | None = None,
+    out_sharding: Any = None,
+) -> Any:
+    """A function inside of which the compiler decides how values lie along Explicit axes.
+
+    It is a way out where a layout does not follow from types: only the results need one.
+
+    Parameters
+    ----------
+    axes :
+        The axes of the mesh to leave to the compiler; by default all that are Explicit.
+    out_sharding :
+        How each result lies: a PartitionSpec or NamedSharding, as a prefix of the result. It may
+        be given in the call instead, as `out_sharding=`.
+
+    Examples
+    --------
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> from gpuarray.sharding import PartitionSpec as P, auto_axes
+    >>> with ga.set_mesh(ga.make_mesh((1,), ("x",))):
+    ...     auto_axes(lambda x: x.reshape(4), out_sharding=P("x"))(gnp.ones((2, 2)))
+    Array([1., 1., 1., 1.], dtype=float32)
+    """
+    if f is None:
+        return functools.partial(auto_axes, axes=axes, out_sharding=out_sharding)
+
+    @boundary
+    @functools.wraps(f)
+    def decided(*args, **kwargs):
+        outs = out_sharding
+        if outs is None:
+            outs = kwargs.pop("out_sharding", None)
+        if outs is None:
+            raise TypeError("Missing required keyword argument: 'out_sharding'")
+        mesh = _mesh_for(args, "auto_axes")
+        inside = mesh.update_axis_types(_changed(mesh, axes, AxisType.Auto, "auto_axes"))
+
+        def body(leaves: list, call: Callable) -> Any:
+            with use_abstract_mesh(inside), unclear_is_whole():
+                out = call([without_types(x, mesh) for x in leaves])
+            return _all_laid(out, outs, mesh, "auto_axes")
+
+        return _traced(body, f, args, kwargs)
+
+    return decided
+
+
+def explicit_axes(
+    f: Callable | None = None,
+    /,
+    *,
+    axes: str | Sequence[str] | None = None,
+    in_sharding: Any = None,
+) -> Any:
+    """A function inside of which types say how values lie along Auto axes.
+
+    Parameters
+    ----------
+    axes :
+        The axes of the mesh that become Explicit; by default all that are Auto.
+    in_sharding :
+        How each argument lies inside: a PartitionSpec or NamedSharding, as a prefix of the
+        arguments. It may be given in the call instead, as `in_sharding=`.
+
+    Examples
+    --------
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> from gpuarray.sharding import AxisType, PartitionSpec as P, explicit_axes
+    >>> with ga.set_mesh(ga.make_mesh((1,), ("x",), (AxisType.Auto,))):
+    ...     explicit_axes(gnp.sin, in_sharding=P("x"))(gnp.zeros(2))
+    Array([0., 0.], dtype=float32)
+    """
+    if f is None:
+        return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
+
+    @boundary
+    @functools.wraps(f)
+    def decided(*args, **kwargs):
+        ins = in_sharding
+        if ins is None:
+            ins = kwargs.pop("in_sharding", None)
+        if ins is None:
+            raise TypeError("Missing required keyword argument: 'in_sharding'")
+        mesh = _mesh_for(args, "explicit_axes")
+        inside = mesh.update_axis_types(_changed(mesh, axes, AxisType.Explicit, "explicit_axes"))
+        specs = tree.prefix_broadcast(ins, args, _ends, "explicit_axes in_sharding")
+
+        def body(leaves: list, call: Callable) -> Any:
+            with use_abstract_mesh(inside):
+                given = [_laid(x, s, inside) for x, s in zip(leaves, specs, strict=True)]
+                out = call(given)
+            return tree.map(lambda x: without_types(x, inside), out)
+
+        return _traced(body, f, args, kwargs)
+
+    return decided
+
+
+def _mesh_for(args: Any, what: str) -> AbstractMesh:
+    """Return the mesh in context, else that over which an argument lies."""
+    mesh = get_abstract_mesh()
+    if not mesh.empty:
+        return mesh
+    for x in tree.flatten(args)[0]:
+        sharding = x.aval.sharding if isinstance(x, traces.Tracer) else getattr(x, "sharding", None)
+        if isinstance(sharding, NamedSharding) and not sharding.mesh.empty:
+            return sharding.mesh.abstract_mesh
+    raise ValueError(
+        f"Context mesh cannot be empty for {what}. Set one with `gpuarray.set_mesh(mesh)`, or lay "
+        "an argument over a mesh."
+    )
+
+
+def _changed(mesh: AbstractMesh, axes: Any, kind: AxisType, what: str) -> dict:
+    """Return the axes that become another type, with that type."""
+    manual = set(mesh.manual_axes)
+    if axes is None:
+        return {n: kind for n in mesh.axis_names if n not in manual}
+    names = (axes,) if isinstance(axes, str) else tuple(axes)
+    for name in names:
+        if name not in mesh.axis_names:
+            raise ValueError(
+                f"{what} got the axis {name!r}, and the mesh has the axes {mesh.axis_names}"
+            )
+        if name in manual:
+            raise NotImplementedError(
+                f"{what} cannot change the axis {name!r}: it is Manual, by a shard_map around"
+            )
+    return dict.fromkeys(names, kind)
+
+
+def _traced(body: Callable, f: Callable, args: tuple, kwargs: dict) -> Any:
+    """Run `body` on the arrays among the arguments, traced: as a program of its own if need be."""
+    leaves, spec = tree.flatten((args, kwargs))
+    here = [i for i, x in enumerate(leaves) if isinstance(x, Array)]
+
+    def call(values: list) -> Any:
+        filled = list(leaves)
+        for i, x in zip(here, values, strict=True):
+            filled[i] = x
+        args, kwargs = tree.unflatten(spec, filled)
+        return f(*args, **kwargs)
+
+    arrays = [leaves[i] for i in here]
+    if traces.is_base():
+        return jit(lambda values: body(values, call))(arrays)
+    return body(arrays, call)
+
+
+def _all_laid(out: Any, shardings: Any, mesh: AbstractMesh, what: str) -> Any:
+    leaves, spec = tree.flatten(out)
+    given = tree.prefix_broadcast(shardings, out, _ends, f"{what} out_sharding")
+    return tree.unflatten(spec, [_laid(x, s, mesh) for x, s in zip(leaves, given, strict=True)])
+
+
+def _laid(x: Any, sharding: Any, mesh: AbstractMesh) -> Any:
+    if isinstance(sharding, PartitionSpec):
+        sharding = NamedSharding(mesh, sharding)
+    if sharding is None:
+        return x
+    sharding.shard_shape(aval_of(x).shape)
+    return laid(x, sharding)

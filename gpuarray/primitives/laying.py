@@ -1,0 +1,215 @@
+"""How results lie over a mesh whose axes are Explicit: by the factors of their operation.
+
+Floor 2. In: a primitive, and operands of which some are cut. Out: Layouts of its results; a
+ShardingTypeError where they do not follow, or where an operand would have to be moved first.
+
+A factor (core/factors.py) that an operand's axis has is cut as that axis is, and so are the axes of
+the results that have it. It is an error that two operands cut a factor differently, that one axis
+of the mesh would cut two axes of a result, that the pieces of an axis are no pieces of the result
+(most reshapes), and that an axis is cut which the operation needs whole. In programs that are
+derived from a user's, what does not follow is whole (`layout.unclear_is_whole`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from gpuarray.core import layout as layouts
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.factors import Cut, Factors, given_to, spec_of
+from gpuarray.core.layout import Cuts, Layout, names_of
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.errors import ShardingTypeError
+from gpuarray.primitives.factors import factors_of, runs_once
+
+#: Operations whose result has the axes of its operand, longer or shorter: they stay cut.
+_SAME_AXES = frozenset(
+    """
+    slice dynamic_slice pad rev concatenate roll fft reduce_window conv_general_dilated
+    dynamic_update_slice scatter scatter-add scatter-mul scatter-min scatter-max scatter-sub
+    """.split()
+)
+
+
+def of_results(
+    prim: Primitive, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], params: dict
+) -> list[Layout | None]:
+    """Return the layouts of an operation's results, of which some operand is cut."""
+    mesh = _mesh_of(prim, avals)
+    varying = frozenset().union(*(names_of(a.layout) for a in avals))
+    if prim.kind is Kind.COLLECTIVE:
+        # It works along axes of a shard_map; the others cut a result as they cut its operand.
+        found = [
+            layouts.cuts_of(avals[min(i, len(avals) - 1)].layout)
+            if avals[min(i, len(avals) - 1)].ndim == out.ndim
+            else None
+            for i, out in enumerate(outs)
+        ]
+    else:
+        found = _Rule(prim, avals, outs, params, mesh.shape).found()
+    return [layouts.layout(varying, mesh, cuts) for cuts in found]
+
+
+def _mesh_of(prim: Primitive, avals: Sequence[ShapedArray]) -> Any:
+    """Return the mesh over which operands are cut; there is one at most."""
+    known = [a.layout.mesh for a in avals if a.layout is not None and a.layout.cuts is not None]
+    for other in known[1:]:
+        if other.shape_tuple != known[0].shape_tuple:
+            raise ShardingTypeError(
+                f"{prim.name} got operands over different meshes, {known[0]} and {other}: move one "
+                "of them with device_put."
+            )
+    return known[0]
+
+
+class _Rule:
+    """The cuts of one operation's results, and what is unclear about them."""
+
+    def __init__(self, prim: Primitive, avals, outs, params: dict, sizes: Any):
+        self.prim = prim
+        self.avals = avals
+        self.outs = outs
+        self.sizes = sizes
+        self.strict = not layouts.resolving.depth and not runs_once(prim)
+        self.factors: Factors = factors_of(prim, avals, outs, params)
+        self.given = [layouts.cuts_of(a.layout) or ((),) * a.ndim for a in avals]
+
+    def found(self) -> list[Cuts]:
+        """Return the cuts of every result."""
+        cut = self.of_factors()
+        found = [list(spec_of(axes, cut)) for axes in self.factors.outs]
+        if self.prim.name in _SAME_AXES:
+            for cuts, axes, out in zip(found, self.factors.outs, self.outs, strict=True):
+                self.keep_axes(cuts, axes, out)
+        for cuts in found:
+            self.check_once(cuts, found)
+        return [tuple(cuts) for cuts in found]
+
+    def of_factors(self) -> Cut:
+        """Return how operands cut the factors."""
+        factors, cut = self.factors, {}
+        for a, axes, cuts in zip(self.avals, factors.ins, self.given, strict=True):
+            for d, (axis, names) in enumerate(zip(axes, cuts, strict=True)):
+                if not names:
+                    continue
+                if not axis:
+                    if not self.stays(d):
+                        self.unclear(self.needs_whole(a, d, names))
+                    continue
+                given = given_to(factors, axis, names, self.sizes)
+                if given is None:
+                    self.unclear(self.no_pieces(a))
+                    continue
+                for f, some in given.items():
+                    if cut.setdefault(f, some) != some:
+                        self.unclear(self.differ())
+        self.check_sums(cut)
+        kept = {f for axes in factors.outs for axis in axes for f in axis}
+        taken = {n for f, names in cut.items() if f in kept for n in names}
+        # What is summed over is gathered first where its axis of the mesh cuts the result.
+        cut = {f: names for f, names in cut.items() if f in kept or not taken.intersection(names)}
+        parts = {f: math.prod(self.sizes[n] for n in names) for f, names in cut.items()}
+        for axes in factors.outs:
+            for axis in axes:
+                if factors.parts_of(axis, parts) is None:
+                    self.unclear(self.no_pieces(self.avals[0]))
+                    for f in axis:
+                        cut.pop(f, None)
+        return cut
+
+    def stays(self, axis: int) -> bool:
+        """Whether an axis that is needed whole may be cut: the result has none, or the same."""
+        return self.prim.kind is Kind.REDUCTION or self.prim.name in _SAME_AXES
+
+    def check_sums(self, cut: Cut) -> None:
+        """Refuse products of two operands that are cut alike along what is summed over."""
+        owed = [f for f in self.factors.owed if f in cut]
+        if len(self.avals) < 2 or self.prim.kind is Kind.REDUCTION:
+            return
+        for f in owed:
+            cutters = [
+                names
+                for axes, cuts in zip(self.factors.ins, self.given, strict=True)
+                for axis, names in zip(axes, cuts, strict=True)
+                if f in axis and names
+            ]
+            if len(cutters) > 1:
+                self.unclear(
+                    "Contracting dimensions are sharded and it is ambiguous how the output should "
+                    "be sharded. Please specify the output sharding via the `out_sharding` "
+                    f"parameter. Got lhs_contracting_spec={cutters[0]} and "
+                    f"rhs_contracting_spec={cutters[1]}"
+                )
+
+    def keep_axes(self, cuts: list, axes: tuple, out: ShapedArray) -> None:
+        """Cut the axes of a result that have no factors as those of its operands are."""
+        for a, given in zip(self.avals, self.given, strict=True):
+            if a.ndim != out.ndim:
+                continue
+            for d, names in enumerate(given):
+                if not names or axes[d] or cuts[d] == names:
+                    continue
+                pieces = math.prod(self.sizes[n] for n in names)
+                if cuts[d]:
+                    self.unclear(self.differ())
+                elif out.shape[d] % pieces:
+                    what = {"slice": "slicing", "pad": "padding"}.get(self.prim.name)
+                    self.unclear(
+                        f"{what or self.prim.name} on sharded dims where out dim ({out.shape[d]}) "
+                        f"is not divisible by mesh axes ({pieces}) with spec ({','.join(names)}) "
+                        f"is not implemented. Got input type={a.str_short(True)} and output "
+                        f"shape={out.shape}. Lay the operand anew first: "
+                        f"sharding.reshard(x, {self.without(a, d)})."
+                    )
+                else:
+                    cuts[d] = names
+
+    def check_once(self, cuts: list, found: list) -> None:
+        """Refuse a result of which one axis of the mesh would cut two axes."""
+        names = [n for part in cuts for n in part]
+        if len(names) == len(set(names)):
+            return
+        types = ", ".join(a.str_short(True) for a in self.avals)
+        self.unclear(
+            f"{self.prim.name} operation with inputs: {types} produces an illegally sharded "
+            f"result: {layouts.shown(tuple(cuts))} names an axis of the mesh twice. Lay one "
+            "operand anew first with sharding.reshard."
+        )
+        seen: set = set()
+        for d, part in enumerate(cuts):
+            if seen.intersection(part):
+                cuts[d] = ()
+            seen.update(part)
+
+    # ---- what is said ----
+    def unclear(self, why: str) -> None:
+        if self.strict:
+            raise ShardingTypeError(why)
+
+    def without(self, a: ShapedArray, axis: int) -> str:
+        given = layouts.cuts_of(a.layout) or ()
+        return layouts.shown((*given[:axis], (), *given[axis + 1 :]))
+
+    def needs_whole(self, a: ShapedArray, axis: int, names: tuple) -> str:
+        return (
+            f"{self.prim.name} needs axis {axis} of its operand of type {a.str_short(True)} whole, "
+            f"and it is sharded along {', '.join(map(repr, names))}: Input should be unsharded "
+            f"over that axis. Gather it first: sharding.reshard(x, {self.without(a, axis)})."
+        )
+
+    def no_pieces(self, a: ShapedArray) -> str:
+        sizes = ", ".join(str(out.shape) for out in self.outs)
+        return (
+            f"This {self.prim.name} is not supported. Please specify the sharding of the output "
+            f"via the `out_sharding` argument. Got operand type: {a.str_short()}, new sizes: "
+            f"{sizes}. Pieces of the operand are no pieces of the result."
+        )
+
+    def differ(self) -> str:
+        given = ", ".join(layouts.shown(cuts) for cuts in self.given)
+        return (
+            f"{self.prim.name} got incompatible shardings for broadcasting: {given}. Lay one "
+            "operand as the other with sharding.reshard."
+        )

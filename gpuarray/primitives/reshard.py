@@ -1,0 +1,171 @@
+"""Values laid over a mesh as a sharding says: `reshard`, and constraints on automatic layouts.
+
+Floor 2. In: a value and a NamedSharding. Out: the same value; along Explicit axes of the mesh its
+type is cut as the sharding says. On one device, and on the pieces of several, nothing is done:
+what is moved, `transforms/partition` finds by the `flow` rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gpuarray.core import layout as layouts
+from gpuarray.core.abstract_mesh import AbstractMesh, Axes, AxisType
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.flow import ByDevice
+from gpuarray.core.graph import Eqn, Graph, Var, subgraphs
+from gpuarray.core.mesh import NamedSharding, PartitionSpec, cuts_along
+from gpuarray.core.primitive import LINEAR, Kind, Primitive
+from gpuarray.core.spec import UNCONSTRAINED, names_of
+from gpuarray.primitives import laying
+from gpuarray.util import prod
+
+P = PartitionSpec
+layouts.set_rule(laying.of_results)
+
+
+def _aval(x: ShapedArray, *, sharding: NamedSharding) -> ShapedArray:
+    mesh = sharding.mesh.abstract_mesh
+    cuts = cuts_along(mesh, sharding.spec, x.ndim)
+    return x.update(layout=layouts.layout(x.vma, mesh, cuts))
+
+
+def _itself(eqn: Eqn) -> Graph:
+    v = Var(eqn.invars[0].aval)
+    return Graph([v], [v], [], debug_name=eqn.primitive.name)
+
+
+def _flow(eqn: Eqn) -> ByDevice:
+    sharding = eqn.params["sharding"]
+    return ByDevice(_itself(eqn), sharding.mesh, (sharding.spec,), (sharding.spec,))
+
+
+def _batch(prim: Primitive):
+    def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], *, sharding: NamedSharding):
+        (x,), (d,) = args, dims
+        spec, mesh = sharding.spec, sharding.mesh
+        parts = [*spec.partitions, *[None] * (aval_of(x).ndim - 1 - len(spec.partitions))]
+        # The batch axis stays as it lies, or is cut as vmap's spmd_axis_name says.
+        parts.insert(d, axis.spread or UNCONSTRAINED)
+        cuts = layouts.cuts_of(aval_of(x).layout)
+        if cuts is not None and not axis.spread:
+            taken = {n for part in spec.partitions for n in names_of(part)}
+            parts[d] = tuple(n for n in cuts[d] if n not in taken)
+        return prim.bind(x, sharding=NamedSharding(mesh, P(*parts))), d
+
+    return rule
+
+
+def _reshard_transpose(ct: Any, x: Any, *, sharding: NamedSharding):
+    return (as_typed(ct, x.aval, sharding.mesh),)
+
+
+def _constraint_transpose(ct: Any, x: Any, *, sharding: NamedSharding):
+    return (sharding_constraint_p.bind(ct, sharding=sharding),)
+
+
+def _laying(name: str, transpose: Any, show: Any = None) -> Primitive:
+    prim = Primitive(
+        name,
+        Kind.CALL,
+        aval=_aval,
+        jvp=LINEAR,
+        transpose=transpose,
+        flow=_flow,
+        show=show,
+    )
+    prim.batch = _batch(prim)
+    return prim
+
+
+#: The type of the result says how it lies.
+reshard_p = _laying("reshard", _reshard_transpose, show=lambda params: {})
+
+#: The value lies so at this point of a program, whatever types say.
+sharding_constraint_p = _laying("sharding_constraint", _constraint_transpose)
+
+
+def laid(x: Any, sharding: NamedSharding | None) -> Any:
+    """Return a traced value that is laid over a mesh as a sharding says; None leaves it.
+
+    An axis that the mesh does not divide is not cut.
+    """
+    if sharding is None:
+        return x
+    mesh, spec, shape = sharding.mesh, sharding.spec, aval_of(x).shape
+    parts = []
+    for part, n in zip(spec.partitions, shape, strict=False):
+        parts.append(part if n % prod(mesh.shape[name] for name in names_of(part)) == 0 else None)
+    # Along Explicit axes it is the type that says how a value lies.
+    prim = reshard_p if mesh.explicit_axes else sharding_constraint_p
+    return prim.bind(x, sharding=NamedSharding(mesh, P(*parts)))
+
+
+def as_typed(x: Any, aval: ShapedArray, mesh: Any = None) -> Any:
+    """Return a value laid as an aval's type says: cotangents lie as what they belong to."""
+    cuts, given = (layouts.cuts_of(a.layout) for a in (aval, aval_of(x)))
+    if cuts == given:
+        return x
+    for known in (aval.layout, aval_of(x).layout):
+        mesh = mesh or (known and known.mesh)
+    return reshard_p.bind(x, sharding=NamedSharding(mesh, P(*(cuts or ()))))
+
+
+def without_types(x: Any, mesh: Any) -> Any:
+    """Return a traced value whose type says nothing of how it lies; it stays where it is."""
+    if layouts.cuts_of(aval_of(x).layout) is None:
+        return x
+    kept = P(*[UNCONSTRAINED] * aval_of(x).ndim)
+    types = dict.fromkeys(mesh.axis_names, AxisType.Auto)
+    return reshard_p.bind(
+        x, sharding=NamedSharding(mesh.abstract_mesh.update_axis_types(types), kept)
+    )
+
+
+# ---- what a Graph says of meshes ----
+
+
+def _flow_of(eqn: Eqn) -> ByDevice | None:
+    flow = None if eqn.primitive.flow is None else eqn.primitive.flow(eqn)
+    return flow if isinstance(flow, ByDevice) else None
+
+
+def stated(graph: Graph, main: Any) -> list[NamedSharding | None]:
+    """Return how the results of a Graph lie by the out_specs that they come from.
+
+    Those over an abstract mesh are stated in terms of `main`, if that has the same axes.
+    """
+    made_by = {v: (eqn, i) for eqn in graph.eqns for i, v in enumerate(eqn.outvars)}
+    found: list[NamedSharding | None] = []
+    for v in graph.outvars:
+        eqn, i = made_by.get(v, (None, 0)) if isinstance(v, Var) else (None, 0)
+        flow = None if eqn is None else _flow_of(eqn)
+        if flow is None:
+            found.append(None)
+            continue
+        mesh, spec = flow.mesh, flow.out_specs[i]
+        if UNCONSTRAINED in spec.partitions:
+            found.append(None)  # an axis lies as it comes
+            continue
+        if isinstance(mesh, AbstractMesh) and mesh.shape_tuple == main.shape_tuple:
+            mesh = main
+        known = not isinstance(mesh, AbstractMesh)
+        found.append(NamedSharding(mesh, spec) if known else None)
+    return found
+
+
+def meshes_in(graph: Graph) -> tuple[Axes, ...]:
+    """Return the meshes that the equations of a Graph, at any depth, run on; () for one device."""
+    # Kept with the graph: this is asked at every call of a jitted function.
+    found = graph.derived.get("meshes")
+    if found is None:
+        meshes: dict[Axes, None] = {}
+        for eqn in graph.eqns:
+            flow = _flow_of(eqn)
+            if flow is not None:
+                meshes[flow.mesh] = None
+            for inner in subgraphs(eqn):
+                meshes.update(dict.fromkeys(meshes_in(inner)))
+        found = graph.derived["meshes"] = tuple(meshes)
+    return found

@@ -122,6 +122,7 @@ def shard_map(
         avals = [aval_of(x) for x in leaves]
         for path, aval, s in zip(paths, avals, specs, strict=True):
             specs_of.check_fits(f, path, aval, s, real)
+            specs_of.check_types(path, aval, s, manual)
         pieces = tuple(
             piece_aval(a, s, real, manual, check_vma) for a, s in zip(avals, specs, strict=True)
         )

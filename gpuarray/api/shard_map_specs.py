@@ -13,6 +13,7 @@ from gpuarray.control.shard_map import names_in_spec, names_of_axis
 from gpuarray.core import trace as traces
 from gpuarray.core.abstract_mesh import AbstractMesh, Axes, AxisType
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.layout import cuts_of, resolving, shown
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.pytree import tree
 from gpuarray.util import prod
@@ -209,6 +210,27 @@ def check_fits(f: Callable, path: str, aval: ShapedArray, spec: PartitionSpec, m
             )
 
 
+def check_types(path: str, aval: ShapedArray, spec: PartitionSpec, manual: frozenset) -> None:
+    """Refuse an argument whose type says that it is cut otherwise than its spec does.
+
+    What is whole is cut where it is; anything else would be moved, which `reshard` is for.
+    """
+    cuts = cuts_of(aval.layout)
+    if cuts is None or resolving.depth:
+        return
+    mine = tuple(tuple(n for n in part if n in manual) for part in cuts)
+    wanted = [names_of_axis(part) for part in spec]
+    wanted += [()] * (aval.ndim - len(wanted))
+    if any(names and names != want for names, want in zip(mine, wanted, strict=True)):
+        raise ValueError(
+            f"in_specs passed to shard_map: {spec} does not match the specs of the input: "
+            f"{shown(mine)} for arg: {aval.str_short()} (args{path}). `in_specs` is an optional "
+            "argument so you can omit specifying it and shard_map will infer the in_specs from the "
+            "arguments. If you want to reshard your inputs, you can use `jax.reshard` on the "
+            "arguments and then pass those args to shard_map."
+        )
+
+
 def check_replicated(
     f: Callable, path: str, aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: frozenset
 ) -> None:
@@ -234,6 +256,8 @@ def check_replicated(
 def inferred(x: Any, mesh: Any, manual: frozenset) -> PartitionSpec:
     """Return how an argument lies over a mesh."""
     sharding = getattr(x, "sharding", None)
+    if isinstance(x, traces.Tracer):
+        sharding = x.aval.sharding
     if isinstance(sharding, NamedSharding) and sharding.mesh.shape_tuple == mesh.shape_tuple:
         kept = [tuple(n for n in names_of_axis(p) if n in manual) for p in sharding.spec]
         parts = [p if len(p) > 1 else p[0] if p else None for p in kept]

@@ -17,9 +17,9 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import NamedAxis, named_axes, spread_names
 from gpuarray.core.flow import ByDevice
 from gpuarray.core.graph import Eqn, Graph, evaluate
-from gpuarray.core.layout import varying
+from gpuarray.core.layout import cuts_of, layout, varying
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
-from gpuarray.core.mesh import PartitionSpec, contexts
+from gpuarray.core.mesh import PartitionSpec, contexts, cuts_along
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.spec import names_of
 from gpuarray.primitives.collective.ops import psum_p
@@ -56,15 +56,21 @@ def piece_aval(
     shape = tuple(n // c for n, c in zip(aval.shape, cuts, strict=True))
     # What varied along axes of another shard_map around still does.
     around = aval.vma - manual
-    return aval.update(
-        shape=shape, layout=varying(around | set(names_in_spec(spec)) if typed else around)
-    )
+    names = around | set(names_in_spec(spec)) if typed else around
+    cuts = cuts_of(aval.layout)
+    # Explicit axes that are not manual cut the piece as they cut the whole.
+    rest = cuts and tuple(tuple(n for n in part if n not in manual) for part in cuts)
+    return aval.update(shape=shape, layout=layout(names, aval.layout and aval.layout.mesh, rest))
 
 
 def _whole_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: frozenset):
     cuts = _cuts(spec, mesh, aval.ndim)
     shape = tuple(n * c for n, c in zip(aval.shape, cuts, strict=True))
-    return aval.update(shape=shape, layout=varying(aval.vma - manual))
+    # Along Explicit axes of the mesh the type says what the spec does.
+    own = cuts_along(mesh.abstract_mesh, spec, aval.ndim)
+    kept = cuts_of(aval.layout) or ((),) * aval.ndim
+    cuts = tuple((*a, *b) for a, b in zip(own, kept, strict=True))
+    return aval.update(shape=shape, layout=layout(aval.vma - manual, mesh.abstract_mesh, cuts))
 
 
 class axes_inside:

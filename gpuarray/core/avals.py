@@ -45,7 +45,12 @@ class ShapedArray:
     ndim: int
     size: int
 
-    def __new__(cls, shape, dtype, weak_type: bool = False, layout=None) -> ShapedArray:
+    def __new__(
+        cls, shape, dtype, weak_type: bool = False, layout=None, *, sharding=None
+    ) -> ShapedArray:
+        # A NamedSharding says how Explicit axes of its mesh cut the value.
+        if sharding is not None:
+            layout = sharding._typed(len(shape))
         # As the caller gave it: a hit avoids making the canonical key.
         key = (shape, dtype, weak_type, layout)
         try:
@@ -85,6 +90,10 @@ class ShapedArray:
 
     def update(self, **changes) -> ShapedArray:
         """Return the same aval with some fields changed; another shape is not cut."""
+        if "sharding" in changes:
+            sharding = changes.pop("sharding")
+            ndim = len(changes.get("shape", self.shape))
+            changes["layout"] = None if sharding is None else sharding._typed(ndim)
         if "shape" in changes and "layout" not in changes and self.layout is not None:
             changes["layout"] = joined([self.layout])
         fields = {

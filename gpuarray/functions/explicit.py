@@ -56,10 +56,15 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
 
 
 def _resharded(x: Any, sharding: Any) -> Any:
-    if not isinstance(sharding, (NamedSharding, PartitionSpec)):
+    if sharding is None:
         raise ValueError(
-            "`reshard` only accepts `jax.sharding.NamedSharding` or `PartitionSpec` as input to "
-            f"the out_shardings argument. Got {sharding!r}"
+            "Reshard should only be used with out_shardings which are non-None and have a "
+            "non-empty mesh. Got sharding None."
+        )
+    if not isinstance(sharding, (NamedSharding, PartitionSpec)):
+        raise TypeError(
+            "`out_sharding` argument of reshard only supports instances of `NamedSharding` or "
+            f"`PartitionSpec`. Got {sharding} of type: {type(sharding)}"
         )
     if isinstance(sharding, PartitionSpec):
         sharding = _over_mesh_of(x, sharding, "reshard")
@@ -171,7 +176,7 @@ def auto_axes(
 
         def body(leaves: list, call: Callable) -> Any:
             with use_abstract_mesh(inside), unclear_is_whole():
-                out = call([without_types(x, mesh) for x in leaves])
+                out = call([without_types(x, inside) for x in leaves])
             return _all_laid(out, outs, mesh, "auto_axes")
 
         return _traced(body, f, args, kwargs)
@@ -224,7 +229,8 @@ def explicit_axes(
             with use_abstract_mesh(inside):
                 given = [_laid(x, s, inside) for x, s in zip(leaves, specs, strict=True)]
                 out = call(given)
-            return tree.map(lambda x: without_types(x, inside), out)
+            found, structure = tree.flatten(out)
+            return tree.unflatten(structure, [without_types(x, mesh) for x in found])
 
         return _traced(body, f, args, kwargs)
 

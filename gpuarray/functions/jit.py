@@ -265,15 +265,22 @@ class Jitted:
             leaves, out_spec = tree.flatten_raw(result)
             return [_check_output(x, info) for x in leaves]
 
+        layouts, avals = self._options.layouts, call.avals
+        dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
+        if layouts is not None:
+            # Inside, arguments have the types that in_shardings give them.
+            given = layouts.for_arguments(dynamic, kwargs, avals, info.arg_names)
+            avals = [
+                a if s is None else laid_out(s).typed(a) for a, s in zip(avals, given, strict=True)
+            ]
         # Trace: run the Python function once on tracers.
         with ranges.during(f"trace {self.__name__}", "compile"):
-            graph = stage(flat, call.avals, info, threads=True)
+            graph = stage(flat, avals, info, threads=True)
         # Where each result is to lie, if options of `jit` say so.
         where = None
-        if self._options.layouts is not None:
+        if layouts is not None:
             result = tree.unflatten_raw(out_spec, range(len(graph.outvars)))
-            dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
-            where = self._options.layouts.for_call(dynamic, kwargs, result, graph, info.arg_names)
+            where = layouts.for_call(dynamic, kwargs, result, graph, info.arg_names)
         return Program(graph, out_spec, self._donated(args, kwargs), info, where)
 
     def _donated(self, args: tuple, kwargs: dict) -> frozenset[int]:

@@ -86,18 +86,24 @@ class Layouts(NamedTuple):
     outs: Prefix | None = None
     what: str = "jit"
 
+    def for_arguments(
+        self, args: tuple, kwargs: dict, avals: Sequence[ShapedArray], names: Sequence[str]
+    ) -> list[Sharding | None]:
+        """How arguments of this structure lie inside; None where the options leave it open."""
+        if self.ins is None:
+            return [None] * len(avals)
+        if kwargs:
+            raise ValueError(
+                f"{self.what} does not support kwargs when in_shardings is specified: pass all "
+                "arguments by position."
+            )
+        return self.ins.over(args, avals, self.what, names)
+
     def for_call(
         self, args: tuple, kwargs: dict, result: Any, graph: Graph, names: Sequence[str]
     ) -> Where | None:
         """Where arguments and results of these structures go; None if the options leave it open."""
-        ins: list[Sharding | None] = [None] * len(graph.invars)
-        if self.ins is not None:
-            if kwargs:
-                raise ValueError(
-                    f"{self.what} does not support kwargs when in_shardings is specified: pass all "
-                    "arguments by position."
-                )
-            ins = self.ins.over(args, graph.in_avals, self.what, names)
+        ins = self.for_arguments(args, kwargs, graph.in_avals, names)
         outs: list[Sharding | None] = [None] * len(graph.outvars)
         if self.outs is not None:
             paths = [f"result{path}" for path in tree.leaf_paths(result)]

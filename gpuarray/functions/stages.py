@@ -15,7 +15,8 @@ from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
-from gpuarray.core.mesh import PartitionSpec, contexts
+from gpuarray.core.layout import cuts_of
+from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Place
 from gpuarray.functions.layouts import Where, run, same_pieces, team_for
@@ -42,6 +43,10 @@ class ShapeDtypeStruct:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.aval = ShapedArray(tuple(shape), dtypes.as_dtype(dtype), weak_type)
         self._sharding = sharding
+        # Along Explicit axes of a mesh, how it lies is a part of its type.
+        known = isinstance(sharding, NamedSharding) or contexts.abstract is not None
+        if sharding is not None and known:
+            self.aval = self.aval.update(sharding=self.sharding)
 
     @property
     def sharding(self):
@@ -72,7 +77,8 @@ class ShapeDtypeStruct:
         """
         aval = aval_of(x)
         committed = isinstance(x, ArrayImpl) and x._place.committed
-        sharding = x.sharding if committed or isinstance(x, cls) else None
+        known = committed or isinstance(x, cls) or cuts_of(aval.layout) is not None
+        sharding = x.sharding if known else None
         return cls(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
     def update(self, **changes) -> ShapeDtypeStruct:
@@ -107,7 +113,8 @@ class ShapeDtypeStruct:
 
 def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     """An aval as the public struct."""
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    sharding = None if cuts_of(aval.layout) is None else aval.sharding
+    return ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
 
 class MemoryStats(NamedTuple):

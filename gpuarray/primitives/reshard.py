@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuarray.core import layout as layouts
-from gpuarray.core.abstract_mesh import AbstractMesh, Axes, AxisType
+from gpuarray.core.abstract_mesh import AbstractMesh, Axes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.flow import ByDevice
 from gpuarray.core.graph import Eqn, Graph, Var, subgraphs
@@ -47,7 +47,7 @@ def _batch(prim: Primitive):
         spec, mesh = sharding.spec, sharding.mesh
         parts = [*spec.partitions, *[None] * (aval_of(x).ndim - 1 - len(spec.partitions))]
         # The batch axis stays as it lies, or is cut as vmap's spmd_axis_name says.
-        parts.insert(d, axis.spread or UNCONSTRAINED)
+        parts.insert(d, axis.spread or (UNCONSTRAINED if mesh.auto_axes else None))
         cuts = layouts.cuts_of(aval_of(x).layout)
         if cuts is not None and not axis.spread:
             taken = {n for part in spec.partitions for n in names_of(part)}
@@ -112,15 +112,19 @@ def as_typed(x: Any, aval: ShapedArray, mesh: Any = None) -> Any:
     return reshard_p.bind(x, sharding=NamedSharding(mesh, P(*(cuts or ()))))
 
 
-def without_types(x: Any, mesh: Any) -> Any:
-    """Return a traced value whose type says nothing of how it lies; it stays where it is."""
-    if layouts.cuts_of(aval_of(x).layout) is None:
+def without_types(x: Any, mesh: AbstractMesh) -> Any:
+    """Return a traced value whose type says only how Explicit axes of `mesh` cut it.
+
+    It stays where it is. Along Auto axes of the mesh its type may have said more.
+    """
+    cuts = layouts.cuts_of(aval_of(x).layout)
+    if cuts is None:
         return x
-    kept = P(*[UNCONSTRAINED] * aval_of(x).ndim)
-    types = dict.fromkeys(mesh.axis_names, AxisType.Auto)
-    return reshard_p.bind(
-        x, sharding=NamedSharding(mesh.abstract_mesh.update_axis_types(types), kept)
-    )
+    kept = tuple(tuple(n for n in names if n in mesh.explicit_axes) for names in cuts)
+    if kept == cuts:
+        return x
+    parts = [names or UNCONSTRAINED for names in kept]
+    return reshard_p.bind(x, sharding=NamedSharding(mesh, P(*parts)))
 
 
 # ---- what a Graph says of meshes ----

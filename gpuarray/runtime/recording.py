@@ -24,7 +24,7 @@ from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, typed_scalar
 from gpuarray.core.graph import Eqn, Graph, Var
-from gpuarray.core.layout import unclear_is_whole
+from gpuarray.core.layout import resolving, unclear_is_whole
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.sharding import Place
 from gpuarray.errors import ShardingTypeError
@@ -57,17 +57,29 @@ class Op:
         self.prim = prim
         self.params = params
         self.in_avals = in_avals
+        with unclear_is_whole():
+            self.avals = prim.out_avals(in_avals, params)
         # Where the layouts of results do not follow, the error to raise if the user wrote this.
         self.unclear: ShardingTypeError | None = None
-        try:
-            self.avals = prim.out_avals(in_avals, params)
-        except ShardingTypeError as error:
-            self.unclear = error
-            with unclear_is_whole():
-                self.avals = prim.out_avals(in_avals, params)
+        if any(a.layout is not None for a in in_avals):
+            self.unclear = why_unclear(prim, in_avals, params)
         self.multiple = prim.multiple_results
         self.function = driver.function_of(prim, in_avals, params)
         self.largest = max([a.size for a in (*in_avals, *self.avals)], default=0)
+
+
+def why_unclear(
+    prim: Primitive, in_avals: tuple[ShapedArray, ...], params: dict
+) -> ShardingTypeError | None:
+    """Return the error for results whose layouts do not follow from the operands'; or None."""
+    depth, resolving.depth = resolving.depth, 0
+    try:
+        prim.out_avals(in_avals, params)
+    except ShardingTypeError as error:
+        return error
+    finally:
+        resolving.depth = depth
+    return None
 
 
 class Node:

@@ -148,7 +148,7 @@ def _aval(
     aval = dot_aval(lhs, rhs, dimension_numbers=dims, preferred_element_type=preferred_element_type)
     # Groups of a sum are results of their own, stacked in front.
     shape = (group_sizes.shape[-1], *aval.shape) if mode == "contracting" else aval.shape
-    return aval.update(shape=shape, sharding=out_sharding)
+    return aval.update(shape=shape)
 
 
 def _numpy(

@@ -548,7 +548,7 @@ def _generator_aval(state: ShapedArray, *, shape, dtype, algorithm, out_sharding
             f"{state.str_short()}."
         )
     _check_shape("rng_bit_generator", shape)
-    return [ShapedArray(state.shape, state.dtype), ShapedArray(shape, dtype, sharding=out_sharding)]
+    return [ShapedArray(state.shape, state.dtype), ShapedArray(shape, dtype)]
 
 
 def _generator_numpy(state, *, shape, dtype, algorithm, out_sharding=None):

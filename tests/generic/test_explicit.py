@@ -1,0 +1,88 @@
+"""Every primitive over a mesh with Explicit axes: types say how results lie, or it is an error.
+
+In: the samples of every primitive, and random ways to cut their operands along a mesh of 4 x 2.
+Out: the values of one device, laid as the types say that tracing found; where a layout does not
+follow, a ShardingTypeError at the call, and `auto_axes` as the way out. The reference is the same
+program on one device, which other tests compare with NumPy.
+"""
+
+import zlib
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+from gpuarray.core.layout import cuts_of
+from gpuarray.core.mesh import cuts_along
+from gpuarray.errors import ShardingTypeError
+from gpuarray.sharding import AxisType, Mesh, NamedSharding, auto_axes
+from gpuarray.sharding import PartitionSpec as P
+from tests.generic.test_partition import SAMPLES, array_of, assert_like, drawn_spec
+from tests.samples import Sample, values
+
+pytestmark = pytest.mark.devices
+
+
+def mesh() -> Mesh:
+    return Mesh(np.array(ga.devices()).reshape(4, 2), ("x", "y"), (AxisType.Explicit,) * 2)
+
+
+def assert_lies_as_typed(array) -> None:
+    """The type of an array and the layout of its pieces say the same."""
+    cuts = cuts_along(mesh().abstract_mesh, array.sharding.spec, array.ndim)
+    assert (cuts_of(array.aval.layout) or ((),) * array.ndim) == cuts
+
+
+def without_layout(array):
+    """The same values on one device, whose type says nothing of a layout."""
+    return array_of(np.asarray(array._value), array.aval.update(layout=None))
+
+
+def _name(sample: Sample) -> str:
+    return sample.primitive.name
+
+
+# The first samples of each primitive always; the others take a minute more.
+_seen: dict[str, int] = {}
+PARAMS = []
+for _sample in SAMPLES:
+    _seen[_name(_sample)] = _seen.get(_name(_sample), 0) + 1
+    _marks = [pytest.mark.slow] if _seen[_name(_sample)] > 2 else []
+    PARAMS.append(pytest.param(_sample, marks=_marks, id=str(_sample)))
+
+
+@pytest.mark.parametrize("sample", PARAMS)
+def test_types_say_how_results_lie(sample: Sample):
+    prim, params = sample.primitive, sample.params
+    rng = np.random.default_rng(zlib.crc32(str(sample).encode()) + 1)
+    grid = mesh()
+    fun = lambda *xs: prim.bind(*xs, **params)
+    with ga.enable_x64(sample.wide):
+        plain = [array_of(v, a) for v, a in zip(values(sample), sample.avals, strict=True)]
+        wanted = ga.tree.leaves(ga.jit(fun)(*plain))
+        specs = [drawn_spec(rng, x.shape) for x in plain]
+        cut = [ga.device_put(x, NamedSharding(grid, s)) for x, s in zip(plain, specs, strict=True)]
+        if not cut:
+            return
+        for x in cut:
+            assert_lies_as_typed(x)
+        what = f"{prim.name} {specs}"
+        try:
+            found = ga.tree.leaves(fun(*cut))
+        except ShardingTypeError:
+            # So it is when it is traced; the compiler decides where the user lets it.
+            with pytest.raises(ShardingTypeError):
+                ga.jit(fun)(*cut)
+            decided = auto_axes(fun, out_sharding=NamedSharding(grid, P()))
+            for x, want in zip(ga.tree.leaves(decided(*cut)), wanted, strict=True):
+                assert_lies_as_typed(x)
+                assert_like(without_layout(x), want, what)
+            return
+        typed = [v.aval for v in ga.make_jaxpr(fun)(*cut).jaxpr.outvars]
+        jitted = ga.tree.leaves(ga.jit(fun)(*cut))
+        for x, y, aval, want in zip(found, jitted, typed, wanted, strict=True):
+            assert_lies_as_typed(x)
+            assert_lies_as_typed(y)
+            assert x.aval is y.aval is aval, what
+            assert_like(without_layout(x), want, what)
+            assert_like(without_layout(y), want, what)

@@ -21,7 +21,7 @@ import numpy as np
 from gpuarray import sites
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import Factors
-from gpuarray.core.flow import ByDevice, Choice, Loop
+from gpuarray.core.flow import ByDevice, ByRule, Choice, Loop
 from gpuarray.core.graph import (
     Eqn,
     Graph,
@@ -178,11 +178,13 @@ class _Splitter:
     def wanted_by(self, eqn: Eqn, outs: list[Spec | None]) -> Sequence[Spec | None]:
         """Return how one equation wants its operands."""
         prim = eqn.primitive
+        flow = None if prim.flow is None else prim.flow(eqn)
+        if isinstance(flow, ByRule) and flow.factors is not None:
+            return wanted_of_operands(flow.factors(self.grid.main), outs, self.grid)
         whole = None if prim.inline is None else prim.inline(eqn)
         if whole is not None:
             found = self.wanted(whole, outs)
             return [found.get(v) for v in whole.invars]
-        flow = None if prim.flow is None else prim.flow(eqn)
         if isinstance(flow, ByDevice):
             return [
                 self.manual(flow.mesh, spec, a.aval.ndim)
@@ -200,6 +202,10 @@ class _Splitter:
             # It asks how a value lies, and nothing else.
             told(self.grid.sharding(pieces[0].spec))
             return []
+        flow = None if prim.flow is None else prim.flow(eqn)
+        # In a Graph of one device there is nothing to cut.
+        if isinstance(flow, ByRule) and not self.inside:
+            return self.by_rule(eqn, flow, pieces, wanted)
         # What has factors of its own stays one equation, on pieces.
         inline = prim.inline if prim.factors is None else None
         whole = None if inline is None else inline(eqn)
@@ -207,7 +213,6 @@ class _Splitter:
             return self.graph(whole, pieces, wanted)
         if prim.kind is Kind.COLLECTIVE:
             return self.collective(eqn, pieces)
-        flow = None if prim.flow is None else prim.flow(eqn)
         if isinstance(flow, ByDevice):
             return self.by_device(eqn, flow, pieces)
         if isinstance(flow, Loop):
@@ -412,6 +417,23 @@ class _Splitter:
             value = self.to(piece, uncut(inner.aval), inner.aval, "a result of shard_map").value
             results.append(Piece(value, self.manual(mesh, spec, v.aval.ndim)))
         return results
+
+    def by_rule(
+        self, eqn: Eqn, rule: ByRule, pieces: list[Piece], wanted: list[Spec | None]
+    ) -> list[Piece]:
+        """Run what a user's rule has for pieces, in the layouts that it chooses."""
+        pieces = [self.as_is(p, a.aval) for p, a in zip(pieces, eqn.invars, strict=True)]
+        ins, outs = [p.spec for p in pieces], [uncut(v.aval) for v in eqn.outvars]
+        if rule.factors is not None:
+            factors = rule.factors(self.grid.main)
+            cut = chosen_cut(factors, eqn, ins, wanted, self.grid)
+            ins = [spec_of(axes, cut) for axes in factors.ins]
+            outs = [spec_of(axes, cut) for axes in factors.outs]
+        mesh, laid = self.grid.shardings([*ins, *outs])
+        in_shardings, out_shardings = laid[: len(ins)], laid[len(ins) :]
+        if rule.results is not None:
+            out_shardings = rule.results(mesh, in_shardings)
+        return self.by_device(eqn, rule.by_device(mesh, in_shardings, out_shardings), pieces)
 
     def constrained(self, mesh: Any, spec: Any, aval: ShapedArray, piece: Piece) -> Piece:
         """Lay a value as a constraint asks; an UNCONSTRAINED axis stays as it is."""

@@ -57,7 +57,9 @@ class custom_partitioning:
     ...     return gnp.sqrt((x * x).sum(-1))
     >>> def partition(mesh, arg_shapes, result_shape):
     ...     return mesh, norms.fun, result_shape.sharding, (arg_shapes[0].sharding,)
-    >>> norms.def_partition(partition, sharding_rule="... i -> ...", need_replication_factors=("i",))
+    >>> norms.def_partition(
+    ...     partition, sharding_rule="... i -> ...", need_replication_factors=("i",)
+    ... )
     >>> ga.jit(norms)(gnp.ones((2, 4)))
     Array([2., 2.], dtype=float32)
     """
@@ -317,8 +319,8 @@ def _shardings(given: Any, spec: Any, what: str, mesh: Any) -> list[NamedShardin
     leaves, found = tree.flatten(given)
     if found != spec:
         raise ValueError(
-            f"{what} of custom_partitioning returned shardings of structure {tree.from_raw(found)}, "
-            f"which must be {tree.from_raw(spec)}"
+            f"{what} of custom_partitioning returned shardings of structure "
+            f"{tree.from_raw(found)}, which must be {tree.from_raw(spec)}"
         )
     for leaf in leaves:
         if not isinstance(leaf, NamedSharding):

@@ -61,7 +61,7 @@ def _frame_at(frame: Frame) -> types.FrameType:
     code = compile("\n" * (frame.line_num - 1) + "frame = get(0)", frame.file_name, "exec")
     code = code.replace(co_name=frame.function_name, co_qualname=frame.function_name)
     found: dict[str, Any] = {"get": sys._getframe}
-    exec(code, found)
+    exec(code, found)  # noqa: S102
     return found["frame"]
 
 

@@ -106,16 +106,18 @@ class Grid:
         found = [self.sharding(spec) for spec in specs]
         if all(s.mesh is self.main for s in found):
             return self.main, found
-        found = [self._by_finest(spec) for spec in specs]
-        return found[0].mesh, found
+        return self._finest(), [self._by_finest(spec) for spec in specs]
+
+    def _finest(self) -> Mesh:
+        """Return a mesh with the grid's own axes."""
+        return Mesh(self.main.devices.reshape(tuple(self.sizes.values())), tuple(self.sizes))
 
     def _by_finest(self, spec: Spec) -> NamedSharding:
-        """Return the sharding of arrays that are cut so, over a mesh with the grid's own axes."""
-        mesh = Mesh(self.main.devices.reshape(tuple(self.sizes.values())), tuple(self.sizes))
+        """Return the sharding of arrays that are cut so, over that mesh."""
         parts = [p if len(p) > 1 else p[0] if p else None for p in spec]
         while parts and parts[-1] is None:
             parts.pop()
-        return NamedSharding(mesh, PartitionSpec(*parts))
+        return NamedSharding(self._finest(), PartitionSpec(*parts))
 
 
 def _refined(shapes: Sequence[tuple[int, ...]]) -> dict[Any, int]:

@@ -69,6 +69,7 @@ class custom_partitioning:
             raise TypeError(f"Expected a callable value, got {fun}")
         functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
         self.fun = fun
+        self._name = getattr(fun, "__name__", repr(fun))
         self.static_argnums = argnums.indices(static_argnums, "static_argnums")
         self._signature = argnums.signature_of(fun)
         self._rule: _Rule | None = None
@@ -142,8 +143,7 @@ class custom_partitioning:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._rule is None:
             raise AttributeError(
-                f"custom_partitioning function {self.__name__} has no rule: give one by "
-                "def_partition"
+                f"custom_partitioning function {self._name} has no rule: give one by def_partition"
             )
         args = self._positional(args, kwargs)
         fixed = frozenset(n % len(args) for n in self.static_argnums)
@@ -165,7 +165,7 @@ class custom_partitioning:
         graph = stage(flat, [aval_of(x) for x in leaves], info)
         if any(isinstance(c, traces.Tracer) for c in graph.consts):
             raise errors.UnexpectedTracerError(
-                f"the custom_partitioning function {self.__name__} closes over a traced value: "
+                f"the custom_partitioning function {self._name} closes over a traced value: "
                 "pass it as an argument"
             )
         by = _Bound(self._rule, in_spec, out_spec, static)
@@ -174,14 +174,14 @@ class custom_partitioning:
     def _positional(self, args: tuple, kwargs: dict) -> tuple:
         if self._signature is None:
             if kwargs:
-                raise TypeError(f"{self.__name__} has no signature: give arguments by position")
+                raise TypeError(f"{self._name} has no signature: give arguments by position")
             return args
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.kwargs:
             raise TypeError(
                 "keyword arguments could not be resolved to positions: "
-                f"{', '.join(bound.kwargs)} of {self.__name__} can be given by name only"
+                f"{', '.join(bound.kwargs)} of {self._name} can be given by name only"
             )
         return bound.args
 

@@ -38,6 +38,7 @@ from gpuarray.primitives.collective import ops
 from gpuarray.primitives.collective.once import once
 from gpuarray.primitives.factors import factors_of, runs_once
 from gpuarray.transforms.partition.cuts import chosen_cut, spec_of, wanted_of_operands
+from gpuarray.transforms.partition.halos import evened, slid
 from gpuarray.transforms.partition.moves import moved, position, settled, start_of
 from gpuarray.transforms.partition.pieces import Note, Owed, Piece
 from gpuarray.transforms.partition.windows import realised, windowed
@@ -225,14 +226,14 @@ class _Splitter:
             return self.once(eqn, pieces)
         if prim.kind is Kind.CALL:
             return self.whole(eqn, pieces)
-        found = windowed(eqn, pieces, self)
+        found = windowed(eqn, pieces, self) or slid(eqn, pieces, self)
         return self.by_factors(eqn, pieces, wanted) if found is None else found
 
     # ---- one equation ----
     def to(self, piece: Piece, want: Spec, aval: ShapedArray, why: str) -> Piece:
         """Return a piece in another layout, and note what is sent for it."""
         if piece.frame:
-            self.realise(piece, aval)
+            self.realise(piece, aval, want)
         if piece.owed is not None:
             self.settle(piece, want, aval)
         piece.asked.add(want)
@@ -261,8 +262,9 @@ class _Splitter:
             self.realise(piece, aval)
         return self.to(piece, piece.spec, aval, "")
 
-    def realise(self, piece: Piece, aval: ShapedArray) -> None:
-        """Gather a part of a longer axis that is cut, which no even pieces make."""
+    def realise(self, piece: Piece, aval: ShapedArray, want: Spec | None = None) -> None:
+        """Cut a part of a longer axis evenly, or gather it where no even pieces make it."""
+        evened(piece, aval, want, self)
         piece.value, piece.spec, sent = realised(piece, aval, self.sizes)
         piece.frame = {}
         site, why = sites.replaying.site or piece.site, "part of an axis that is cut"

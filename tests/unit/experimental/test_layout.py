@@ -49,7 +49,7 @@ def test_formats_are_checked():
 
 
 def test_arrays_say_how_they_lie():
-    x = gnp.asarray(X)
+    x: Any = gnp.asarray(X)
     assert x.format == Format(Layout((0, 1), ()), x.sharding)
     assert gnp.float32(1).format.layout == Layout((), ())
     assert not hasattr(x, "layout")

@@ -248,7 +248,9 @@ JAX_PRIMITIVES = """
 """
 #: Those whose names in printed programs are others.
 PRINTED = {
-    "add_jaxvals": "add_any", "linear_solve": "custom_linear_solve", "remat": "remat2",
+    "add_jaxvals": "add_any",
+    "linear_solve": "custom_linear_solve",
+    "remat": "remat2",
     **{f"scatter_{how}": f"scatter-{how}" for how in ("add", "max", "min", "mul")},
 }
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 # The printer and the evaluating trace move into their places by being imported.
 import gpuarray.core.printing
+import gpuarray.runtime.client
 import gpuarray.runtime.garbage
-import gpuarray.runtime.lazy  # noqa: F401
+import gpuarray.runtime.lazy
+import gpuarray.runtime.origins  # noqa: F401
 from gpuarray import custom_batching as custom_batching
 from gpuarray import custom_derivatives as custom_derivatives
 from gpuarray import debug as debug

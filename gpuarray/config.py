@@ -107,6 +107,8 @@ _ROWS = (
             "How gpuarray's own frames are left out of tracebacks."),
     Setting("array_garbage_collection_guard", ("allow", "log", "fatal"), None,
             "What happens when an array is freed by the cycle collector."),
+    Setting("array_tracebacks", bool, False, "Keep for each array the calls that made it.",
+            False, False),
     Setting("thread_guard", bool, False, "Raise when multi-host code runs on several threads.",
             idle="it guards programs that run on several hosts at once"),
     Setting("pprint_use_color", bool, False, "Colour printed graphs on a terminal.",

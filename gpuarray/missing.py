@@ -39,9 +39,8 @@ GROUPS = (
         "`shard_map`, `pmap` and `jit` run over several devices; these are to come",
         """
         jax: auto_pcast remove_size_one_mesh_axis_from_type
-        experimental: custom_partitioning layout topologies
+        experimental: topologies
         interpreters: pxla
-        lax: ragged_all_to_all_p
         """,
     ),
     Group(

@@ -1,14 +1,16 @@
 """Loops, branches and calls by device as plain data: how a primitive that holds Graphs runs them.
 
-Floor 1. In: an equation of such a primitive, read by its `flow` rule. Out: a `Loop`, a `Choice` or
-a `ByDevice`, which a compiler can write out without knowing the primitive. Operands are given by
-their numbers.
+Floor 1. In: an equation of such a primitive, read by its `flow` rule. Out: a `Loop`, a `Choice`, a
+`ByDevice` or a `ByRule`, which a compiler can write out without knowing the primitive. Operands are
+given by their numbers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from gpuarray.core.factors import Factors
 from gpuarray.core.graph import Graph
 from gpuarray.util import Struct
 
@@ -66,3 +68,21 @@ class ByDevice(Struct):
     mesh: Any
     in_specs: tuple
     out_specs: tuple
+
+
+class ByRule(Struct):
+    """A Graph for whole operands, and the user's rule for pieces of them.
+
+    Attributes
+    ----------
+    factors : (mesh) -> Factors
+        What axes of operands and results have in common; None: operands stay as they lie.
+    results : (mesh, in_shardings) -> shardings of the results
+        Without factors, how results lie; None leaves them whole.
+    by_device : (mesh, in_shardings, out_shardings) -> ByDevice
+        What each device runs where operands and results are to lie so.
+    """
+
+    factors: Callable[[Any], Factors] | None
+    results: Callable | None
+    by_device: Callable

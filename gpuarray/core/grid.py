@@ -59,7 +59,7 @@ class Grid:
 
     def names(self, mesh: Any, names: Iterable[Any]) -> tuple:
         """Return the grid's axes that axes of a mesh consist of, major first."""
-        made = self._names[mesh.axis_names, mesh.axis_sizes]
+        made = self._names.get((mesh.axis_names, mesh.axis_sizes)) or self._made_of(mesh)
         return tuple(mine for name in names for mine in made[name])
 
     def size(self, names: Iterable[Any]) -> int:
@@ -95,15 +95,29 @@ class Grid:
                     rest = rest[len(mine) :]
             if rest:
                 # Only a finer mesh has axes that say this.
-                mesh = Mesh(
-                    self.main.devices.reshape(tuple(self.sizes.values())), tuple(self.sizes)
-                )
-                parts = [p if len(p) > 1 else p[0] if p else None for p in spec]
-                break
+                return self._by_finest(spec)
             parts.append(tuple(part) if len(part) > 1 else part[0] if part else None)
         while parts and parts[-1] is None:
             parts.pop()
         return NamedSharding(mesh, PartitionSpec(*parts))
+
+    def shardings(self, specs: Sequence[Spec]) -> tuple[Mesh, list[NamedSharding]]:
+        """Return shardings of several arrays over one mesh, and that mesh."""
+        found = [self.sharding(spec) for spec in specs]
+        if all(s.mesh is self.main for s in found):
+            return self.main, found
+        return self._finest(), [self._by_finest(spec) for spec in specs]
+
+    def _finest(self) -> Mesh:
+        """Return a mesh with the grid's own axes."""
+        return Mesh(self.main.devices.reshape(tuple(self.sizes.values())), tuple(self.sizes))
+
+    def _by_finest(self, spec: Spec) -> NamedSharding:
+        """Return the sharding of arrays that are cut so, over that mesh."""
+        parts = [p if len(p) > 1 else p[0] if p else None for p in spec]
+        while parts and parts[-1] is None:
+            parts.pop()
+        return NamedSharding(self._finest(), PartitionSpec(*parts))
 
 
 def _refined(shapes: Sequence[tuple[int, ...]]) -> dict[Any, int]:

@@ -6,6 +6,7 @@ Floor 1. In: devices. Out: shardings, which say how an array is split over devic
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar, NamedTuple
 
 from gpuarray.core.layout import Layout
@@ -22,6 +23,8 @@ class Device:
 
     #: The number of this process.
     here: ClassVar[int] = 0
+    #: What answers for the runtime (runtime/client.py).
+    runtime: ClassVar[Any] = None
 
     def __init__(
         self,
@@ -47,6 +50,44 @@ class Device:
         """Whether this process can use it."""
         return self.process_index == Device.here
 
+    host_id = task_id = property(lambda self: self.process_index)
+
+    @property
+    def client(self) -> Any:
+        """All devices of the platform, as one thing to ask."""
+        return Device.runtime.client(self.platform)
+
+    def memory_stats(self) -> dict[str, int] | None:
+        """Bytes of a GPU's memory that are in use, were at most, and can be; None for the CPU.
+
+        >>> import gpuarray as ga
+        >>> ga.devices("cpu")[0].memory_stats() is None
+        True
+        """
+        return Device.runtime.memory_stats(self)
+
+    def default_memory(self) -> Memory:
+        """The memory that arrays on this device are in."""
+        return Memory(self)
+
+    def addressable_memories(self) -> list[Memory]:
+        """The memories that this device can use: its own alone."""
+        return [Memory(self)]
+
+    def memory(self, kind: str) -> Memory:
+        """The memory of a kind: "device" is the only one."""
+        checked_memory(kind)
+        return Memory(self)
+
+    def live_buffers(self) -> list:
+        """The arrays that have a piece on this device: `gpuarray.live_arrays()` has them all."""
+        warnings.warn(
+            "Per device live_buffers() is deprecated. Please use live_arrays() instead.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return Device.runtime.live_buffers(self)
+
     def __repr__(self) -> str:
         return f"{self.lowering_platform.capitalize()}Device(id={self.id})"
 
@@ -64,6 +105,25 @@ class Device:
             f"cannot pickle 'Device' object {self!r}: a device belongs to its process. Keep what "
             "finds it again (`platform`, `id`), or an AbstractMesh instead of a Mesh."
         )
+
+
+class Memory(NamedTuple):
+    """The memory of a device.
+
+    >>> import gpuarray as ga
+    >>> ga.devices("cpu")[0].default_memory().kind
+    'device'
+    """
+
+    device: Device
+
+    kind = "device"
+    platform = property(lambda self: self.device.platform)
+    process_index = property(lambda self: self.device.process_index)
+
+    def addressable_by_devices(self) -> list[Device]:
+        """The devices that can use it."""
+        return [self.device]
 
 
 def checked_memory(kind: str | None) -> str | None:

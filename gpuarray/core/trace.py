@@ -197,6 +197,7 @@ class Tracer(Array):
     addressable_shards = property(_needs_data("addressable_shards", "property"))
     global_shards = property(_needs_data("global_shards", "property"))
     committed = property(_needs_data("committed", "property"))
+    traceback = property(_needs_data("traceback", "property"))
     is_fully_addressable = property(_needs_data("is_fully_addressable", "property"))
     is_fully_replicated = property(_needs_data("is_fully_replicated", "property"))
 

@@ -353,6 +353,8 @@ class Array:
     global_shards = property(_placed("global_shards"))
     sharding, device = property(_placed("sharding")), property(_placed("device"))
     committed = property(_placed("committed"))
+    format = property(_placed("format"))
+    traceback = property(_placed("traceback"))
     is_fully_addressable = property(_placed("is_fully_addressable"))
     is_fully_replicated = property(_placed("is_fully_replicated"))
 

@@ -9,5 +9,15 @@ from gpuarray.names import explain_names as _explain_names
 
 __getattr__ = _explain_names(
     __name__,
-    ("checkify", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_alike", "shard_map"),
+    (
+        "checkify",
+        "custom_partitioning",
+        "layout",
+        "mesh_utils",
+        "multihost_utils",
+        "ode",
+        "pjit",
+        "shard_alike",
+        "shard_map",
+    ),
 )

@@ -7,7 +7,15 @@ interpreters of Graphs.
 from __future__ import annotations
 
 from gpuarray.core.primitive import Primitive, registry
+from gpuarray.lax.elsewhere import BY_NAME
 from gpuarray.names import no_attribute
+
+#: Primitives whose names in printed programs are not those of JAX's variables.
+_RENAMED = {
+    "add_jaxvals_p": "add_any",
+    "linear_solve_p": "custom_linear_solve",
+    "remat_p": "remat2",
+}
 
 
 def __getattr__(name: str) -> Primitive:
@@ -18,12 +26,16 @@ def __getattr__(name: str) -> Primitive:
     >>> ga.make_jaxpr(lambda x: x + 1)(2.0).eqns[0].primitive is primitives.add_p
     True
     """
-    found = registry.get(name.removesuffix("_p")) if name.endswith("_p") else None
+    found = None
+    if name.endswith("_p"):
+        plain = _RENAMED.get(name, name.removesuffix("_p"))
+        # Some names in printed programs, such as "scatter-add", are not identifiers.
+        found = registry.get(plain) or registry.get(plain.replace("_", "-")) or BY_NAME.get(name)
     if found is None:
         raise no_attribute(__name__, name)
     return found
 
 
 def __dir__() -> list[str]:
-    # Some names, such as "scatter-add", are not identifiers.
-    return sorted(f"{name}_p" for name in registry if name.isidentifier())
+    names = {f"{name.replace('-', '_')}_p" for name in registry}
+    return sorted(names | set(_RENAMED) | set(BY_NAME))

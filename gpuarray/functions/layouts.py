@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from gpuarray.control.call import same_device
 from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.formats import Format, Layout
 from gpuarray.core.graph import Graph
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import entered_mesh, get_mesh, sharding_in_context
@@ -40,7 +41,7 @@ class Prefix(NamedTuple):
     """Shardings as a prefix of a pytree, in a form that can be hashed."""
 
     name: str
-    leaves: tuple[Sharding | PartitionSpec | None, ...]
+    leaves: tuple[Sharding | PartitionSpec | Format | None, ...]
     spec: Any
 
     def over(
@@ -50,14 +51,17 @@ class Prefix(NamedTuple):
         prefix = tree.tree_unflatten(self.spec, [self._meant(leaf, what) for leaf in self.leaves])
         # None is a leaf here, not an empty container.
         found = tree.prefix_broadcast(prefix, full, _ends, f"{what} {self.name}")
-        for sharding, aval, name in zip(found, avals, names, strict=True):
+        kind = "arguments" if self.name == "in_shardings" else "outputs"
+        for i, (sharding, aval, name) in enumerate(zip(found, avals, names, strict=True)):
+            if isinstance(sharding, Format):
+                one = f"One of {what} {kind} with pytree key path {name}"
+                sharding = found[i] = self._meant(sharding.sharding_of(aval.shape, one), what)
             if isinstance(sharding, NamedSharding):
-                kind = "arguments" if self.name == "in_shardings" else "outputs"
                 _check_fits(sharding, aval, f"{what} {kind}", name)
         return found
 
-    def _meant(self, leaf: Any, what: str) -> Sharding | None:
-        """Return a leaf as a sharding over devices."""
+    def _meant(self, leaf: Any, what: str) -> Any:
+        """Return a leaf as a sharding over devices; a Format is asked for its own later."""
         if leaf is None:
             # With a mesh in context nothing said means: the same on all of its devices.
             mesh = _mesh_of(what)
@@ -295,7 +299,7 @@ def _given_as(x: ArrayImpl, sharding: Sharding, number: int) -> ArrayImpl:
 
 
 def _ends(x: Any) -> bool:
-    return x is None or isinstance(x, (Sharding, PartitionSpec))
+    return x is None or isinstance(x, (Sharding, PartitionSpec, Format, Layout))
 
 
 def _prefix(name: str, shardings: Any, what: str) -> Prefix | None:
@@ -303,6 +307,11 @@ def _prefix(name: str, shardings: Any, what: str) -> Prefix | None:
         return None
     leaves, spec = tree.tree_flatten(shardings, _ends)
     for leaf in leaves:
+        if isinstance(leaf, Layout):
+            raise ValueError(
+                f"`{what}` does not accept a Layout without a sharding in {name}: wrap it, as in "
+                f"Format(layout, sharding). Got {leaf}"
+            )
         if not _ends(leaf):
             raise TypeError(
                 f"{name} leaf specifications are expected to be PartitionSpec instances or None, "

@@ -14,6 +14,7 @@ from gpuarray.compiler.explain import source
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.formats import Format, Layout, format_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
@@ -35,18 +36,32 @@ class ShapeDtypeStruct:
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
 
-    __slots__ = ("_sharding", "aval")
+    __slots__ = ("_layout", "_sharding", "aval")
 
     def __init__(self, shape, dtype, *, sharding=None, weak_type: bool = False):
         # JAX refuses None here, although NumPy reads it as float64.
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.aval = ShapedArray(tuple(shape), dtypes.as_dtype(dtype), weak_type)
+        self._layout = None
+        if isinstance(sharding, Format):
+            if sharding.layout is Layout.AUTO:
+                raise TypeError(
+                    "`Layout.AUTO` cannot be used in place of a Layout in a `ShapeDtypeStruct`. "
+                    f"Got {sharding}"
+                )
+            self._layout = sharding.layout
+            sharding = sharding.sharding_of(self.aval.shape, "ShapeDtypeStruct")
         self._sharding = sharding
         # Along Explicit axes of a mesh, how it lies is a part of its type.
         known = isinstance(sharding, NamedSharding) or contexts.abstract is not None
         if sharding is not None and known:
             self.aval = self.aval.update(sharding=self.sharding)
+
+    @property
+    def format(self) -> Format:
+        """How the array is to lie, with the order of its elements in memory."""
+        return Format(self._layout, self.sharding)
 
     @property
     def sharding(self):
@@ -76,6 +91,8 @@ class ShapeDtypeStruct:
         ShapeDtypeStruct(shape=(2, 3), dtype=float32)
         """
         aval = aval_of(x)
+        if isinstance(x, cls):
+            return x.update()
         committed = isinstance(x, ArrayImpl) and x._place.committed
         known = committed or isinstance(x, cls) or cuts_of(aval.layout) is not None
         sharding = x.sharding if known else None
@@ -86,7 +103,7 @@ class ShapeDtypeStruct:
         fields = {
             "shape": self.shape,
             "dtype": self.dtype,
-            "sharding": self._sharding,
+            "sharding": self._sharding if self._layout is None else self.format,
             "weak_type": self.weak_type,
         } | changes
         return ShapeDtypeStruct(fields.pop("shape"), fields.pop("dtype"), **fields)
@@ -100,15 +117,19 @@ class ShapeDtypeStruct:
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
         sharding = f", sharding={self._sharding}" if self._sharding is not None else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{sharding}{weak})"
+        layout = f", format={self._layout}" if self._layout is not None else ""
+        return (
+            f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{sharding}{layout}{weak})"
+        )
 
     def __eq__(self, other) -> bool:
         if not isinstance(other, ShapeDtypeStruct):
             return False
-        return self.aval is other.aval and self._sharding == other._sharding
+        mine, its = (self._sharding, self._layout), (other._sharding, other._layout)
+        return self.aval is other.aval and mine == its
 
     def __hash__(self) -> int:
-        return hash((self.aval, self._sharding))
+        return hash((self.aval, self._sharding, self._layout))
 
 
 def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
@@ -280,6 +301,25 @@ class Compiled(Lowered):
         SingleDeviceSharding(device=CpuDevice(id=0), memory_kind=device)
         """
         return tree.unflatten_raw(self._out_spec, [p.sharding for p in self._out_places()])
+
+    @property
+    def input_formats(self):
+        """How (args, kwargs) lie over devices and in memory."""
+        shardings = tree.flatten_raw(self.input_shardings)[0]
+        pairs = zip(self.jaxpr.in_avals, shardings, strict=True)
+        return tree.unflatten_raw(self._in_spec, [format_of(a.ndim, s) for a, s in pairs])
+
+    @property
+    def output_formats(self):
+        """How the result lies over devices and in memory.
+
+        >>> import gpuarray as ga, gpuarray.numpy as gnp
+        >>> ga.jit(lambda x: x + 1).lower(gnp.ones(3)).compile().output_formats.layout
+        Layout(major_to_minor=(0,), tiling=(), sub_byte_element_size_in_bits=0)
+        """
+        pairs = zip(self.jaxpr.out_avals, self._out_places(), strict=True)
+        formats = [format_of(a.ndim, p.sharding) for a, p in pairs]
+        return tree.unflatten_raw(self._out_spec, formats)
 
     @property
     def out_info(self):

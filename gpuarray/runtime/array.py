@@ -17,6 +17,7 @@ from gpuarray.backends.cuda.device import Buffer
 from gpuarray.config import state
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.formats import Format, format_of
 from gpuarray.core.sharding import Place, Shard, SingleDeviceSharding, place_of
 from gpuarray.core.sharding import pieces as all_pieces
 from gpuarray.core.value import Array
@@ -34,12 +35,14 @@ class ArrayImpl(Array):
         Buffers, one for each device; None while pending and after deletion.
     _work :
         What fills it (an object with `resolve()`); None once it is ready.
+    _made_at :
+        The calls that made it, where the setting `array_tracebacks` is on; else unset.
     _exported :
         The buffer whose address was given out, set from then on: whatever keeps this array alive
         may read there.
     """
 
-    __slots__ = ("__weakref__", "_bufs", "_exported", "_place", "_work", "aval")
+    __slots__ = ("__weakref__", "_bufs", "_exported", "_made_at", "_place", "_work", "aval")
 
     aval: ShapedArray
     _bufs: list | None
@@ -282,6 +285,20 @@ class ArrayImpl(Array):
     def device(self):
         """The device the array is on; its sharding, where it lies over several."""
         return self._place.device if self._place.is_single else self._place.sharding
+
+    @property
+    def format(self) -> Format:
+        """How the array lies over devices, and in which order each holds its elements."""
+        if isinstance(self.aval.dtype, dtypes.KeyDtype):
+            raise AttributeError("an array of random keys has no attribute 'format'")
+        if self.is_deleted():
+            return Format(None, self.sharding)
+        return format_of(self.ndim, self.sharding)
+
+    @property
+    def traceback(self) -> Any:
+        """The calls that made the array, with the setting `array_tracebacks`; None without it."""
+        return getattr(self, "_made_at", None)
 
     def devices(self) -> set:
         """The devices that hold a piece of the array."""

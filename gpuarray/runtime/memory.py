@@ -32,7 +32,7 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
         for a in gc.get_objects()
         if type(a) is ArrayImpl
         and not a.is_deleted()
-        and (wanted is None or a.device.platform == wanted)
+        and (wanted is None or a._place.device.platform == wanted)
     ]
     return sorted(found, key=lambda a: -a.nbytes)
 
@@ -47,18 +47,29 @@ def memory_stats(device: Device | str | None = None) -> dict[str, int]:
     ['arrays', 'bytes_in_use', 'bytes_kept']
     """
     chosen = None if device is None else devices.place_for(device).device
-    arrays = [a for a in live_arrays() if chosen is None or a.device is chosen]
+    arrays = [a for a in live_arrays() if chosen is None or chosen in a._place.devices]
     gpus = [
         gpu for d in devices.gpus_in_use() if chosen in (None, d) and (gpu := devices.gpu_of(d))
     ]
     stats = {
         "arrays": len(arrays),
-        "bytes_in_use": sum(a.nbytes for a in arrays),
+        "bytes_in_use": sum(_bytes(a, chosen) for a in arrays),
         "bytes_kept": sum(gpu.memory_stats()["bytes_kept"] for gpu in gpus),
     }
     if chosen is None or not gpus:
         stats["bytes_kept"] += pool.kept_bytes()
     return stats if chosen is None or not gpus else stats | gpus[0].memory_stats()
+
+
+def _bytes(array: ArrayImpl, device: Device | None) -> int:
+    """Return the bytes that an array takes, on one device or on all of this process."""
+    place = array._place
+    piece = math.prod(place.sharding.shard_shape(array.shape)) * array.dtype.itemsize
+    if device is not None or place.is_single:
+        return piece
+    # Devices of one memory share the buffers of what they have alike.
+    count = len(place.devices) if array._bufs is None else len({id(b) for b in array._bufs})
+    return piece * count
 
 
 def free() -> int:

@@ -16,6 +16,7 @@ from gpuarray.control.call import constrained
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import MASKED, ShapedArray, aval_of
+from gpuarray.core.formats import Format, Layout
 from gpuarray.core.graph import Graph, Var
 from gpuarray.core.mesh import NamedSharding, PartitionSpec
 from gpuarray.core.mesh_context import sharding_in_context
@@ -98,7 +99,7 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     x :
         A pytree of arrays, NumPy values and Python scalars.
     device :
-        A Device, Sharding or name of a device, or a pytree of them that is a prefix of `x`.
+        A Device, Sharding, Format or name of a device, or a pytree of them that is a prefix of `x`.
     src :
         The device that the leaves must be on now.
     donate :
@@ -123,8 +124,13 @@ def _for_each(name: str, given: Any, x: Any, count: int) -> list:
     """Return an option of device_put for each leaf; None in a tree of options means any."""
     if isinstance(given, PartitionSpec):
         given = sharding_in_context(given, "device_put", "device")
-    if given is None or isinstance(given, (bool, Device, Sharding, str, Place)):
+    if given is None or isinstance(given, (bool, Device, Sharding, str, Place, Format)):
         return [given] * count
+    if isinstance(given, Layout):
+        raise ValueError(
+            "`device_put` takes a Device, a Sharding, a Format or a pytree of these, and got a "
+            f"Layout: {given}. Say where the array is to lie, too: Format(layout, sharding)."
+        )
     ends = lambda d: d is None or isinstance(d, PartitionSpec)
     found = tree.prefix_broadcast(given, x, ends, f"device_put {name}")
     return [
@@ -150,6 +156,13 @@ def _put_leaf(x, target, donate: bool, may_alias: bool | None) -> Any:
         raise ValueError("may_alias and donate cannot be True at the same time.")
     if isinstance(x, np.ma.MaskedArray):
         raise ValueError(MASKED)
+    if isinstance(target, Format):
+        if target.layout is Layout.AUTO:
+            raise ValueError(
+                "sharding and layout in a `Format` must be concrete for device_put. Got "
+                f"{target} for input {aval_of(x).str_short()}"
+            )
+        target = target.sharding_of(aval_of(x).shape, "the argument of device_put")
     # A traced value cannot move, but the whole computation can be constrained to a device.
     place = None if target is None else devices.place_for(target)
     if isinstance(x, traces.Tracer):

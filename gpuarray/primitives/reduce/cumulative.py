@@ -173,7 +173,7 @@ def _parts(combine):
     return parts
 
 
-def _logaddexp(a, b):
+def logaddexp(a, b):
     """log(exp a + exp b), from the larger one; smooth, where a maximum would have a kink."""
     kind = dtypes.kind_of(aval_of(a).dtype)
     less = do.lt(do.real(a), do.real(b)) if kind == "c" else do.lt(a, b)
@@ -272,5 +272,5 @@ cumprod_p = _cumulative("cumprod", PRODUCT, lambda a, b: do.mul(a, b))
 cummax_p = _cumulative("cummax", LARGEST, lambda a, b: do.max(a, b))
 cummin_p = _cumulative("cummin", SMALLEST, lambda a, b: do.min(a, b))
 cumlogsumexp_p = _cumulative(
-    "cumlogsumexp", LOG_SUM_EXP, _logaddexp, FLOATING | COMPLEX, _logsumexp_pick, weight=20.0
+    "cumlogsumexp", LOG_SUM_EXP, logaddexp, FLOATING | COMPLEX, _logsumexp_pick, weight=20.0
 )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.factors import Factors, all_but
+from gpuarray.core.factors import Factors
 from gpuarray.core.fold import Fold, extreme
 from gpuarray.core.graph import Graph, storage_dtype
 from gpuarray.core.linear import Undefined, Zero
@@ -186,13 +186,28 @@ def _widened(geometry: dict, dim: int) -> dict:
 
 
 def _window_factors(avals, out_avals, params) -> Factors:
-    """Axes along which each window is an element; initial values are scalars."""
+    """Axes along which each window is an element, or begins behind the end of the one before.
 
-    def alone(d: int) -> bool:
-        return all(params.get(k, [v] * (d + 1))[d] == v for k, v in _ALONE.items())
+    Initial values are scalars. Other windows reach into the pieces of neighbours.
+    """
+    # Of a derivative's operands one has the shape of the windows, not of what they are over.
+    whole = max((*avals, *out_avals), key=lambda a: a.size)
+    windows = min((a for a in (*avals, *out_avals) if a.ndim), key=lambda a: a.size, default=whole)
 
-    touched = [d for d in range(avals[0].ndim) if not alone(d)]
-    return all_but(touched, avals, out_avals)
+    def name(d: int) -> int | None:
+        get = lambda key: params[key][d] if key in params else _ALONE[key]
+        stride, n = get("window_strides"), whole.shape[d]
+        if all(get(k) == v for k, v in _ALONE.items()):
+            return d
+        extent = dilated(get("window_dimensions"), get("window_dilation"))
+        apart = extent <= stride and n == stride * windows.shape[d]
+        return d if apart and get("base_dilation") == 1 and get("padding") == (0, 0) else None
+
+    # As many positions as there are windows: the rest of an axis is inside of them.
+    names = [name(d) for d in range(whole.ndim)]
+    sizes = {d: windows.shape[d] for d in range(whole.ndim)}
+    ins, outs = ([names if a.ndim else [] for a in some] for some in (avals, out_avals))
+    return Factors.named(avals, out_avals, ins, outs, sizes=sizes)
 
 
 def _fold_batch(name: str):

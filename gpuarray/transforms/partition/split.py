@@ -21,7 +21,7 @@ import numpy as np
 from gpuarray import sites
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import Factors, spec_of
-from gpuarray.core.flow import ByDevice, Choice, Loop
+from gpuarray.core.flow import ByDevice, ByRule, Choice, Loop
 from gpuarray.core.graph import (
     Eqn,
     Graph,
@@ -39,6 +39,7 @@ from gpuarray.primitives.collective import ops
 from gpuarray.primitives.collective.once import once
 from gpuarray.primitives.factors import factors_of, runs_once
 from gpuarray.transforms.partition.cuts import chosen_cut, wanted_of_operands
+from gpuarray.transforms.partition.halos import evened, slid
 from gpuarray.transforms.partition.moves import moved, position, settled, start_of
 from gpuarray.transforms.partition.pieces import Note, Owed, Piece
 from gpuarray.transforms.partition.windows import realised, windowed
@@ -184,6 +185,8 @@ class _Splitter:
         """Return how one equation wants its operands."""
         prim = eqn.primitive
         flow = None if prim.flow is None else prim.flow(eqn)
+        if isinstance(flow, ByRule) and flow.factors is not None:
+            return wanted_of_operands(flow.factors(self.grid.main), outs, self.grid)
         if isinstance(flow, ByDevice):
             return [
                 self.manual(flow.mesh, spec, a.aval.ndim)
@@ -208,6 +211,9 @@ class _Splitter:
         flow = None if prim.flow is None else prim.flow(eqn)
         if isinstance(flow, ByDevice):
             return self.by_device(eqn, flow, pieces)
+        # In a Graph of one device there is nothing to cut.
+        if isinstance(flow, ByRule) and not self.inside:
+            return self.by_rule(eqn, flow, pieces, wanted)
         # What has factors of its own stays one equation, on pieces.
         inline = prim.inline if prim.factors is None else None
         whole = None if inline is None else inline(eqn)
@@ -225,7 +231,7 @@ class _Splitter:
             return self.once(eqn, pieces)
         if prim.kind is Kind.CALL:
             return self.whole(eqn, pieces)
-        found = windowed(eqn, pieces, self)
+        found = windowed(eqn, pieces, self) or slid(eqn, pieces, self)
         return self.by_factors(eqn, pieces, wanted) if found is None else found
 
     def typed(self, aval: ShapedArray) -> Spec:
@@ -247,7 +253,7 @@ class _Splitter:
     def to(self, piece: Piece, want: Spec, aval: ShapedArray, why: str) -> Piece:
         """Return a piece in another layout, and note what is sent for it."""
         if piece.frame:
-            self.realise(piece, aval)
+            self.realise(piece, aval, want)
         if piece.owed is not None:
             self.settle(piece, want, aval)
         piece.asked.add(want)
@@ -276,8 +282,9 @@ class _Splitter:
             self.realise(piece, aval)
         return self.to(piece, piece.spec, aval, "")
 
-    def realise(self, piece: Piece, aval: ShapedArray) -> None:
-        """Gather a part of a longer axis that is cut, which no even pieces make."""
+    def realise(self, piece: Piece, aval: ShapedArray, want: Spec | None = None) -> None:
+        """Cut a part of a longer axis evenly, or gather it where no even pieces make it."""
+        evened(piece, aval, want, self)
         piece.value, piece.spec, sent = realised(piece, aval, self.sizes)
         piece.frame = {}
         site, why = sites.replaying.site or piece.site, "part of an axis that is cut"
@@ -432,6 +439,23 @@ class _Splitter:
             value = self.to(piece, uncut(inner.aval), inner.aval, "a result of shard_map").value
             results.append(Piece(value, self.manual(mesh, spec, v.aval.ndim)))
         return results
+
+    def by_rule(
+        self, eqn: Eqn, rule: ByRule, pieces: list[Piece], wanted: list[Spec | None]
+    ) -> list[Piece]:
+        """Run what a user's rule has for pieces, in the layouts that it chooses."""
+        pieces = [self.as_is(p, a.aval) for p, a in zip(pieces, eqn.invars, strict=True)]
+        ins, outs = [p.spec for p in pieces], [uncut(v.aval) for v in eqn.outvars]
+        if rule.factors is not None:
+            factors = rule.factors(self.grid.main)
+            cut = chosen_cut(factors, eqn, ins, wanted, self.grid)
+            ins = [spec_of(axes, cut) for axes in factors.ins]
+            outs = [spec_of(axes, cut) for axes in factors.outs]
+        mesh, laid = self.grid.shardings([*ins, *outs])
+        in_shardings, out_shardings = laid[: len(ins)], laid[len(ins) :]
+        if rule.results is not None:
+            out_shardings = rule.results(mesh, in_shardings)
+        return self.by_device(eqn, rule.by_device(mesh, in_shardings, out_shardings), pieces)
 
     def constrained(self, mesh: Any, spec: Any, aval: ShapedArray, piece: Piece) -> Piece:
         """Lay a value as a constraint asks; an UNCONSTRAINED axis stays as it is."""

@@ -36,11 +36,11 @@ def windowed(eqn: Eqn, pieces: Sequence[Piece], splitter: Any) -> list[Piece] | 
     """Return the results of an equation on parts of cut axes; None: it is no such equation."""
     prim = eqn.primitive
     if prim.kind is Kind.POINTWISE and prim.factors is None:
-        return _Windows(eqn, pieces, splitter).pointwise() if any(p.frame for p in pieces) else None
+        return Windows(eqn, pieces, splitter).pointwise() if any(p.frame for p in pieces) else None
     rule = _RULES.get(prim.name)
     if rule is None or not any(any(p.spec) for p in pieces):
         return None
-    return rule(_Windows(eqn, pieces, splitter))
+    return rule(Windows(eqn, pieces, splitter))
 
 
 def realised(
@@ -51,7 +51,7 @@ def realised(
     starts, stops = [0] * aval.ndim, list(aval_of(x).shape)
     for axis, (start, size) in piece.frame.items():
         names, length = spec[axis], aval.shape[axis]
-        if 2 * length < size and (_is_plain(aval) or aval.dtype == np.bool_):
+        if 2 * length < size and (is_plain(aval) or aval.dtype == np.bool_):
             x, how = _collected(x, axis, names, start, length, sizes)
             stops[axis] = length
         else:
@@ -77,14 +77,14 @@ def _collected(
     starts: list[Any] = [np.int32(0)] * aval.ndim
     around[axis] = (length, length, 0)
     shape[axis] = length
-    x = do.pad(x, _zero(aval), padding_config=tuple(around))
+    x = do.pad(x, zero(aval), padding_config=tuple(around))
     starts[axis] = do.sub(np.int32(start + length), start_of(names, aval.shape[axis], sizes))
     x = do.dynamic_slice(x, *starts, slice_sizes=tuple(shape))
     x, how = summed(x, "or" if aval.dtype == np.bool_ else "sum", names, sizes)
     return (x if aval.dtype == dtype else do.bitcast_convert_type(x, new_dtype=dtype)), how
 
 
-class _Windows:
+class Windows:
     """One equation on parts."""
 
     def __init__(self, eqn: Eqn, pieces: Sequence[Piece], splitter: Any):
@@ -195,7 +195,7 @@ class _Windows:
         for d in cut:
             start = moved[d][0]
             inside = self.between(x, d, piece.spec[d], start, start + self.avals[0].shape[d])
-            x = do.select_n(inside, _like(fill, x), x)
+            x = do.select_n(inside, like(fill, x), x)
         return [self.part(x, piece.spec, out, frame)]
 
     def concatenate(self) -> list[Piece] | None:
@@ -219,13 +219,13 @@ class _Windows:
     def fold(self) -> list[Piece] | None:
         (piece,), axes = self.pieces, self.eqn.params["axes"]
         name, aval = self.eqn.primitive.name, self.avals[0]
-        if not piece.frame or not _is_plain(aval):
+        if not piece.frame or not is_plain(aval):
             return None
         x = self.settled(piece, 0).value
         for d, (start, _) in piece.frame.items():
             if d in axes:
                 inside = self.between(x, d, piece.spec[d], start, start + aval.shape[d])
-                x = do.select_n(inside, _like(_NEUTRAL[name](aval), x), x)
+                x = do.select_n(inside, like(_NEUTRAL[name](aval), x), x)
         (x,) = self.splitter.bound(self.eqn, [x], self.eqn.params)
         kept = [d for d in range(aval.ndim) if d not in axes]
         frame = {i: piece.frame[d] for i, d in enumerate(kept) if d in piece.frame}
@@ -269,7 +269,7 @@ class _Windows:
         for d in smaller:
             if not spec[d]:
                 around[d] = (starts[d], aval.shape[d] - starts[d] - shape[d], 0)
-        new = do.pad(new, _zero(aval_of(new)), padding_config=tuple(around))
+        new = do.pad(new, zero(aval_of(new)), padding_config=tuple(around))
         new = _COMBINED[self.eqn.primitive.name](old, new)
         for d in smaller:
             here = self.between(old, d, spec[d], starts[d], starts[d] + shape[d])
@@ -330,7 +330,7 @@ class _Windows:
                 if aval.shape[d] != size:
                     around = [(0, 0, 0)] * aval.ndim
                     around[d] = (start, size - start - aval.shape[d], 0)
-                    x = do.pad(x, _zero(aval_of(x)), padding_config=tuple(around))
+                    x = do.pad(x, zero(aval_of(x)), padding_config=tuple(around))
                 x = sliced(x, d, spec[d], self.sizes)
         return x
 
@@ -349,9 +349,9 @@ class _Windows:
         key = (id(x), axis, hops, by)
         if (hops or by) and key not in known:
             # The first part of each piece ends up `hops` devices on, the rest behind the next.
-            stay = self.hopped(_along(x, axis, 0, length - by), names, hops)
+            stay = self.hopped(along(x, axis, 0, length - by), names, hops)
             if by:
-                rim = self.hopped(_along(x, axis, length - by, length), names, hops + 1)
+                rim = self.hopped(along(x, axis, length - by, length), names, hops + 1)
                 stay = do.concatenate(rim, stay, dimension=axis)
             known[key] = (x, stay)
         return known[key][1] if hops or by else x
@@ -375,7 +375,8 @@ def _part(x: Any, starts: Sequence[int], stops: Sequence[int]) -> Any:
     return do.slice(x, start_indices=tuple(starts), limit_indices=tuple(stops), strides=None)
 
 
-def _along(x: Any, axis: int, start: int, stop: int) -> Any:
+def along(x: Any, axis: int, start: int, stop: int) -> Any:
+    """Return a part of an axis."""
     shape = aval_of(x).shape
     starts, stops = [0] * len(shape), list(shape)
     starts[axis], stops[axis] = start, stop
@@ -386,20 +387,26 @@ def _is_float(aval: ShapedArray) -> bool:
     return dtypes.kind_of(aval.dtype) == "f" and aval.dtype.itemsize > 1
 
 
-def _is_plain(aval: ShapedArray) -> bool:
+def is_plain(aval: ShapedArray) -> bool:
+    """Whether elements are real numbers of a byte or more."""
     return _is_float(aval) or aval.dtype.kind in "iu"
 
 
-def _zero(aval: ShapedArray) -> Any:
+def zero(aval: ShapedArray) -> Any:
+    """Return a zero of a type."""
     return np.zeros((), aval.dtype)[()]
 
 
-def _like(scalar: Any, x: Any) -> Any:
+def like(scalar: Any, x: Any) -> Any:
+    """Return a scalar spread over the shape of a value."""
     shape = aval_of(x).shape
     return do.broadcast_in_dim(scalar, shape=shape, broadcast_dimensions=(), sharding=None)
 
 
-def _extreme(aval: ShapedArray, sign: int) -> Any:
+def extreme(aval: ShapedArray, sign: int) -> Any:
+    """Return the largest (or with sign -1 the smallest) value of a type."""
+    if aval.dtype == np.bool_:
+        return np.bool_(sign > 0)
     if _is_float(aval):
         return aval.dtype.type(sign * np.inf)
     limits = np.iinfo(aval.dtype)
@@ -418,14 +425,14 @@ _COMBINED = {
 
 #: What changes nothing that it is folded with.
 _NEUTRAL = {
-    "reduce_sum": _zero,
-    "reduce_max": lambda aval: _extreme(aval, -1),
-    "reduce_min": lambda aval: _extreme(aval, 1),
+    "reduce_sum": zero,
+    "reduce_max": lambda aval: extreme(aval, -1),
+    "reduce_min": lambda aval: extreme(aval, 1),
 }
 
 _RULES = {
-    **{n: getattr(_Windows, n) for n in ("slice", "split", "rev", "pad", "concatenate")},
-    **dict.fromkeys(_NEUTRAL, _Windows.fold),
-    **dict.fromkeys(_COMBINED, _Windows.scatter),
-    "dynamic_update_slice": _Windows.dynamic_update_slice,
+    **{n: getattr(Windows, n) for n in ("slice", "split", "rev", "pad", "concatenate")},
+    **dict.fromkeys(_NEUTRAL, Windows.fold),
+    **dict.fromkeys(_COMBINED, Windows.scatter),
+    "dynamic_update_slice": Windows.dynamic_update_slice,
 }

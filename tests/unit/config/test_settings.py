@@ -202,6 +202,7 @@ EFFECTS = {
     "platforms": ("odd", lambda: raises(RuntimeError, ga.devices, "odd")),
     "platform_name": ("odd", choose_an_odd_platform),
     "num_cpu_devices": "test_simulated_devices.py::test_eight_cpu_devices_hold_arrays",
+    "array_tracebacks": (True, lambda: gnp.ones(3).traceback is not None),
     "collective_timeout": (
         "mpi/test_processes.py::test_a_process_that_waits_too_long_says_where_and_ends_the_job"
     ),

@@ -1,6 +1,7 @@
 """Primitives defined from outside, rule by rule (`gpuarray.extend`, `gpuarray.interpreters`)."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -222,3 +223,72 @@ def test_the_names_of_jax_core():
     graph = ga.make_jaxpr(lambda x: x + a)(b)
     assert ga.core.eval_jaxpr(graph.jaxpr, graph.consts, b)[0].tolist() == [1.0, 2.0]
     assert ga.core.eval_jaxpr(graph.jaxpr, [a * 10], b)[0].tolist() == [1.0, 11.0]
+
+
+#: Without their "_p".
+JAX_PRIMITIVES = """
+    abs acos acosh add_jaxvals add after_all all_gather all_to_all and approx_top_k argmax
+    argmin asin asinh atan2 atan atanh axis_index bessel_i0e bessel_i1e bitcast_convert_type
+    broadcast_in_dim call cbrt ceil cholesky clamp closed_call clz complex concatenate cond conj
+    conv_general_dilated convert_element_type copy cos cosh create_token cumlogsumexp cummax
+    cummin cumprod cumsum custom_jvp_call custom_lin custom_vjp_call device_put digamma div
+    dot_general dynamic_slice dynamic_update_slice eig eigh empty2 eq eq_to erf_inv erf erfc
+    exp2 exp expm1 fft floor gather ge get gt hessenberg householder_product igamma_grad_a
+    igamma igammac imag integer_pow iota is_finite jit le le_to lgamma linear_solve log1p log
+    logistic lt lt_to lu max min mul name ne neg nextafter not or pad pmax pmin polygamma
+    population_count pow ppermute psum qr ragged_all_to_all random_bits random_fold_in
+    random_gamma random_seed random_split real reduce_and reduce_max reduce_min reduce_or reduce
+    reduce_precision reduce_prod reduce_sum reduce_window_max reduce_window_min reduce_window
+    reduce_window_sum reduce_xor regularized_incomplete_beta rem remat reshape rev
+    rng_bit_generator rng_uniform round rsqrt scan scatter_add scatter_max scatter_min
+    scatter_mul scatter schur select_and_gather_add select_and_scatter_add select_and_scatter
+    select_n sharding_constraint shift_left shift_right_arithmetic shift_right_logical sign sin
+    sinh slice sort sqrt square squeeze stop_gradient sub svd swap tan tanh threefry2x32 top_k
+    transpose triangular_solve tridiagonal tridiagonal_solve while xor zeta
+"""
+#: Those whose names in printed programs are others.
+PRINTED = {
+    "add_jaxvals": "add_any",
+    "linear_solve": "custom_linear_solve",
+    "remat": "remat2",
+    **{f"scatter_{how}": f"scatter-{how}" for how in ("add", "max", "min", "mul")},
+}
+
+
+def test_every_primitive_of_jax_has_its_name():
+    for short in JAX_PRIMITIVES.split():
+        found = getattr(primitives, f"{short}_p")
+        assert found.name == PRINTED.get(short, short)
+        assert getattr(ga.lax, f"{short}_p", found) is found
+        assert pickle.loads(pickle.dumps(found)) is found
+        assert f"{short}_p" in dir(primitives)
+    for name in ("odd_p", "add", "scatter-add_p_p"):
+        with pytest.raises(AttributeError):
+            getattr(primitives, name)
+
+
+def test_primitives_that_programs_do_not_have():
+    graph = ga.make_jaxpr(lambda x: x * x)(1.0)
+    assert primitives.closed_call_p.bind(3.0, call_jaxpr=graph)[0] == 9
+    assert primitives.call_p.bind(lambda x: (x + 1,), 3.0) == [4]
+    device = ga.devices("cpu")[0]
+    (put,) = primitives.device_put_p.bind(gnp.ones(2), devices=(device,), srcs=(None,))
+    assert put.committed and put.device is device
+    here = ga.sharding.SingleDeviceSharding(device)
+    same = ga.jit(lambda x: primitives.sharding_constraint_p.bind(x, sharding=here))(gnp.ones(2))
+    assert same.sharding == here
+    tokens = [primitives.create_token_p.bind() for _ in range(2)]
+    assert primitives.after_all_p.bind(*tokens).shape == tokens[0].shape
+
+    def ragged(x):
+        one = gnp.zeros(1, int)
+        out, sizes = gnp.zeros_like(x), one + 1
+        found = primitives.ragged_all_to_all_p.bind(
+            x, out, one, sizes, one, sizes, axis_name="i", axis_index_groups=None
+        )
+        return found
+
+    np.testing.assert_array_equal(ga.vmap(ragged, axis_name="i")(gnp.ones((1, 3)))[0], [1, 0, 0])
+    for name in ("empty2_p", "get_p", "swap_p", "select_and_scatter_p"):
+        with pytest.raises(TypeError, match=f"{name} has no `bind`.*: use"):
+            getattr(primitives, name).bind(gnp.ones(2))

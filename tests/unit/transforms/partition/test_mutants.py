@@ -6,6 +6,7 @@ import pytest
 import gpuarray.numpy as jnp
 from gpuarray import lax
 from gpuarray.sharding import PartitionSpec as P
+from gpuarray.transforms.partition import halos as rims
 from gpuarray.transforms.partition import moves, split, windows
 from tests.unit.transforms.partition.test_split import W_INVERTIBLE, normal, sent
 from tests.unit.transforms.partition.test_windows import heat
@@ -27,7 +28,17 @@ def branches(a, b):
     return lax.cond(a[0, 0] > 9, lambda a: a * 2, lambda a: a[::-1] - 1, a), jnp.prod(b, 1)
 
 
+def halos(a, b):
+    image, kernel = a[None, None], b[None, None, :3, :3]
+    same = lax.conv_general_dilated(image, kernel, (1, 1), "SAME")
+    part = lax.reduce_window(a[1:-1], -jnp.inf, lax.max, (3, 1), (1, 1), "SAME").min(0)
+    folds = lax.cumprod(a, 0), lax.cummin(a, 0, True), jnp.cumsum(a[1:], 0).sum(0)
+    return same, part, folds, jnp.pad(a, ((3, 5), (0, 0)), constant_values=2.0)
+
+
 PROGRAMS = [
+    (halos, [P("x"), P()], None),
+    (halos, [P("y", None), P()], None),
     (mixed, [P("x"), P("y")], None),
     (
         mixed,
@@ -72,7 +83,8 @@ def _fewer(x, how, names, sizes):
 
 SUMMED, SCATTERED, GATHERED = moves.summed, moves.scattered, moves.gathered
 EXCHANGED, SLICED, PAIRS = moves.exchanged, moves.sliced, moves._pairs
-SHIFTED, BETWEEN = windows._Windows.shifted, windows._Windows.between
+REACHED, ENLARGED = rims._reached, rims.Rims.enlarged
+SHIFTED, BETWEEN = windows.Windows.shifted, windows.Windows.between
 OTHER = {"sum": "max", "max": "min", "min": "max", "prod": "sum"}
 
 MUTANTS = {
@@ -127,23 +139,23 @@ MUTANTS = {
         lambda *a: tuple((i, i) for i, _ in enumerate(PAIRS(*a))),
     ),
     "shifted the other way": (
-        windows._Windows,
+        windows.Windows,
         "shifted",
         lambda self, x, axis, names, by, size: SHIFTED(self, x, axis, names, -by, size),
     ),
     "shifted by one more": (
-        windows._Windows,
+        windows.Windows,
         "shifted",
         lambda self, x, axis, names, by, size: SHIFTED(self, x, axis, names, by + 1, size),
     ),
-    "not shifted": (windows._Windows, "shifted", lambda self, x, *_: x),
+    "not shifted": (windows.Windows, "shifted", lambda self, x, *_: x),
     "a rim too many": (
-        windows._Windows,
+        windows.Windows,
         "between",
         lambda self, x, axis, names, start, stop: BETWEEN(self, x, axis, names, start, stop + 1),
     ),
     "a part that begins late": (
-        windows._Windows,
+        windows.Windows,
         "between",
         lambda self, x, axis, names, start, stop: BETWEEN(self, x, axis, names, start + 1, stop),
     ),
@@ -168,6 +180,29 @@ MUTANTS = {
         lambda axes, cut: tuple(
             tuple(n for f in axis for n in cut.get(f, ())) for axis in axes[::-1]
         ),
+    ),
+    "windows that begin late": (
+        rims,
+        "_reached",
+        lambda first, *rest: REACHED(first + 1, *rest),
+    ),
+    "rims of zeros": (rims.Rims, "passed", lambda self, x, *_: x * 0),
+    "rims from the other side": (
+        rims.Rims,
+        "enlarged",
+        lambda self, x, axis, names, left, right: ENLARGED(self, x, axis, names, right, left),
+    ),
+    "windows over what is around": (rims, "like", lambda value, x: x if x.ndim else value),
+    "totals of the piece itself": (rims, "position", lambda *a: moves_position(*a) + np.int32(1)),
+    "totals of nothing": (
+        rims,
+        "_FOLDS",
+        {n: f._replace(merge=lambda a, b: b) for n, f in rims._FOLDS.items()},
+    ),
+    "folds from what is around": (
+        rims,
+        "_FOLDS",
+        {n: f._replace(neutral=lambda a: a.dtype.type(3)) for n, f in rims._FOLDS.items()},
     ),
     "scattered without a sum": (
         moves,

@@ -169,11 +169,9 @@ class _Mapping:
         fixed = tuple((i, _hashable(args[i], i)) for i in sorted(numbers))
         kept = tuple(None if i in numbers else x for i, x in enumerate(args))
         leaves, spec = tree.flatten((kept, kwargs))
-        named = len(tree.flatten(kwargs)[0])
-        axes = (*self._axes(kept, numbers), *[0] * named)
+        named = len(tree.flatten(kwargs)[0]) if kwargs else 0
+        axes = (*self._axes(kept, numbers, len(leaves) - named), *[0] * named)
         axes = tuple(checked_axis("pmap", x, d) for x, d in zip(leaves, axes, strict=True))
-        given = {n % count for n in self.donated if -count <= n < count}
-        donated = [i in given for i, x in enumerate(kept) for _ in tree.flatten(x)[0]]
         size = mapped_size("pmap", self.fun, leaves, list(axes), self.axis_size, args, kwargs)
         around = contexts.abstract
         if around is not None and around.manual_axes:
@@ -187,6 +185,8 @@ class _Mapping:
         if found is None:
             mesh = self._mesh(size)
             function = self._on_all(mesh, axes, spec, dict(fixed))
+            given = {n % count for n in self.donated if -count <= n < count}
+            donated = [i in given for i, x in enumerate(kept) for _ in tree.flatten(x)[0]]
             numbers = tuple(i for i, gives in enumerate(donated) if gives)
             made = jit(function, donate_argnums=numbers)
             found = self.jitted.put(key, (made, mesh))
@@ -195,11 +195,11 @@ class _Mapping:
             leaves = [_on_mesh(x, mesh, d) for x, d in zip(leaves, axes, strict=True)]
         return jitted, leaves
 
-    def _axes(self, args: tuple, statics: set[int]) -> list[int | None]:
-        """Return the axis of each leaf of the positional arguments."""
+    def _axes(self, args: tuple, statics: set[int], count: int) -> list[int | None]:
+        """Return the axis of each of the `count` leaves of the positional arguments."""
         axes = self.in_axes
         if axes is None or isinstance(axes, int):
-            return [axes] * len(tree.flatten(args)[0])
+            return [axes] * count
         axes = tuple(None if i in statics else a for i, a in enumerate(axes))
         return tree.prefix_broadcast(axes, args, lambda x: x is None, "pmap in_axes")
 

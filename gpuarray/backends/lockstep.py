@@ -23,29 +23,45 @@ Engine = Callable[[Eqn, list[list]], list[list]]
 
 def run(programs: Sequence[Any], engine: Engine) -> list[list]:
     """Run the programs of all devices to their ends; return the results of each."""
-    results: list[Any] = [None] * len(programs)
+    sends = [program.send for program in programs]
     answers: list[Any] = [None] * len(programs)
     while True:
-        asked: list[Any] = [None] * len(programs)
-        for i, program in enumerate(programs):
-            try:
-                asked[i] = program.send(answers[i])
-            except StopIteration as end:
-                results[i] = end.value
-        first = asked[0]
-        # The same equation object: all devices run one text.
-        if all(a is not None and a[0] is first[0] for a in asked) and first is not None:
-            answers = engine(first[0], [operands for _, operands in asked])
-        elif all(a is None for a in asked):
-            return results
-        else:
-            for program in programs:
-                program.close()
-            raise _mismatch(asked)
+        asked: list[Any] = []
+        try:
+            for send, answer in zip(sends, answers, strict=True):
+                asked.append(send(answer))
+        except StopIteration as end:
+            return _ends(programs, answers, asked, end.value)
+        first = asked[0][0]
+        rows = []
+        for eqn, operands in asked:
+            # The same equation object: all devices run one text.
+            if eqn is not first:
+                raise _mismatch(programs, asked)
+            rows.append(operands)
+        answers = engine(first, rows)
 
 
-def _mismatch(asked: Sequence[Any]) -> RuntimeError:
-    """Return the error that says which device is where."""
+def _ends(programs: Sequence[Any], answers: list, asked: list, result: list) -> list[list]:
+    """Return the results of all devices, when the first one that is not in `asked` has ended."""
+    results = [result]
+    start = len(asked) + 1
+    asked = [*asked, None]
+    for program, answer in zip(programs[start:], answers[start:], strict=True):
+        try:
+            asked.append(program.send(answer))
+        except StopIteration as end:
+            results.append(end.value)
+            asked.append(None)
+    if len(results) < len(programs):
+        raise _mismatch(programs, asked)
+    return results
+
+
+def _mismatch(programs: Sequence[Any], asked: Sequence[Any]) -> RuntimeError:
+    """End all programs; return the error that says which device is where."""
+    for program in programs:
+        program.close()
     at = ["at its end" if a is None else f"at {a[0].primitive.name} ({a[0].site})" for a in asked]
     eqns = [None if a is None else a[0] for a in asked]
     other = next(i for i, eqn in enumerate(eqns) if eqn is not eqns[0])

@@ -8,6 +8,7 @@ batch, and its elements are the results. So `vmap(axis_name=)` and devices canno
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -68,6 +69,8 @@ class SharedMemory:
             answer = [[n] for n in numbers_in(groups)]
             return lambda operands: answer
         functions = {n: self._function(eqn, n) for n in map(len, groups)}
+        if groups == [list(range(self.count))]:
+            return functions[self.count]
 
         def exchange(operands: list[list]) -> list[list]:
             results: list[Any] = [None] * len(operands)
@@ -157,24 +160,27 @@ def meaning(
     params: dict,
     size: int,
     compile: Callable = compile_graph,
+    on_host: bool = True,
 ) -> Callable[[list[list]], list[list]]:
-    """Return a collective among `size` devices as a function of the operands of each."""
+    """Return a collective among `size` devices as a function of the operands of each.
+
+    `on_host` says that operands are NumPy's, which it stacks itself; else the program does.
+    """
     params = along_group(params)
     numbers = [a for a in params.get("axes", ()) if isinstance(a, int)]
     outputs: list[int | None] = []
 
-    def batched(*values: Any) -> list:
-        columns = [values[i * size : (i + 1) * size] for i in range(len(avals))]
-        stacked = [_stack(column) for column in columns]
-        out, dims = batch_of(prim, BatchAxis(size, _GROUP), stacked, [0] * len(avals), params)
+    def batched(*stacked: Any) -> list:
+        out, dims = batch_of(prim, BatchAxis(size, _GROUP), [*stacked], [0] * len(avals), params)
         out, dims = (out, dims) if prim.multiple_results else ([out], [dims])
-        return taken_apart(out, dims)
-
-    def taken_apart(out: list, dims: list) -> list:
         # A result without a batch axis is the same for all devices, and there only once.
-        found: list = []
-        for x, dim in zip(out, dims, strict=True):
-            outputs.append(dim)
+        outputs.extend(dims)
+        return out
+
+    def taken_apart(*values: Any) -> list:
+        columns = [values[i * size : (i + 1) * size] for i in range(len(avals))]
+        out, found = batched(*map(_stack, columns)), []
+        for x, dim in zip(out, outputs, strict=True):
             found += [x] if dim is None else [_element(x, dim, i) for i in range(size)]
         return found
 
@@ -192,18 +198,30 @@ def meaning(
     # One sweep over large operands, without a stack of copies. Narrow floats are added up in
     # float32 and rounded once, which the batch rule does.
     large = bool(avals) and all(a.size >= _ADDED_FROM and a.dtype.itemsize >= 4 for a in avals)
-    fun = added if prim in _added and large and not numbers else batched
-    flat = [a.update(layout=None) for a in avals for _ in range(size)]
+    sweep = prim in _added and large and not numbers
+    stacks = on_host and not sweep
+    fun = added if sweep else batched if stacks else taken_apart
+    if stacks:
+        flat = [a.update(shape=(size, *a.shape), layout=None) for a in avals]
+    else:
+        flat = [a.update(layout=None) for a in avals for _ in range(size)]
     compiled = compile(stage(fun, flat, TracedFunction(fun, "a collective")))
+    shared = all(dim is None for dim in outputs)
 
     def exchange(operands: list[list]) -> list[list]:
-        results = iter(compiled(*[row[i] for i in range(len(avals)) for row in operands]))
-        columns = []
+        columns = zip(*operands, strict=True)
+        found = compiled(*map(np.array, columns) if stacks else itertools.chain(*columns))
+        if shared:
+            return [found] * size
+        results, rows = iter(found), []
         for dim in outputs:
-            columns.append(
-                [next(results)] * size if dim is None else [next(results) for _ in range(size)]
-            )
-        return [list(row) for row in zip(*columns, strict=True)]
+            if dim is None:
+                rows.append([next(results)] * size)
+            elif stacks:
+                rows.append(list(np.moveaxis(next(results), dim, 0)))
+            else:
+                rows.append([next(results) for _ in range(size)])
+        return [list(row) for row in zip(*rows, strict=True)]
 
     return exchange
 

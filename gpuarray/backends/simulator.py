@@ -182,6 +182,9 @@ class _SimulatorProgramWriter(host.ProgramWriter):
         super().__init__()
         self.compile_graph = compile_graph
 
+    def planned(self, graph: Graph) -> Plan:
+        return plan_graph(graph).on_device
+
     def fused(self, step: Kernel | FusedGroup) -> None:
         group = group_in(step)
         try:

@@ -102,7 +102,6 @@ from gpuarray.lax.elementwise import stage as stage
 from gpuarray.lax.elementwise import stop_gradient as stop_gradient
 from gpuarray.lax.elementwise import sub as sub
 from gpuarray.lax.elsewhere import ragged_all_to_all_p as ragged_all_to_all_p
-from gpuarray.lax.elsewhere import sharding_constraint_p as sharding_constraint_p
 from gpuarray.lax.fft import FftType as FftType
 from gpuarray.lax.fft import fft as fft
 from gpuarray.lax.indexing import GatherDimensionNumbers as GatherDimensionNumbers

@@ -12,7 +12,7 @@ from typing import Any
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.trace import owned
-from gpuarray.lax.programs import after_all, create_token, with_sharding_constraint
+from gpuarray.lax.programs import after_all, create_token
 from gpuarray.lax.ragged import ragged_all_to_all
 from gpuarray.runtime.transfer import device_put
 
@@ -68,9 +68,6 @@ ragged_all_to_all_p = Elsewhere(
     lambda *args, axis_name, axis_index_groups=None, **_: ragged_all_to_all(
         *args, axis_name=axis_name, axis_index_groups=axis_index_groups
     ),
-)
-sharding_constraint_p = Elsewhere(
-    "sharding_constraint", lambda x, *, sharding, **_: with_sharding_constraint(x, sharding)
 )
 empty2_p = Elsewhere("empty2", _refused("empty2_p", "gpuarray.numpy.empty"))
 get_p = Elsewhere("get", _refused("get_p", "ref[index]"))

@@ -66,18 +66,21 @@ class HostFleet:
     def _run(self, inputs: list[list]) -> list[list]:
         if not self.count:
             return [[] for _ in self.plan.graph.outvars]
-        if self.run.talks:  # pyright: ignore[reportFunctionMemberAccess]
-            programs = [self.run(*[row[d] for row in inputs]) for d in range(self.count)]
-            return _columns(lockstep.run(programs, self.engine))
+        run = self.run
+        operands = list(zip(*inputs, strict=True)) if inputs else [()] * self.count
+        if run.talks:  # pyright: ignore[reportFunctionMemberAccess]
+            return _columns(lockstep.run([run(*row) for row in operands], self.engine))
+        if self.each:
+            return _columns([run(*row) for row in operands])
         # Devices with the very same operands have the same results: computed once.
         known: dict[tuple, list] = {}
         rows = []
-        for d in range(self.count):
-            given = [row[d] for row in inputs]
-            key = tuple(map(id, given))
-            if self.each or key not in known:
-                known[key] = self.run(*given)
-            rows.append(known[key])
+        for row in operands:
+            key = tuple(map(id, row))
+            found = known.get(key)
+            if found is None:
+                found = known[key] = run(*row)
+            rows.append(found)
         return _columns(rows)
 
 

@@ -58,7 +58,8 @@ class Peers:
             return lambda operands: [[gpu.upload(n)] for gpu, n in pairs]
         avals = tuple(a.aval for a in eqn.invars)
         functions = [
-            meaning(eqn.primitive, avals, eqn.params, len(g), self.insides[g[0]]) for g in groups
+            meaning(eqn.primitive, avals, eqn.params, len(g), self.insides[g[0]], on_host=False)
+            for g in groups
         ]
 
         def run(operands: list[list]) -> list[list]:

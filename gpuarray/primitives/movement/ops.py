@@ -110,14 +110,21 @@ reshape_p = Primitive(
 )
 
 
+def _squeeze_pick(avals, *, dimensions):
+    (operand,) = avals
+    shape = checks.squeeze_aval(operand, dimensions=dimensions).shape
+    if operand.ndim and not shape:
+        # A scalar, with which NumPy computes sooner than with an array.
+        return operator.itemgetter((0,) * operand.ndim)
+    return operator.methodcaller("reshape", shape)
+
+
 squeeze_p = Primitive(
     "squeeze",
     Kind.VIEW,
     view=views.SQUEEZE,
     aval=checks.squeeze_aval,
-    numpy_pick=lambda avals, *, dimensions: operator.methodcaller(
-        "reshape", checks.squeeze_aval(*avals, dimensions=dimensions).shape
-    ),
+    numpy_pick=_squeeze_pick,
     jvp=LINEAR,
     transpose=rules.squeeze_transpose,
     batch=rules.squeeze_batch,

@@ -73,7 +73,7 @@ def fold_pick(rule: Fold) -> Callable[..., Callable[[Any], Any]]:
             initial = rule.of_nothing(dtype).astype(wide)
             folded = functools.partial(ufunc.reduce, axis=axes, initial=initial)
         else:
-            folded = fold(ufunc, axes, wide)
+            folded = fold(ufunc, axes, wide, operand.size)
         # Lift, fold, finish: the parts of a Fold that change nothing are left out.
         steps = [_function(rule.lift, wide), folded, _function(rule.finish, wide)]
         made = _in_turn([step for step in steps if step is not None])
@@ -98,15 +98,21 @@ def _in_turn(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
     return steps[0] if len(steps) == 1 else run
 
 
-def fold(ufunc: np.ufunc, axes: tuple[int, ...], dtype) -> Callable[[Any], Any]:
-    """Return a function that folds the `axes` of arrays of `dtype`.
+def fold(
+    ufunc: np.ufunc, axes: tuple[int, ...], dtype, most: float = math.inf
+) -> Callable[[Any], Any]:
+    """Return a function that folds the `axes` of arrays of `dtype`, with `most` elements or fewer.
 
     >>> fold(np.maximum, (1,), np.dtype("int32"))(np.arange(6, dtype="int32").reshape(2, 3))
     array([2, 5], dtype=int32)
     """
-    plain = functools.partial(ufunc.reduce, axis=axes, dtype=dtype)
+    reduce, along = ufunc.reduce, axes[0] if len(axes) == 1 else axes
+
+    def plain(x):
+        return reduce(x, along, dtype)
+
     # Only neighbouring axes can be seen as one axis without a copy.
-    if not axes or axes != tuple(range(axes[0], axes[-1] + 1)):
+    if most < FEW or not axes or axes != tuple(range(axes[0], axes[-1] + 1)):
         return plain
     # The method for each shape seen: choosing it takes longer than a small fold.
     ways: dict[tuple[int, ...], Callable[[Any], Any]] = {}

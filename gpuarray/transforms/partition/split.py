@@ -20,7 +20,7 @@ import numpy as np
 
 from gpuarray import sites
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.factors import Factors, spec_of
+from gpuarray.core.factors import spec_of
 from gpuarray.core.flow import ByDevice, ByRule, Choice, Loop
 from gpuarray.core.graph import (
     Eqn,
@@ -37,8 +37,9 @@ from gpuarray.core.primitive import Kind
 from gpuarray.core.spec import UNCONSTRAINED
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.collective.once import once
-from gpuarray.primitives.factors import factors_of, runs_once
+from gpuarray.primitives.factors import runs_once
 from gpuarray.transforms.partition.cuts import chosen_cut, wanted_of_operands
+from gpuarray.transforms.partition.divide import division, wants
 from gpuarray.transforms.partition.halos import evened, slid
 from gpuarray.transforms.partition.moves import moved, position, settled, start_of
 from gpuarray.transforms.partition.pieces import Note, Owed, Piece
@@ -120,7 +121,6 @@ class _Splitter:
         self.notes: list[Note] = []
         # Inside a Graph of one device: which axes of the grid each of its names consists of.
         self.inside: dict[Any, tuple] = {}
-        self.known_factors: dict[int, Factors] = {}
         # Values that were shifted along an axis, so that each is only once (windows.py).
         self.shifts: dict[tuple, tuple[Any, Any]] = {}
 
@@ -198,7 +198,7 @@ class _Splitter:
             return [found.get(v) for v in whole.invars]
         if prim.kind in (Kind.CALL, Kind.COLLECTIVE) or not any(map(_is_cut, outs)):
             return [None] * len(eqn.invars)
-        return wanted_of_operands(self.factors(eqn), outs, self.grid)
+        return wants(eqn, outs, self.grid)
 
     def eqn(self, eqn: Eqn, pieces: list[Piece], wanted: list[Spec | None]) -> list[Piece]:
         """Return the results of one equation."""
@@ -334,14 +334,6 @@ class _Splitter:
 
         return {name: local(value) for name, value in params.items()}
 
-    def factors(self, eqn: Eqn) -> Factors:
-        found = self.known_factors.get(id(eqn))
-        if found is None:
-            avals, outs = [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars]
-            found = factors_of(eqn.primitive, avals, outs, eqn.params)
-            self.known_factors[id(eqn)] = found
-        return found
-
     def by_factors(
         self, eqn: Eqn, pieces: list[Piece], wanted: Sequence[Spec | None]
     ) -> list[Piece]:
@@ -356,39 +348,29 @@ class _Splitter:
                 return self.whole(eqn, pieces)
             out = self.bound(eqn, [p.value for p in pieces], eqn.params)
             return [Piece(x, uncut(v.aval), owed) for x, v in zip(out, eqn.outvars, strict=True)]
-        factors = self.factors(eqn)
-        cut = chosen_cut(factors, eqn, [p.spec for p in pieces], wanted, self.grid)
-        if not cut:
+        specs = [p.spec for p in pieces]
+        done = division(eqn, specs, wanted, self.grid)
+        if done is None:
             return self.whole(eqn, pieces)
-        cuts = {f: self.grid.size(names) for f, names in cut.items()}
-        # Every operand as the factors of its axes are cut.
-        wants = [spec_of(axes, cut) for axes in factors.ins]
         owed = _owed_by_all(eqn, pieces)
-        if owed is not None and (
-            wants != [p.spec for p in pieces] or any(f in factors.owed for f in cut)
-        ):
+        if owed is not None and (done.ins != specs or done.owed):
             owed = None
         values = [p.value for p in pieces]
         if owed is None:
             why = f"{eqn.primitive.name} needs it so"
             values = [
                 self.to(p, want, a.aval, why).value
-                for a, p, want in zip(eqn.invars, pieces, wants, strict=True)
+                for a, p, want in zip(eqn.invars, pieces, done.ins, strict=True)
             ]
-        local = factors.local(eqn.params, cuts)
-        if factors.piece is None:
-            out = self.bound(eqn, values, local)
+        if done.piece is None:
+            out = self.bound(eqn, values, done.params)
         else:
-            starts = {
-                f: start_of(names, factors.sizes[f] // cuts[f], self.sizes)
-                for f, names in cut.items()
-            }
-            out = factors.piece(values, local, starts)
-        made = [Piece(x, spec_of(a, cut), owed) for x, a in zip(out, factors.outs, strict=True)]
+            starts = {f: start_of(names, size, self.sizes) for f, names, size in done.starts}
+            out = done.piece(values, done.params, starts)
+        made = [Piece(x, spec, owed) for x, spec in zip(out, done.outs, strict=True)]
         # What was folded on pieces only is owed the others' share.
         why = f"{eqn.primitive.name} along a cut axis"
-        for how in dict.fromkeys(factors.owed[f] for f in cut if f in factors.owed):
-            names = tuple(n for f in cut if factors.owed.get(f) == how for n in cut[f])
+        for how, names in done.owed:
             for piece, v in zip(made, eqn.outvars, strict=True):
                 if piece.owed is not None:
                     self.settle(piece, piece.spec, v.aval)

@@ -33,6 +33,21 @@ def a_loop(x):
     return lax.scan(step, jnp.zeros(3), x.reshape(2, 3), reverse=True)
 
 
+def a_short_loop(x):
+    """Of few steps that do little, one in another, with a constant and a branch inside."""
+    rows = np.arange(6, dtype=np.float32)
+
+    def inner(i, v):
+        v = lax.cond(i > 1, lambda v: v - lax.pmax(v, "i"), lambda v: v * 0.5, v)
+        return v / (1 + lax.psum(v * v, "i")) + rows
+
+    def outer(i, carry):
+        v, count = carry
+        return lax.fori_loop(0, 3, inner, v) + i, count + 1
+
+    return lax.fori_loop(0, 2, outer, (x, 0))
+
+
 def a_while(x):
     total = lambda v: lax.psum(v.sum(), "i") < 100
     return lax.while_loop(total, lambda v: v * 2 + lax.pmax(v, "i"), jnp.abs(x))
@@ -49,7 +64,7 @@ def own_turns(x):
     return lax.psum(found, "i"), found
 
 
-@pytest.mark.parametrize("fun", [mean_then_max, a_loop, a_branch, a_while, own_turns])
+@pytest.mark.parametrize("fun", [mean_then_max, a_loop, a_short_loop, a_branch, a_while, own_turns])
 @pytest.mark.parametrize("count", [1, 3])
 def test_devices_are_what_vmap_says(fun, count):
     values = np.random.default_rng(0).normal(size=(count, 6)).astype(np.float32)

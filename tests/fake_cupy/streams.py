@@ -18,7 +18,6 @@ class Device:
 
     def __init__(self, device=None):
         self.id = world.thread.device if device is None else int(device)
-        self._before: list[int] = []
 
     def __int__(self) -> int:
         return self.id
@@ -33,11 +32,12 @@ class Device:
         return f"<CUDA Device {self.id}>"
 
     def __enter__(self) -> Device:
-        self._before.append(world.thread.device)
+        # Each thread has a stack of its own: all of them enter the same Device objects.
+        world.thread.left.append(world.thread.device)
         return self.use()
 
     def __exit__(self, *args) -> None:
-        world.thread.device = self._before.pop()
+        world.thread.device = world.thread.left.pop()
 
     def use(self) -> Device:
         if not 0 <= self.id < world.devices:
@@ -127,11 +127,11 @@ class Stream:
     def __enter__(self) -> Stream:
         device = self._check()
         world.thread.streams.setdefault(device, []).append(self)
-        self.__dict__.setdefault("_entered", []).append(device)
+        world.thread.entered.append(device)
         return self
 
     def __exit__(self, *args) -> None:
-        world.thread.streams[self._entered.pop()].pop()
+        world.thread.streams[world.thread.entered.pop()].pop()
 
     def use(self) -> Stream:
         device = self._check()

@@ -68,6 +68,8 @@ class Queue:
 class _Thread(threading.local):
     def __init__(self):
         self.device = 0
+        self.left: list[int] = []  # devices to return to at the end of `with` blocks
+        self.entered: list[int] = []  # devices of the streams entered in `with` blocks
         self.streams: dict[int, list] = {}  # of each device, the current stream last
         self.ranges: list[str] = []  # of NVTX, that are open
 

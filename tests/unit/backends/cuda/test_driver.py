@@ -6,10 +6,12 @@ Out: the values that NumPy gives; no race, no use of memory after it was freed, 
 
 from __future__ import annotations
 
+import functools
 import gc
 import math
 import os
 import random
+import sys
 import threading
 from pathlib import Path
 
@@ -203,7 +205,10 @@ def test_random_schedules(machine, group, monkeypatch):
     assert graphs == (machine.counts["graph"] > 0)
 
 
-def test_threads_have_schedules_of_their_own(machine):
+def test_threads_have_schedules_of_their_own(machine, request):
+    # Threads take turns after every few instructions, as they do on a busy machine.
+    request.addfinalizer(functools.partial(sys.setswitchinterval, sys.getswitchinterval()))
+    sys.setswitchinterval(1e-6)
     errors = []
 
     def run(seeds) -> None:

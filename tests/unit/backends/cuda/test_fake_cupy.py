@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -271,6 +272,28 @@ def test_two_devices(cupy):
     api.memcpyAsync(c.ptr, a.ptr, NBYTES, api.memcpyDeviceToDevice, first.stream.ptr)
     assert (first.read(c) == 5).all()
     assert not world.faults
+
+
+def test_threads_return_to_the_devices_and_streams_of_their_own(cupy):
+    """The same objects are entered by two threads, which leave them in the order they came in."""
+    api, null, device = cupy.cuda.runtime, cupy.cuda.Stream.null, cupy.cuda.Device(1)
+    inside, may_leave, found = threading.Event(), threading.Event(), []
+
+    def other() -> None:
+        api.setDevice(1)
+        with null, device:
+            inside.set()
+            may_leave.wait(60)
+        found.append((api.getDevice(), world.thread.streams[1]))
+
+    thread = threading.Thread(target=other)
+    with null, device:
+        thread.start()
+        assert inside.wait(60)
+    found.append((api.getDevice(), world.thread.streams[0]))
+    may_leave.set()
+    thread.join()
+    assert found == [(0, []), (1, [])]
 
 
 def test_memory_is_poisoned(cupy):

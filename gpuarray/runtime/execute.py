@@ -33,6 +33,8 @@ from gpuarray.runtime.device import gpu_of, stored
 from gpuarray.runtime.memory import out_of_memory
 from gpuarray.runtime.stream import Flight, stream_of
 
+native = util.lazy_module("gpuarray.backends.native.program")
+
 #: Work of fewer element-operations is done on the caller's thread.
 ASYNC_FROM = 1 << 20
 
@@ -150,6 +152,8 @@ class Program:
             self.run = cuda_build(plan, (), donated, gpu=self.gpu)
         elif device.platform == "simulator":
             self.run = simulator.build(plan, [], donated)
+        elif config.state.native != "off":
+            self.run = native.build(plan, [], donated)
         else:
             self.run = driver.build(plan, [], donated)
 

@@ -86,6 +86,11 @@ class Statements(Reader):
         for line in reversed(lines):
             self.line(depth, line)
 
+    def spaces(self) -> tuple[list[int], list[int]]:
+        """The parallel and the reduced axes, each from the slowest to the fastest in memory."""
+        gone = self.group.reduced
+        return [i for i in self.order if i not in gone], [i for i in self.order if i in gone]
+
     # ---- values ----
     def read(self, load: Load) -> str:
         """One element of an input in memory, as a value."""
@@ -172,7 +177,7 @@ class Statements(Reader):
         stores: list[Var],
         states: dict[Var, str],
         fetched: Fetched,
-        vectors: dict[Var, str],
+        vectors: dict[Var, str] | None = None,
     ) -> None:
         """Compute `members` for one element; outputs that `vectors` names go into their vector."""
         # Names of this element must not be seen by the next one, which has its own scope.
@@ -196,7 +201,7 @@ class Statements(Reader):
             self.line(depth, f"{states[v]} = {merged};", self.comment(m.eqn, m.eqn.primitive.name))
         # Outputs.
         for v in stores:
-            if v in vectors:
+            if vectors and v in vectors:
                 self.line(depth, f"{vectors[v]}.v[e] = {self.as_stored(v)};")
             else:
                 self.write(depth, v)
@@ -206,6 +211,10 @@ class Statements(Reader):
         for v, place in self.carried.items():
             if v in made:
                 self.names[v] = f"ga_value({place})" if ct.is_half(v.aval) else place
+
+    def reducer(self, v: Var) -> Reducer:
+        """The fold of a reduction."""
+        return Reducer(self.group.made[v].eqn)
 
     def position_in_row(self, m: Member) -> Index:
         """Row-major position of an element among those that a reduction folds, in its operand."""
@@ -220,7 +229,7 @@ class Statements(Reader):
         left, since a position may be read by another one only.
         """
         # Definitions of positions; all other lines are emitted because something reads them.
-        defined = re.compile(r"( *)const unsigned(?: long long)? (i\d+|j) = ")
+        defined = re.compile(rf"( *)const {self.index_type} (i\d+|j) = ")
         before = 0
         while before != len(self.lines):
             before, used = len(self.lines), []

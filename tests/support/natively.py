@@ -6,7 +6,7 @@ where a hundred units would take half a minute.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ def need_compiler() -> None:
 class Written(NamedTuple):
     """A program whose kernels are not compiled yet."""
 
-    function: object
+    function: Callable[..., list]
     writer: native.NativeProgramWriter
 
     @property

@@ -47,5 +47,7 @@ def unit(sources: Sequence[NativeSource]) -> tuple[str, list[str]]:
         texts.setdefault(key, re.sub(name, rf"\1{new}", source.text))
         called.append(f"call_{new}")
     host = [folder() / "host" / "names.h", folder() / "native" / "tasks.h"]
-    text = "\n".join([*(path.read_text() for path in host), complete("\n".join(texts.values()))])
+    text = "\n".join(
+        [*(path.read_text() for path in host), complete("\n".join(texts.values()), native=True)]
+    )
     return text, called

@@ -29,6 +29,8 @@ from gpuarray.errors import DeviceError
 
 #: Kernels of less work keep Python's lock: about what taking it back from another thread costs.
 BRIEF = 1 << 14
+#: Kernels of one unit: the compiler ends within a second or two, and a program has few units.
+UNIT = 32
 
 
 class NativeProgramWriter(host.ProgramWriter):
@@ -77,13 +79,15 @@ class NativeProgramWriter(host.ProgramWriter):
 
 
 def compile_kernels(writers: Iterable[NativeProgramWriter]) -> None:
-    """Compile the kernels of programs as one unit, and give them to the generated functions."""
+    """Compile the kernels of programs, and give them to the generated functions."""
     wanted = [(w, called, source) for w in writers for called, source in w.sources.items()]
-    text, names = unit([source for _, _, source in wanted])
-    made = library.load(text)
-    for (writer, called, source), name in zip(wanted, names, strict=True):
-        operands = len(source.inputs) + len(source.outputs)
-        writer.space[called] = made.function(name, operands, source.work < BRIEF)
+    for first in range(0, len(wanted), UNIT):
+        some = wanted[first : first + UNIT]
+        text, names = unit([source for _, _, source in some])
+        made = library.load(text)
+        for (writer, called, source), name in zip(some, names, strict=True):
+            operands = len(source.inputs) + len(source.outputs)
+            writer.space[called] = made.function(name, operands, source.work < BRIEF)
 
 
 def _again(function: Callable[..., int], buffers: tuple) -> None:

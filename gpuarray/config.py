@@ -164,6 +164,9 @@ _ROWS = (
             False, False),
     Setting("num_threads", range(1 << 16), 0, "CPU threads; 0 = as many as the machine offers.",
             False, False),
+    Setting("native", ("auto", "wait", "off"), "off",
+            "CPU: compile kernels with the host's C++ compiler, while NumPy answers (auto) or "
+            "before the first call (wait).", True, False),
     Setting("lazy_threshold", range(1 << 62), 1 << 16,
             "CPU arrays with at least so many elements are recorded, smaller ones run at once.",
             False, False),

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuarray import util
-from gpuarray.backends.store import Store
+from gpuarray.backends.store import Entry, Store
 from gpuarray.compiler.text.prelude import folder
 from gpuarray.errors import CompileError, DeviceError
 from gpuarray.util import lazy_module
@@ -81,9 +81,10 @@ def compiler() -> str:
 
 
 @functools.cache
-def _version(path: str) -> str:
+def version(path: str) -> str:
+    """Return the name and version of a compiler."""
     # The first line names the compiler and its version; others are its licence.
-    return _run([path, "--version"]).partition("\n")[0]
+    return run([path, "--version"]).partition("\n")[0]
 
 
 @functools.cache
@@ -95,12 +96,26 @@ def _watched(path: str) -> tuple[str, ...]:
     return (*_WATCHED, *([_FILLED] if knows else []))
 
 
-def _run(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def run(command: Sequence[str], timeout: float | None = None) -> str:
+    """Run a compiler and return what it says; raise CompileError if it fails."""
+    name = os.path.basename(command[0])
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        raise CompileError(f"{name} took more than {timeout:g} s and was ended") from None
+    except OSError as error:
+        raise CompileError(f"{name} cannot be run: {error}") from error
     if done.returncode:
         # An error in a template can be followed by hundreds of lines.
         log = "\n".join(done.stderr.strip().splitlines()[:30])
-        raise CompileError(f"{os.path.basename(command[0])} refused a kernel:\n{log}")
+        raise CompileError(f"{name} refused a kernel:\n{log}")
     return done.stdout
 
 
@@ -109,12 +124,16 @@ def _run(command: Sequence[str]) -> str:
 _store = Store("simulator", ".so")
 
 
-def _make(
-    key: bytes, commands: Callable[[pathlib.Path, pathlib.Path], list[list[str]]]
-) -> pathlib.Path:
-    """Return the compiled file of a key.
+def compiled(
+    store: Store,
+    key: bytes,
+    commands: Callable[[pathlib.Path, pathlib.Path], list[list[str]]],
+    timeout: float | None = None,
+) -> Entry:
+    """Return the compiled library of a key.
 
-    `commands(folder, target)` returns the commands that make it in a folder, if it is missing.
+    `commands(folder, target)` returns the commands that make it in a folder, if it is missing; each
+    may take `timeout` seconds.
     """
 
     def make() -> tuple[bytes, bytes]:
@@ -122,10 +141,10 @@ def _make(
         with tempfile.TemporaryDirectory(prefix="gpuarray-") as place:
             target = pathlib.Path(place, "made.so")
             for command in commands(pathlib.Path(place), target):
-                _run(command)
+                run(command, timeout)
             return target.read_bytes(), b""
 
-    return _store.load(key, make).path
+    return store.load(key, make)
 
 
 def _runtime(cxx: str) -> pathlib.Path:
@@ -135,7 +154,7 @@ def _runtime(cxx: str) -> pathlib.Path:
     """
     host = folder() / "host"
     texts = [(host / name).read_text() for name in ("simulator.h", *_RUNTIME)]
-    key = "\0".join([_version(cxx), *_COMMON, *texts]).encode()
+    key = "\0".join([version(cxx), *_COMMON, *texts]).encode()
     # A soname: the loader then takes the runtime that is in memory, wherever its file is.
     name = f"-Wl,-Bsymbolic,-soname,gpuarray-{hashlib.sha256(key).hexdigest()}.so"
     flags = [*_COMMON, "-O2", "-shared", name]
@@ -143,18 +162,19 @@ def _runtime(cxx: str) -> pathlib.Path:
     def commands(_, target: pathlib.Path) -> list[list[str]]:
         return [[cxx, *flags, *(str(host / n) for n in _RUNTIME), "-o", str(target)]]
 
-    return _make(key, commands)
+    return compiled(_store, key, commands).path
 
 
 def compile_library(text: str, kernels: Sequence[str]) -> Library:
     """Compile kernels (the `extern "C"` names in `text`) and load them."""
     cxx = compiler()
     # CUDA's own names first, then the kernels, then a function for each that takes its arguments.
-    parts = [(folder() / "host" / "cuda_host.h").read_text(), text]
+    host = folder() / "host"
+    parts = [(host / name).read_text() for name in ("names.h", "cuda_host.h")] + [text]
     parts += [f"SIM_EXPORT({name})" for name in kernels]
     source = "\n".join(parts) + "\n"
     runtime = _runtime(cxx)
-    key = "\0".join([_version(cxx), *_COMMON, *_watched(cxx), runtime.name, source]).encode()
+    key = "\0".join([version(cxx), *_COMMON, *_watched(cxx), runtime.name, source]).encode()
 
     def commands(place: pathlib.Path, target: pathlib.Path) -> list[list[str]]:
         (place / "kernels.cpp").write_text(source)
@@ -166,7 +186,7 @@ def compile_library(text: str, kernels: Sequence[str]) -> Library:
             [cxx, *_LINKED, made, str(runtime), "-o", str(target), "-lgcc", "-lm", "-lc"],
         ]
 
-    return Library(_loaded(runtime), _make(key, commands), kernels[0])
+    return Library(_loaded(runtime), compiled(_store, key, commands).path, kernels[0])
 
 
 # By file name, which is a hash of the content.

@@ -26,6 +26,7 @@ from gpuarray.compiler.lower.steps import (
     step_work,
 )
 from gpuarray.compiler.lower.words import describe
+from gpuarray.compiler.native import schedule as native
 from gpuarray.compiler.rewrite.products import exchange_products, expand_small_products
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
@@ -81,6 +82,24 @@ def _plan_for_device(plan: Plan) -> Plan:
     return Plan(graph, steps, refusals, fusion)
 
 
+def _plan_for_native(plan: Plan) -> Plan:
+    """The plan of the same graph for native code: the steps of NumPy's plan as kernels, where there
+    is native text for them. Loops, and what a library does, stay as they are.
+    """
+    graph, fusion, refusals = plan.graph, plan.fusion, plan.refusals
+    steps = [s for s in plan.steps if not isinstance(s, Kernel)]
+    if fusion:
+        # Few long rows: each pass over them is a kernel, of which all threads have a part.
+        fused, (steps, more) = steps, split_into_passes(steps, native.is_slow)
+        refusals = [*refusals, *more]
+        _check(split_into_passes, graph, steps, fused)
+    fused, steps = steps, inline_producers(graph, steps, fusion, native.FORMS)
+    _check(inline_producers, graph, steps, fused, lowered=True)
+    fused, steps = steps, choose_forms(steps)
+    _check(choose_forms, graph, steps, fused, lowered=True)
+    return Plan(graph, steps, refusals, fusion)
+
+
 def _rewrite(stage: Callable[[Graph], Graph], graph: Graph) -> Graph:
     """Run a pass from Graph to Graph, and check what it made."""
     # A pass that has nothing to do returns the graph it was given, which needs no check.
@@ -120,6 +139,11 @@ class Plan(Struct, frozen=False, eq=False):
         # Asked for the plan of a device, this one answers with itself.
         plan.on_device = plan
         return plan
+
+    @functools.cached_property
+    def on_native(self) -> Plan:
+        """The plan of the same graph for CPUs that run compiled kernels."""
+        return _plan_for_native(self)
 
     @property
     def device_steps(self) -> list[DeviceStep]:

@@ -219,3 +219,30 @@ class Target(Struct):
 
 #: The machine that kernels are planned for.
 TARGET = Target()
+
+
+class Processor(Struct):
+    """What native code knows of a CPU. Plans and texts do not depend on the one at hand, nor on how
+    many threads there are: the same program has the same bits everywhere.
+    """
+
+    #: Elements that a thread takes at a time: 4,096 cost 15 % more, four million the same. Measure:
+    #: saxpy.
+    task: int = 1 << 14
+    #: Tasks that keep any number of threads busy to the end: with fewer, axes are cut.
+    many_tasks: int = 32
+    #: Partial results that a fold along a row keeps side by side: several vector registers, so that
+    #: an addition does not wait for the one before it. Measure: full_sum.
+    lanes: int = 32
+    #: Columns that are folded side by side: their partial results stay in the first cache, and each
+    #: row of them fills several lines of memory. Measure: column_sum.
+    columns: int = 512
+    #: Elements of a row or column that is cut, each piece with a partial result.
+    piece: int = 1 << 16
+    #: Bytes of values that are kept from pass to pass over a row; more are computed again.
+    #: Measure: softmax.
+    row_bytes: int = 1 << 17
+
+
+#: The processor that native code is planned for.
+PROCESSOR = Processor()

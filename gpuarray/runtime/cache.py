@@ -346,7 +346,7 @@ def compiled_graph(
     with.
     """
     plain, constants = separated(graph)
-    key = (plain.key, scopes(plain), donated, state.fusion)
+    key = (plain.key, scopes(plain), donated, state.fusion, state.native)
     return compiled(key, lambda: plain, "jit", reason, donated, name), constants
 
 

@@ -33,6 +33,9 @@ from gpuarray.runtime.device import gpu_of, stored
 from gpuarray.runtime.memory import out_of_memory
 from gpuarray.runtime.stream import Flight, stream_of
 
+#: Loaded by the first program that asks for native code.
+compiled = util.lazy_module("gpuarray.backends.native.program")
+
 #: Work of fewer element-operations is done on the caller's thread.
 ASYNC_FROM = 1 << 20
 
@@ -89,7 +92,7 @@ class Executable:
 
     __slots__ = (
         "_lock", "_plan", "_programs", "announce", "device", "donated", "graph", "heavy",
-        "in_avals", "meshes", "out_avals", "teams",
+        "in_avals", "meshes", "native", "out_avals", "teams",
     )  # fmt: skip
 
     def __init__(
@@ -104,6 +107,7 @@ class Executable:
         self.announce = announce
         # A program over several devices is planned for each layout of its inputs (spread.py).
         self.meshes = meshes_in(graph)
+        self.native = config.state.native
         self._plan = None if self.meshes else plan_graph(graph, fusion=config.state.fusion)
         self.heavy = self._plan is None or self._plan.work >= ASYNC_FROM
         self.in_avals = graph.in_avals
@@ -130,7 +134,7 @@ class Executable:
                 if found is None:
                     start = time.perf_counter()
                     with ranges.during(f"build {self.graph.debug_name}", "compile"):
-                        found = Program(self.plan, self.donated, device)
+                        found = Program(self.plan, self.donated, device, self.native)
                     if self.announce is not None:
                         self.announce(found, time.perf_counter() - start)
                     self._programs[key] = found
@@ -142,7 +146,7 @@ class Program:
 
     __slots__ = ("gpu", "plan", "run")
 
-    def __init__(self, plan: Plan, donated: frozenset[int], device: Device):
+    def __init__(self, plan: Plan, donated: frozenset[int], device: Device, native: str = "off"):
         self.plan = plan
         self.gpu = gpu_of(device)
         self.run: Any
@@ -150,6 +154,8 @@ class Program:
             self.run = cuda_build(plan, (), donated, gpu=self.gpu)
         elif device.platform == "simulator":
             self.run = simulator.build(plan, [], donated)
+        elif native != "off":
+            self.run = compiled.build(plan, [], donated)
         else:
             self.run = driver.build(plan, [], donated)
 

@@ -369,7 +369,8 @@ def dispatch(
             wanted.append((i, which))
     if not arrays and not any(node.op.prim.effect for node in nodes):
         return None
-    key = (tuple(rows), tuple(wanted), tuple(avals), config.state.fusion)
+    settings = config.state.fusion, config.state.native
+    key = (tuple(rows), tuple(wanted), tuple(avals), settings)
     if ranges.session is not None and any(scopes := [node.site.scope for node in nodes]):
         key = (*key, tuple(scopes))  # elsewhere the same operations may have other ones
     executable = compiled(key, lambda: _graph_of(nodes, rows, avals, wanted), "eager")

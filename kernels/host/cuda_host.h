@@ -1,15 +1,8 @@
 // The CUDA names that kernels use, for a host compiler: put in front of a kernel's text, it compiles as it stands.
 //
 // In: kernel text written for a GPU. Out: functions that runtime.cpp runs, a fiber for each thread. No system header is
-// included, which keeps a compile short; what is declared here means what it means in CUDA.
+// included, which keeps a compile short; what is declared here means what it means in CUDA. names.h comes before it.
 #pragma once
-#define GA_HOST 1
-
-#define __global__
-#define __device__
-#define __host__
-#define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 // Far apart, so that what overruns an array does not land in the next one.
 #define __shared__ static __attribute__((used, aligned(8192)))
@@ -99,49 +92,6 @@ SIM_ATOMIC(atomicDec, old == 0 || old > v ? v : old - 1)
 template <class T> inline T atomicCAS(T* at, sim_plain<T> expected, sim_plain<T> v) {
     return sim_change(at, [=](T old) { return old == expected ? v : old; });
 }
-
-// ---- memory and bits ----
-template <class T> inline T __ldg(const T* p) { return *p; }
-template <class To, class From> inline To sim_bits(From x) {
-    static_assert(sizeof(To) == sizeof(From), "bits are read as bits");
-    To y;
-    __builtin_memcpy(&y, &x, sizeof y);
-    return y;
-}
-inline unsigned __float_as_uint(float x) { return sim_bits<unsigned>(x); }
-inline int __float_as_int(float x) { return sim_bits<int>(x); }
-inline float __uint_as_float(unsigned x) { return sim_bits<float>(x); }
-inline float __int_as_float(int x) { return sim_bits<float>(x); }
-inline long long __double_as_longlong(double x) { return sim_bits<long long>(x); }
-inline double __longlong_as_double(long long x) { return sim_bits<double>(x); }
-inline int __popc(unsigned x) { return __builtin_popcount(x); }
-inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
-inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned)x); }
-inline int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll((unsigned long long)x); }
-inline int __ffs(int x) { return __builtin_ffs(x); }
-inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
-inline int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
-inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
-    return (unsigned long long)((unsigned __int128)a * b >> 64);
-}
-inline long long __mul64hi(long long a, long long b) { return (long long)((__int128)a * b >> 64); }
-
-// ---- mathematics: the host's C library ----
-#define SIM_MATH1(name) extern "C" double name(double); extern "C" float name##f(float);
-#define SIM_MATH2(name) extern "C" double name(double, double); extern "C" float name##f(float, float);
-SIM_MATH1(acos) SIM_MATH1(acosh) SIM_MATH1(asin) SIM_MATH1(asinh) SIM_MATH1(atan) SIM_MATH1(atanh) SIM_MATH1(cbrt)
-SIM_MATH1(ceil) SIM_MATH1(cos) SIM_MATH1(cosh) SIM_MATH1(erf) SIM_MATH1(erfc) SIM_MATH1(exp) SIM_MATH1(exp2)
-SIM_MATH1(expm1) SIM_MATH1(fabs) SIM_MATH1(floor) SIM_MATH1(lgamma) SIM_MATH1(log) SIM_MATH1(log10) SIM_MATH1(log1p)
-SIM_MATH1(log2) SIM_MATH1(rint) SIM_MATH1(round) SIM_MATH1(sin) SIM_MATH1(sinh) SIM_MATH1(sqrt) SIM_MATH1(tan)
-SIM_MATH1(tanh) SIM_MATH1(tgamma) SIM_MATH1(trunc)
-SIM_MATH2(atan2) SIM_MATH2(copysign) SIM_MATH2(fmax) SIM_MATH2(fmin) SIM_MATH2(fmod) SIM_MATH2(hypot)
-SIM_MATH2(nextafter) SIM_MATH2(pow) SIM_MATH2(remainder)
-extern "C" double fma(double, double, double);
-extern "C" float fmaf(float, float, float);
-extern "C" double ldexp(double, int);
-extern "C" float ldexpf(float, int);
-inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
-inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 
 // ---- how a kernel is called: its arguments lie one after another behind `args` ----
 struct sim_call {

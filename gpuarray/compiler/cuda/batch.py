@@ -11,13 +11,13 @@ import math
 import numpy as np
 
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
-from gpuarray.compiler.cuda.writer import Fetched
 from gpuarray.compiler.fuse.group import Load, members_in_order
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.horizontal import arrays_of, is_one
 from gpuarray.compiler.lower.kernel import Batch
 from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.target import TARGET
 
 

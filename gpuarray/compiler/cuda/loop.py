@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
-from gpuarray.compiler.cuda.writer import Fetched
 from gpuarray.compiler.fuse.flows import (
     Choose,
     Compute,
@@ -30,6 +29,7 @@ from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
+from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.element import Access, Applied, Constant, Held, sources
 from gpuarray.core.element_rules import Places, rule_of
@@ -61,7 +61,7 @@ class LoopTemplate(Template):
             if v not in self.in_name:
                 self.in_name[v] = f"in{len(self.inputs)}"
                 self.inputs.append(v)
-                self.wide |= v.aval.size >= 2**31
+                self.use_positions(self.wide or v.aval.size >= 2**31)
 
     def source(self) -> KernelSource:
         """All members over the whole space."""

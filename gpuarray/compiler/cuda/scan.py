@@ -7,7 +7,6 @@ The order in which elements are merged depends on shapes alone, so every run giv
 
 from __future__ import annotations
 
-from gpuarray.compiler.cuda.reader import bracketed
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
@@ -21,6 +20,7 @@ from gpuarray.compiler.lower.scans import (
 from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer
+from gpuarray.compiler.text.reader import bracketed
 from gpuarray.core.target import TARGET
 
 

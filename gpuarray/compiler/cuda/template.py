@@ -18,7 +18,6 @@ from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.steps import step_eqns
 from gpuarray.compiler.text import types as ct
-from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.core.graph import Var
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
@@ -219,11 +218,6 @@ class Template(Writer, abc.ABC):
         self.whole = self.position_along(order)
         self.last = order[-1] if order else None
 
-    def spaces(self) -> tuple[list[int], list[int]]:
-        """The parallel and the reduced axes, each from the slowest to the fastest in memory."""
-        gone = self.group.reduced
-        return [i for i in self.order if i not in gone], [i for i in self.order if i in gone]
-
     def shared_array(self, state: str, length: int) -> str:
         """Name of the shared array for partial results of a type.
 
@@ -241,9 +235,6 @@ class Template(Writer, abc.ABC):
         # By type, as `shared_array` reuses the array of a type.
         kinds = {self.reducer(v).state: self.reducer(v).bytes for p in passes for v in p.partial}
         return sum(kinds.values())
-
-    def reducer(self, v: Var) -> Reducer:
-        return Reducer(self.group.made[v].eqn)
 
     def partials_at(self, start: int) -> str:
         """Address at which the partial results of a reduction begin in the workspace."""

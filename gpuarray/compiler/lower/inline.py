@@ -1,6 +1,7 @@
 """Inline producers into the kernels that read them, where that is cheaper than memory.
 
-Floor 3. In: a simplified graph and its fused steps. Out: the steps of a device:
+Floor 3. In: a simplified graph, its fused steps, and the forms that the target has text for. Out:
+the steps of a device:
 
 * data movement (pad, concatenate, dynamic slices, gather) and cheap pointwise groups are computed
   where they are read if that costs no more, and are kernels of their own elsewhere;
@@ -13,11 +14,12 @@ Drivers that replay primitives keep the steps as fused.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from gpuarray.compiler.fuse.group import FusedGroup, Inner, Load, Member, Step, group_of
 from gpuarray.compiler.lower.costs import can_inline, cost_of, is_index_operand, reads_of
+from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, User
 from gpuarray.compiler.lower.scans import is_scan, scan_eqns, scan_group
 from gpuarray.compiler.lower.scatters import (
     in_place,
@@ -38,9 +40,16 @@ from gpuarray.core.target import TARGET
 from gpuarray.primitives.movement import build
 
 
-def inline_producers(graph: Graph, steps: list[Step], fusion: bool = True) -> list[Step]:
-    """The steps that a GPU runs, in order. Without fusion nothing is inlined."""
-    return _Inliner(graph, steps, fusion).run()
+def inline_producers(
+    graph: Graph,
+    steps: list[Step],
+    fusion: bool = True,
+    forms: Collection[type[Kernel]] = FORMS,
+) -> list[Step]:
+    """The steps that a device runs, in order. Without fusion nothing is inlined. Equations that
+    would be kernels of a form which is not among `forms` stay routines of a library.
+    """
+    return _Inliner(graph, steps, fusion, forms).run()
 
 
 class Consumer(NamedTuple):
@@ -77,8 +86,10 @@ def _shares_memory(eqn: Eqn, v: Var) -> bool:
 class _Inliner:
     """The state of one pass: who reads each value, which values are inlined, and the steps."""
 
-    def __init__(self, graph: Graph, steps: list[Step], fusion: bool):
-        self.graph, self.fusion = graph, fusion
+    def __init__(
+        self, graph: Graph, steps: list[Step], fusion: bool, forms: Collection[type[Kernel]]
+    ):
+        self.graph, self.fusion, self.forms = graph, fusion, forms
         self.index = GraphIndex(graph)
         self.made_by = self.index.made_by
         self.steps: list[Step] = [new for step in steps for new in self.expand(step)]
@@ -119,16 +130,16 @@ class _Inliner:
         if isinstance(step, FusedGroup):
             return [step]
         # Equations with kernels of their own: users' kernels, scans, sorts, ordered scatters.
-        if is_custom(step):
+        if is_custom(step) and User in self.forms:
             return custom_steps(step)
-        if is_scan(step):
+        if is_scan(step) and Scan in self.forms:
             return [scan_group(part) for part in self.note_eqns(scan_eqns(step))]
-        if is_short_sort(step):
+        if is_short_sort(step) and Sort in self.forms:
             return [sort_group(step)]
         if self.is_sorted_scatter(step):
             return [new for e in self.note_eqns(sorted_eqns(step)) for new in self.expand(e)]
         # Each operand of a concatenation is a branch of the kernel: of very many, a few at a time.
-        if len(step.invars) > TARGET.side_by_side and can_inline(step):
+        if len(step.invars) > TARGET.side_by_side and self.can_inline(step):
             return list(self.note_eqns(split_wide_join(step)))
         return [] if _is_free(step) else [step]
 
@@ -139,7 +150,19 @@ class _Inliner:
 
     def is_sorted_scatter(self, eqn: Eqn) -> bool:
         """Whether a scatter has to sort its updates by index first."""
+        if Scatter not in self.forms:
+            return False
         return is_update(eqn) and not can_inline(eqn) and not in_place(eqn) and writes(eqn)
+
+    def in_place(self, eqn: Eqn) -> bool:
+        """Whether an update is a kernel that writes into its operand."""
+        return Scatter in self.forms and in_place(eqn)
+
+    def can_inline(self, eqn: Eqn) -> bool:
+        """Whether an element of the results can be computed where it is read. Without kernels that
+        write in place, an update that is better done so is left to the library.
+        """
+        return can_inline(eqn) and (Scatter in self.forms or not in_place(eqn))
 
     # ---- who reads what ----
     def resolve(self, v: Var) -> Var:
@@ -190,9 +213,9 @@ class _Inliner:
                 continue
             # A library reads memory; an update in place reads everything but its operand (0)
             # element by element; other equations read as their element rule says.
-            if not can_inline(step) and not (i and in_place(step)):
+            if not self.can_inline(step) and not (i and self.in_place(step)):
                 self.require(a)
-            elif i and in_place(step):
+            elif i and self.in_place(step):
                 times = max(a.aval.size, updates_of(step).aval.size)
                 self.note_use(a, step, times, is_index_operand(step, i))
             elif (times := reads_of(step, i)) is None:
@@ -252,7 +275,7 @@ class _Inliner:
         by one equation; None where that needs other values of the group as well.
         """
         maker = group.made[v]
-        if not can_inline(maker.eqn):
+        if not self.can_inline(maker.eqn):
             return None
         found: list[Var] = []
         for o in maker.operands:
@@ -275,10 +298,12 @@ class _Inliner:
         if isinstance(step, FusedGroup):
             # A reduction needs whole rows, a loop its steps: neither has single elements to offer.
             simple = (
-                not step.reduced and step.is_fused and all(can_inline(m.eqn) for m in step.members)
+                not step.reduced
+                and step.is_fused
+                and all(self.can_inline(m.eqn) for m in step.members)
             )
             return simple and not any(v in self.required for v in step.outputs)
-        return can_inline(step) and not any(v in self.required for v in step.outvars)
+        return self.can_inline(step) and not any(v in self.required for v in step.outvars)
 
     def is_worth_inlining(self, v: Var, computed: bool) -> bool:
         """Whether a value costs no more computed where it is read than through memory.
@@ -418,7 +443,7 @@ class _Inliner:
                 for v in step.inputs:
                     self.materialize(v)
                 self.order.append(step)
-        elif can_inline(step) or in_place(step):
+        elif self.can_inline(step) or self.in_place(step):
             # One kernel for each result, since readers may need only some of them.
             for v in step.outvars:
                 self.materialize_result(v)
@@ -479,11 +504,11 @@ class _Inliner:
         if v in self.materialized or v in self.inlined:
             return
         eqn = self.made_by[v]
-        if in_place(eqn) and self.prepare_in_place(eqn):
+        if self.in_place(eqn) and self.prepare_in_place(eqn):
             self.order.append(self.with_producers_inlined(update_group(eqn)))
             self.materialized.add(v)
             return
-        if not can_inline(eqn):  # a dtype without a type in CUDA: the NumPy rule
+        if not self.can_inline(eqn):  # a dtype without a type in CUDA: the NumPy rule
             self.order.append(eqn)
             self.materialized.update(eqn.outvars)
             return

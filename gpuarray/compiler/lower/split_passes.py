@@ -10,7 +10,7 @@ inputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from gpuarray.compiler.fuse.group import (
     FusedGroup,
@@ -35,25 +35,34 @@ from gpuarray.core.target import TARGET
 WHY = "its rows are too few to fill a GPU: each pass over them is a kernel"
 
 
-def split_into_passes(steps: list[Step]) -> tuple[list[Step], list[Refusal]]:
-    """The steps with such groups in pieces, and between which pieces values go through memory."""
+def split_into_passes(
+    steps: list[Step], is_slow: Callable[[FusedGroup, int], bool] | None = None
+) -> tuple[list[Step], list[Refusal]]:
+    """The steps with such groups in pieces, and between which pieces values go through memory.
+
+    is_slow: whether one kernel of a group takes longer than one for each of so many passes; by
+    default, whether a GPU does
+    """
+    is_slow = is_slow or _is_slow
     made: list[Step] = []
     refusals: list[Refusal] = []
     for step in steps:
         # A step that is one kernel stays; pieces take the place of others.
-        pieces = _pieces(step) if isinstance(step, FusedGroup) else None
+        pieces = _pieces(step, is_slow) if isinstance(step, FusedGroup) else None
         made += [step] if pieces is None else pieces
         if pieces is not None:
             refusals += [Refusal(one, two, WHY) for one, two in _exchanges(pieces)]
     return made, refusals
 
 
-def _pieces(group: FusedGroup) -> list[FusedGroup] | None:
+def _pieces(
+    group: FusedGroup, is_slow: Callable[[FusedGroup, int], bool]
+) -> list[FusedGroup] | None:
     """A group for each pass; None where one kernel for all is as quick."""
     if not group.reduced or not can_emit(group):
         return None
     passes = split_passes(group, lambda m: m.eqn.primitive.has_fold)
-    if passes is None or len(passes) < 2 or not _is_slow(group, len(passes)):
+    if passes is None or len(passes) < 2 or not is_slow(group, len(passes)):
         return None
     # A pass writes what the group does, and what any later pass reads of it.
     later = [_reads(one) for one in passes]

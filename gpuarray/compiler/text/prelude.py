@@ -1,7 +1,8 @@
 """The hand-written CUDA C++ that kernels call, and which blocks of it a text needs.
 
-Floor 3. In: kernel text. Out: that text after the blocks of kernels/prelude that it uses. No
-header is included, which keeps a compile at tens of milliseconds.
+Floor 3. In: kernel text. Out: that text after the blocks of kernels/prelude that it uses; native
+code has some of its own, in kernels/native. No header is included, which keeps a compile at tens of
+milliseconds.
 
 A block starts with a line `//@ names` and ends at the next one. It provides these names, and is
 added if one of them is used. A block `//@ name if others` is added if all of the others are: it
@@ -44,32 +45,40 @@ def folder() -> pathlib.Path:
 
 
 @functools.cache
-def blocks() -> dict[str, Block]:
-    """All blocks by the names they provide."""
-    found: dict[str, Block] = {}
+def blocks(native: bool = False) -> dict[str, Block]:
+    """All blocks by the names they provide. Native code has some of its own, which take the place
+    of those of the same names.
+    """
     # Files and blocks are read in a fixed order, since the text is the key of the compile cache.
+    paths = [*(folder() / "prelude").glob("*.cuh")]
+    paths += [*(folder() / "native").glob("*.cuh")] if native else []
+    found: dict[str, Block] = {}
+    own: set[str] = set()
     order = 0
-    for path in sorted((folder() / "prelude").glob("*.cuh")):
+    for path in sorted(paths, key=lambda path: path.name):
         for part in re.split(r"^//@ ", path.read_text(), flags=re.MULTILINE)[1:]:
             header, _, text = part.partition("\n")
             names, _, needs = header.partition(" if ")
             block = Block(order, tuple(names.split()), tuple(needs.split()), text.rstrip() + "\n")
             order += 1
+            is_own = path.parent.name == "native"
             for name in block.provides:
-                if name in found:
+                if name in found and (is_own or name not in own):
                     raise ValueError(f"{path.name}: {name} is provided twice")
-                found[name] = block
+                if name not in found:
+                    found[name] = block
+            own.update(block.provides if is_own else ())
     return found
 
 
-def complete(text: str) -> str:
+def complete(text: str, native: bool = False) -> str:
     """The text after the blocks that it uses."""
-    return prelude_of(text) + "\n" + text
+    return prelude_of(text, native) + "\n" + text
 
 
-def prelude_of(text: str) -> str:
+def prelude_of(text: str, native: bool = False) -> str:
     """The blocks a text needs, each once, in their fixed order."""
-    table = blocks()
+    table = blocks(native)
     conditional = [b for b in table.values() if b.needs]
     # Blocks use other blocks: look through each that is added. Conditional ones come when nothing
     # else is left, since they depend on what is there, and may need more themselves.

@@ -132,12 +132,10 @@ def _integer(n: int, dtype: np.dtype) -> str:
     return f"({n + 1}ll - 1ll)" if n == -(2**63) else f"{n}ll"
 
 
-def index_text(index: Index, names: Mapping[Any, str], wide: bool) -> str:
-    """Index arithmetic as text; `names` are the C++ names of axes and of places read from memory.
-    64 bits only where an offset needs them.
+def index_text(index: Index, names: Mapping[Any, str], suffix: str) -> str:
+    """Index arithmetic as text; `names` are the C++ names of axes and of places read from memory,
+    which are unsigned. `suffix` ends literals of their type.
     """
-    # Unsigned, since indices are never negative and division by a constant is cheaper.
-    suffix = "ull" if wide else "u"
 
     def number(n: int) -> str:
         return f"{n}{suffix}"

@@ -49,6 +49,7 @@ ROOMS = (
     "lower",
     "text",
     "cuda",
+    "native",
     "check",
     "pipeline",
     "explain",

@@ -1,16 +1,15 @@
 """Element expressions as text: how a kernel computes a value that an inlined producer defines.
 
-Floor 3. In: trees of accesses (core/element.py). Out: `Reader`, the part of a Writer that turns an
+Floor 3. In: trees of accesses (core/element.py). Out: `Reader`, the part of a writer that turns an
 access into an expression, after the statements it needs. Positions read from memory are named once
-in a scope; a guard is a `?:` if both sides are expressions, and an `if` otherwise.
+in a scope; a guard is a `?:` if both sides are expressions, and an `if` otherwise. The same text
+serves every target: what differs is the type of positions.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load
@@ -32,11 +31,9 @@ from gpuarray.core.element import (
     Test,
     atoms,
     children,
-    parts,
-    places_of,
 )
 from gpuarray.core.graph import Var
-from gpuarray.core.index import Axis, Index, axes_of
+from gpuarray.core.index import Index
 from gpuarray.core.target import TARGET
 
 Scope = dict  # names of what has been read in a scope, by the key of its load or position
@@ -54,8 +51,9 @@ class Reader:
     axis_name: dict[int, str]
     position: str
     whole: Index
-    wide: bool
+    #: The type of positions, and what literals of it end with.
     index_type: str
+    suffix: str
     last: int | None
 
     def __init__(self, accesses: Accesses):
@@ -76,7 +74,7 @@ class Reader:
         self.lines.append(f"{line:<72}  // {comment}" if comment else line)
 
     def number(self, n: int) -> str:
-        return f"{n}{'ull' if self.wide else 'u'}"
+        return f"{n}{self.suffix}"
 
     # ---- trees ----
     def access_of(self, load: Load) -> Access:
@@ -115,7 +113,7 @@ class Reader:
             if isinstance(atom, Lookup):
                 assert scope is not None
                 names[atom.name] = scope[atom.name]
-        return ct.index_text(index, names, self.wide)
+        return ct.index_text(index, names, self.suffix)
 
     def look_up(self, index: Index, depth: int, scope: Scope) -> None:
         """Read the positions that an index looks up in memory, and name them in the scope."""
@@ -322,162 +320,6 @@ class Reader:
         for level in range(inner - 1, depth - 1, -1):
             self.line(level, "}")
         return folds.result_of(access, states)
-
-    # ---- vectors ----
-    def is_unit_stride(self, index: Index) -> bool:
-        """Whether neighbours along the vector axis are neighbours in memory."""
-        return self.last is not None and index.coefficient(self.last) == 1
-
-    def vector_starts(self, load: Load) -> list[Index] | None:
-        """Indices that must be multiples of the vector length for a load to be a vector.
-
-        These are the addresses at which its vectors begin, and the bounds of its guards. None if
-        neighbouring elements cannot be read in one access.
-        """
-        # From memory: contiguous or nothing.
-        if not self.is_inlined(load):
-            index = self.load_index(load)
-            return [index] if self.is_unit_stride(index) else None
-        # Inlined: collect from all sides of its guards.
-        starts: list[Index] = []
-        ends: list[Index] = []
-        searched = False  # a loop whose bounds are searched for once for a whole vector
-        sides = [self.access_of(load)]
-        while sides:
-            side = sides.pop()
-            if isinstance(side, Guarded):
-                found = [self.guard_bounds(t) for t in side.tests]
-                if None in found:
-                    return None
-                ends += [i for known in found for i in known or ()]
-                sides += [side.inside, side.outside]
-                continue
-            for part in parts(side):
-                if isinstance(part, Guarded) or (isinstance(part, SerialFold) and not part.spans):
-                    return None  # its reads would move out of the guard, and may be out of bounds
-                searched |= isinstance(part, SerialFold)
-                if isinstance(part, Element | Address):
-                    step = None if self.last is None else part.index.coefficient(self.last)
-                    if step not in (0, 1, None):
-                        return None  # strided: one element a thread is coalesced
-                    if isinstance(part, Element) and not _in_loop(part):
-                        # Only neighbours (step 1) are read as a vector, so only these have to be
-                        # aligned.
-                        starts += [part.index] * (step or 0)
-        if searched and math.prod(self.axes) < TARGET.searchers:
-            return None  # searches have long latency: more threads hide more of it
-        # Vectors of at least 2 must be possible, or there is nothing to gain.
-        if not (starts or searched) or not all(self.is_aligned(i, 2) for i in (*starts, *ends)):
-            return None
-        return starts + ends
-
-    def guard_bounds(self, test: Test) -> list[Index] | None:
-        """Indices that must be multiples of the vector length for all elements of a vector to agree
-        on a test; None if they may differ anyway.
-        """
-        # A test without the vector axis says the same for all elements of a vector.
-        if self.last not in axes_of(test.index):
-            return []
-        # All elements of a vector agree where it begins at a multiple of the width, and the bound
-        # is one.
-        if isinstance(test, Below) and self.is_unit_stride(test.index):
-            return [test.index, Index(constant=test.bound)]
-        return None
-
-    def is_aligned(self, index: Index, width: int) -> bool:
-        """Whether an index is a multiple of the width wherever a vector begins."""
-        # The vector axis itself is one there, by construction: all else has to be.
-        others = [k for a, k in index.terms if not (isinstance(a, Axis) and a.number == self.last)]
-        return index.constant % width == 0 and all(k % width == 0 for k in others)
-
-    def vector(self, access: Access, kind: str, width: int, depth: int, scope: Scope) -> str:
-        """The expression for a vector of elements; `kind` is its type."""
-        # Contiguous in memory: one access.
-        if isinstance(access, Element) and self.is_unit_stride(access.index):
-            self.look_up(access.index, depth, scope)
-            at = self.at(access.index, scope)
-            return f"ga_load<{width}>({self.in_name[access.source]} + {at})"
-        # A guard on which the whole vector agrees: a choice between vectors.
-        if isinstance(access, Guarded):
-            tests = self.tests(access.tests, depth, scope)
-            sides = []
-            for side in (access.inside, access.outside):
-                # The statements of each side go inside its branch, so they are collected apart.
-                outside, self.lines = self.lines, []
-                text = self.vector(side, kind, width, depth + 1, dict(scope))
-                sides.append((self.lines, text))
-                self.lines = outside
-            return self.select(tests, sides, kind, depth)
-        # The same for all elements: one value in all places.
-        # The element type stands between < and the last comma of `ga_vec<T, N>`.
-        element = kind[kind.index("<") + 1 : kind.rindex(",")]
-        half = element in ct.HALF_TYPES
-        if self.is_uniform(access):
-            text = self.value(access, depth, scope)
-            return f"ga_same<{kind}>({f'ga_exact<{element}>({text})' if half else text})"
-        # Anything else: read vectors and bounds of loops once, then compute each element.
-        own = dict(scope)
-        for part in parts(access):
-            if isinstance(part, Element) and part not in own and self.is_unit_stride(part.index):
-                if not _in_loop(part):
-                    self.hoist_vector(part, width, depth, own)
-            elif isinstance(part, SerialFold):
-                for bound in (a for span in part.spans for a in span):
-                    self.hoist(bound, depth, own)
-        name = f"g{self.reads}"
-        self.reads += 1
-        self.line(depth, f"{kind} {name};")
-        self.line(depth, "#pragma unroll")
-        self.line(depth, f"for (unsigned e = 0; e < {width}u; ++e) {{")
-        with self.inside_vector():
-            text = self.value(access, depth + 1, own)
-            text = f"ga_exact<{element}>({text})" if half else text
-            self.line(depth + 1, f"{name}.v[e] = {text};")
-        self.line(depth, "}")
-        return name
-
-    def is_uniform(self, access: Access) -> bool:
-        """Whether an element or a constant is the same for a whole vector."""
-        if isinstance(access, Element):
-            return self.last is not None and access.index.coefficient(self.last) == 0
-        return isinstance(access, Constant)
-
-    def hoist(self, bound: Access, depth: int, scope: Scope) -> None:
-        """Compute a bound of a loop before the loop over a vector, if all elements share it."""
-        if bound in scope or isinstance(bound, Constant):
-            return
-        # A bound that varies along the vector has to be computed for each element.
-        if not any(self.last in axes_of(index) for index in places_of(bound)):
-            text = self.value(bound, depth, scope, named=True)
-            name = scope[bound] = f"t{self.reads}"
-            self.reads += 1
-            self.line(depth, f"const {self.index_type} {name} = {text};")
-
-    def hoist_vector(self, access: Element, width: int, depth: int, scope: Scope) -> None:
-        """Read the vector that an element belongs to; in this scope the element is its `.v[e]`."""
-        name = f"q{self.reads}"
-        self.reads += 1
-        memory = ct.memory_type(access.source.aval)
-        text = self.vector(access, "", width, depth, scope)
-        self.line(depth, f"const ga_vec<{memory}, {width}> {name} = {text};")
-        half = ct.is_half(access.source.aval)
-        scope[access] = f"ga_value({name}.v[e])" if half else f"{name}.v[e]"
-
-    @contextlib.contextmanager
-    def inside_vector(self) -> Iterator[None]:
-        """Within the `with` block, positions are those of element `e` of a vector."""
-        # Positions of all lines in the block have `+ e`; afterwards they are as before.
-        assert self.last is not None
-        base, position = self.axis_name[self.last], self.position
-        self.axis_name[self.last] = f"({base} + e)"
-        self.position = f"({position} + e)" if position else ""
-        yield
-        self.axis_name[self.last], self.position = base, position
-
-
-def _in_loop(access: Element) -> bool:
-    """Whether an element changes with the turns of a loop, whose axes have negative numbers."""
-    return any(axis < 0 for axis in axes_of(access.index))
 
 
 def bracketed(text: str) -> str:

@@ -1,0 +1,130 @@
+"""Units of native kernels: compiled, kept on disk, loaded.
+
+Floor 4. In: the text of a unit. Out: a `Unit`, whose functions take ndarrays. What fails on the way
+(no compiler, a broken one, a full disk) raises one of `FAULTS`. Units and the threads that share
+their tasks belong to the process and are never unloaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import pathlib
+import platform
+from collections.abc import Callable
+
+import numpy as np
+
+from gpuarray import util
+from gpuarray.backends import hostcc
+from gpuarray.backends.native import arrays
+from gpuarray.backends.numpy.tiles import thread_count
+from gpuarray.backends.store import Store
+from gpuarray.compiler.text.prelude import folder
+from gpuarray.config import config
+from gpuarray.errors import CompileError, DeviceError
+from gpuarray.util import lazy_module
+
+subprocess = lazy_module("subprocess")
+
+#: What may go wrong between a text and its functions; NumPy runs the program then.
+FAULTS = (CompileError, DeviceError, OSError, MemoryError)
+#: Seconds that a compiler may take.
+PATIENCE = 30.0
+
+# No fast-math: nan, infinities and -0.0 are what NumPy says. A product and a sum are rounded one by
+# one, unless the text says fma. No errno and no traps: nothing reads them, and loops with them are
+# not vectorised.
+_FLAGS = (
+    "-std=c++17", "-O3", "-fPIC", "-w", "-ffp-contract=off", "-fno-math-errno",
+    "-fno-trapping-math", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
+    "-fvisibility=hidden", f"-DGA_HEAD={arrays.HEAD}",
+)  # fmt: skip
+_LINKED = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,nodelete")
+
+_store = Store("native", ".so")
+_lock = util.lock()
+#: Loaded units by their text.
+_units: dict[str, Unit] = {}
+
+
+class Unit:
+    """A compiled unit, loaded into this process."""
+
+    def __init__(self, library: ctypes.CDLL):
+        self._library = library
+
+    def function(self, name: str, operands: int, brief: bool) -> Callable[..., int]:
+        """Return a function of so many arrays; it returns 1 if one of them has to be copied first.
+
+        A brief one keeps Python's lock: to take it back, where another thread has it, would take
+        longer than the call.
+        """
+        prototype = ctypes.PYFUNCTYPE if brief else ctypes.CFUNCTYPE
+        address = ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value
+        assert address is not None
+        return prototype(ctypes.c_int, *(ctypes.py_object,) * operands)(address)
+
+
+def load(text: str) -> Unit:
+    """Return the unit of a text, compiled if neither this process nor the disk has it."""
+    with _lock:
+        found = _units.get(text)
+    if found is not None:
+        return found
+    if not arrays.are_readable():
+        raise DeviceError("this version of NumPy lays out arrays in a way that is not known")
+    library = ctypes.CDLL(str(_compiled("unit.cpp", text, ("-lm",))))
+    # What the unit needs of this process.
+    ctypes.c_void_p.in_dll(library, "ga_array_type").value = id(np.ndarray)
+    share = ctypes.cast(_pool().ga_pool_share, ctypes.c_void_p)
+    ctypes.c_void_p.in_dll(library, "ga_share").value = share.value
+    with _lock:
+        return _units.setdefault(text, Unit(library))
+
+
+def _compiled(name: str, text: str, libraries: tuple[str, ...]) -> pathlib.Path:
+    """Return the path of a compiled text."""
+    cxx = hostcc.compiler()
+    flags = (*_FLAGS, *_tuned(cxx), *_LINKED)
+    # For this CPU and no other.
+    key = "\0".join([hostcc.version(cxx), _processor(), *flags, *libraries, text]).encode()
+
+    def commands(place: pathlib.Path, target: pathlib.Path) -> list[list[str]]:
+        (place / name).write_text(text)
+        return [[cxx, *flags, str(place / name), "-o", str(target), *libraries]]
+
+    return hostcc.compiled(_store, key, commands, PATIENCE).path
+
+
+@functools.cache
+def _tuned(cxx: str) -> tuple[str, ...]:
+    """Return the flags that allow all instructions of this CPU, if the compiler has them."""
+    for flag in ("-march=native", "-mcpu=native"):
+        command = [cxx, flag, "-fsyntax-only", "-x", "c++", "/dev/null"]
+        done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE)
+        if done.returncode == 0:
+            return (flag,)
+    return ()
+
+
+@functools.cache
+def _processor() -> str:
+    """Return the CPU's name and what it can do."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    told = ("model name", "flags", "Features", "CPU part")
+    return "\n".join(dict.fromkeys(line for line in lines if line.startswith(told)))
+
+
+# ---- threads ----
+@functools.cache
+def _pool() -> ctypes.CDLL:
+    """Return the library with the threads of this process, which all units share."""
+    text = (folder() / "native" / "pool.cpp").read_text()
+    pool = ctypes.CDLL(str(_compiled("pool.cpp", text, ("-lpthread",))))
+    pool.ga_pool_threads(thread_count())
+    config.on_update("num_threads", lambda _: pool.ga_pool_threads(thread_count()))
+    return pool

@@ -1,0 +1,170 @@
+"""Reductions down columns: neighbouring columns side by side, rows of them one after another.
+
+Floor 3. In: a Columns kernel. Out: its NativeSource.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gpuarray.compiler.lower.kernel import Columns
+from gpuarray.compiler.lower.passes import Pass
+from gpuarray.compiler.native.folds import FoldWriter
+from gpuarray.compiler.native.schedule import pieces_of
+from gpuarray.compiler.native.writer import NativeSource
+from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.statements import Fetched
+from gpuarray.core.graph import Var
+from gpuarray.core.target import PROCESSOR
+
+
+class ColumnsWriter(FoldWriter):
+    """A task is a block of neighbouring columns, or a piece of one."""
+
+    def __init__(self, kernel: Columns):
+        super().__init__(kernel)
+        self.passes = self.passes_of(kernel.passes, 1 << 62)
+        *self.outer, self.across = self.parallel
+        self.columns = self.axes[self.across]
+        self.width = min(PROCESSOR.columns, self.columns)
+        self.blocks = -(-self.columns // self.width)
+        self.tasks = self.blocks * math.prod(self.axes[i] for i in self.outer)
+
+    def source(self) -> NativeSource:
+        """One function for all passes, or two for the pieces of few long columns."""
+        single = len(self.passes) == 1 and not self.passes[0].stored
+        lengths = [self.lengths[0], *self.lengths[1:], self.width]
+        pieces, cut = pieces_of(self.tasks, lengths) if single else (1, self.lengths[0])
+        if pieces > 1:
+            return self.in_pieces(self.passes[0], pieces, cut)
+        self.line(1, "for (ga_index task = first; task < last; ++task) {")
+        self.define_block(2, "task")
+        stored: set[Var] = set()
+        for number, one in enumerate(self.passes):
+            what = f"pass {number + 1} down the columns" if one.partial else "write the columns"
+            self.sweep(2, one, what)
+            self.finish_columns(2, one, self.later_reads(self.passes, number))
+            stored |= set(one.stored)
+        self.write_columns(2, [v for v in self.outputs if v not in stored])
+        self.line(1, "}")
+        size = self.length * self.width
+        self.end_function(self.kernel.name, self.parameters(), self.tasks, self.grain(size))
+        return self.finish(f"{self.columns} columns of {self.length}, {self.width} side by side")
+
+    # ---- blocks ----
+    def define_block(self, depth: int, task: str) -> None:
+        """Define where the columns of a task begin, and how many they are."""
+        n, w = self.blocks, self.width
+        block = f"{task} % {n}" if self.outer else task
+        if self.outer:
+            self.line(
+                depth,
+                f"const ga_index row = {task} / {n};" if n > 1 else f"const ga_index row = {task};",
+            )
+            self.define_axes(depth, "row", self.outer)
+        if n > 1:
+            self.line(depth, f"const ga_index left = {block} * {w};")
+            self.line(depth, f"const ga_index width = ga_least({w}, {self.columns} - left);")
+        else:
+            self.line(depth, f"const ga_index left = 0, width = {w};")
+
+    def open_lanes(self, depth: int, comment: str = "") -> None:
+        """Open the loop over the columns of a block."""
+        self.line(depth, "for (ga_index lane = 0; lane < width; ++lane) {", comment)
+        name = self.axis_name[self.across]
+        self.line(depth + 1, f"const ga_index {name} = left + lane;")
+
+    # ---- passes ----
+    def sweep(
+        self, depth: int, one: Pass, comment: str = "", ends: tuple[str, str] | None = None
+    ) -> None:
+        """One pass down the columns of a block."""
+        if not (one.members or one.stored):
+            return
+        states: dict[Var, str] = {}
+        for v in one.partial:
+            name, reducer = self.new_name(), self.reducer(v)
+            self.line(depth, f"{reducer.state} {name}[{self.width}];", reducer.eqn.primitive.name)
+            self.line(depth, f"ga_fill({name}, {reducer.identity});")
+            states[v] = f"{name}[lane]"
+        scope: Fetched = {}
+        for k, axis in enumerate(self.reduced):
+            begin, end = ends if ends and not k else ("0", "")
+            self.open_axis(depth + k, axis, begin, end)
+        inside = depth + len(self.reduced)
+        self.read_ahead(inside, {*self.outer, *self.reduced}, one.members, scope)
+        self.open_lanes(inside, comment)
+        self.element(inside + 1, one.members, one.stored, states, dict(scope))
+        for k in reversed(range(depth, inside + 1)):
+            self.line(k, "}")
+        self.names.update(states)
+
+    def finish_columns(self, depth: int, one: Pass, wanted: set[Var]) -> None:
+        """Compute what follows from the folds of a pass, and keep what is wanted of it."""
+        # Results that are not as their partial results are: in arrays of their own.
+        ended = [v for v in one.partial if self.reducer(v).finish("x") != "x"]
+        made = [v for m in one.after for v in m.eqn.outvars]
+        for v in [v for v in (*ended, *made) if v in wanted]:
+            name = f"kept{len(self.carried)}"
+            self.line(depth, f"{ct.memory_type(v.aval)} {name}[{self.width}];")
+            self.carried[v] = f"{name}[lane]"
+        if not (ended or made):
+            return
+        self.open_lanes(depth)
+        for v in ended:
+            self.names[v] = self.finish_fold(depth + 1, v, self.names[v])
+            if v in wanted:
+                self.line(depth + 1, f"{self.carried[v]} = {self.as_stored(v)};")
+        self.element(depth + 1, one.after, [], {}, {})
+        self.line(depth, "}")
+        for v in (*ended, *made):
+            if v in self.carried:
+                place = self.carried[v]
+                self.names[v] = f"ga_value({place})" if ct.is_half(v.aval) else place
+
+    def write_columns(self, depth: int, outputs: list[Var]) -> None:
+        """Write the outputs that have no folded axis."""
+        if outputs:
+            self.open_lanes(depth)
+            for v in outputs:
+                self.write(depth + 1, v)
+            self.line(depth, "}")
+
+    def in_pieces(self, one: Pass, pieces: int, cut: int) -> NativeSource:
+        """A function that folds a piece of a block, and one that merges the pieces of a block."""
+        name, w = self.kernel.name, self.width
+        parts = {v: self.declare_part(v, self.tasks * pieces * w) for v in one.partial}
+        # Fold a piece.
+        self.line(1, "for (ga_index task = first; task < last; ++task) {")
+        self.line(2, f"const ga_index block = task / {pieces}, piece = task % {pieces};")
+        self.define_block(2, "block")
+        end = f"ga_least(begin + {cut}, {self.lengths[0]})"
+        self.line(2, f"const ga_index begin = piece * {cut}, end = {end};")
+        self.sweep(2, one, ends=("begin", "end"))
+        self.line(2, "for (ga_index lane = 0; lane < width; ++lane) {")
+        for v, part in parts.items():
+            self.line(3, f"{part}[task * {w} + lane] = {self.names[v]};")
+        self.line(2, "}")
+        self.line(1, "}")
+        given = [*self.parameters(outputs=False), *self.parts(list(parts.values()), False)]
+        self.end_function(f"{name}_pieces", given, self.tasks * pieces, 1)
+        # Merge the pieces of a block, in order.
+        self.names = {}
+        self.line(1, "for (ga_index block = first; block < last; ++block) {")
+        self.define_block(2, "block")
+        for v, part in parts.items():
+            reducer, r = self.reducer(v), self.new_name()
+            self.line(2, f"{reducer.state} {r}[{w}];")
+            self.line(2, f"ga_fill({r}, {reducer.identity});")
+            self.line(2, f"for (ga_index p = block * {pieces}; p < (block + 1) * {pieces}; ++p) {{")
+            step = reducer.merge(f"{r}[lane]", f"{part}[p * {w} + lane]")
+            self.line(3, f"for (ga_index lane = 0; lane < width; ++lane) {r}[lane] = {step};")
+            self.line(2, "}")
+            self.names[v] = f"{r}[lane]"
+        self.finish_columns(2, one, set(self.outputs))
+        self.write_columns(2, self.outputs)
+        self.line(1, "}")
+        given = [*self.parts(list(parts.values()), True), *self.parameters()]
+        self.end_function(f"{name}_merge", given, self.tasks, max(1, self.tasks))
+        note = f"{self.columns} columns of {self.length} in {pieces} pieces, merged in order"
+        return self.finish(note)

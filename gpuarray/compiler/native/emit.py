@@ -1,0 +1,53 @@
+"""Kernels as C++ text for a CPU, meant to be read, and units of several for the compiler.
+
+Floor 3. In: Kernels. Out: a `NativeSource` of each, and the text of a unit: what it needs of
+kernels/native and of the prelude, then each kernel. Forms without native text raise NoKernel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpuarray.compiler.lower.kernel import Columns, Kernel, Map, NoKernel, Rows, Tiles
+from gpuarray.compiler.native.columns import ColumnsWriter
+from gpuarray.compiler.native.map import MapWriter
+from gpuarray.compiler.native.rows import RowsWriter
+from gpuarray.compiler.native.writer import NativeSource
+from gpuarray.compiler.text.prelude import complete, folder
+
+
+def emit(kernel: Kernel) -> NativeSource:
+    """The native text of a kernel. If it has none, the NoKernel says why."""
+    match kernel:
+        case Map() | Tiles():
+            return MapWriter(kernel).source()
+        case Rows():
+            return RowsWriter(kernel).source()
+        case Columns():
+            return ColumnsWriter(kernel).source()
+    raise NoKernel(f"kernels of the form {kernel.form!r} have no native text yet")
+
+
+def unit(sources: Sequence[NativeSource]) -> tuple[str, list[str]]:
+    """The text of a unit for the compiler, and the name of the function to call for each kernel.
+
+    Kernels that differ only in their names and comments are in it once.
+    """
+    texts: dict[str, str] = {}  # without comments -> text
+    numbers: dict[str, int] = {}
+    called: list[str] = []
+    for source in sources:
+        # Names are given anew, since those of several plans are the same.
+        name = rf"\b(call_)?{source.name}(?=_pieces\b|_merge\b|\b)"
+        body = re.sub(r"^ *//.*\n| +// [^\"\n]*$", "", source.text, flags=re.MULTILINE)
+        key = re.sub(name, r"\1NAME", body)
+        number = numbers.setdefault(key, len(numbers))
+        new = f"k{number}_{source.kernel.form}"
+        texts.setdefault(key, re.sub(name, rf"\1{new}", source.text))
+        called.append(f"call_{new}")
+    host = [folder() / "host" / "names.h", folder() / "native" / "tasks.h"]
+    text = "\n".join(
+        [*(path.read_text() for path in host), complete("\n".join(texts.values()), native=True)]
+    )
+    return text, called

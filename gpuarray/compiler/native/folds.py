@@ -1,0 +1,80 @@
+"""The base of kernels with reductions: passes over what is folded, pieces of it, and their merging.
+
+Floor 3. In: a Rows or a Columns kernel. Out: `FoldWriter`. Where rows are too few for all threads,
+what is folded is cut into pieces of a fixed length: one phase folds each, the next one merges them
+in order, so that no number of threads changes the result.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gpuarray.compiler.fuse.group import Inner, Member
+from gpuarray.compiler.lower.kernel import Columns, Rows
+from gpuarray.compiler.lower.passes import Pass, once_each
+from gpuarray.compiler.native.writer import NativeWriter
+from gpuarray.compiler.text import types as ct
+from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.target import PROCESSOR
+
+#: Operations that weigh more are not repeated in a later pass, if there is room for their results.
+_WORTH_KEEPING = 4
+
+
+class FoldWriter(NativeWriter):
+    """Partial results, and what is kept from pass to pass."""
+
+    def __init__(self, kernel: Rows | Columns):
+        super().__init__(kernel)
+        self.parallel, self.reduced = self.spaces()
+        self.lengths = [self.axes[i] for i in self.reduced]
+        self.length = math.prod(self.lengths)
+
+    def passes_of(self, passes: tuple[Pass, ...], room: int) -> list[Pass]:
+        """The passes without repeated work: values that take long are kept where `room` elements of
+        them are not too many bytes.
+        """
+        chosen = once_each(self.group, list(passes), _takes_long, True)
+        kept = {v for one in chosen for v in one.carried}
+        if room * sum(storage_dtype(v.aval).itemsize for v in kept) <= PROCESSOR.row_bytes:
+            return chosen
+        return once_each(self.group, list(passes), lambda _: False, True)
+
+    def later_reads(self, passes: list[Pass], number: int) -> set[Var]:
+        """What the passes after one read of it or of those before, and the outputs over rows."""
+        members = [m for one in passes[number + 1 :] for m in (*one.members, *one.after)]
+        read = {o.var for m in members for o in m.operands if isinstance(o, Inner)}
+        return read | set(self.outputs)
+
+    def finish_fold(self, depth: int, v: Var, state: str) -> str:
+        """The result of a fold as a name, from its last partial result."""
+        result = self.reducer(v).finish(state)
+        if result == state:
+            return state
+        name = f"v{self.count}"
+        self.count += 1
+        self.line(depth, f"const {ct.value_type(v.aval)} {name} = {result};")
+        return name
+
+    def new_name(self) -> str:
+        """A name for a partial result."""
+        self.count += 1
+        return f"r{self.count - 1}"
+
+    def declare_part(self, v: Var, states: int) -> str:
+        """An array between two phases, for the partial results of pieces."""
+        name = f"part{len(self.room)}"
+        self.room[name] = (self.reducer(v).state, states)
+        return name
+
+    def parts(self, names: list[str], constant: bool) -> list[tuple[str, str]]:
+        """Arrays between phases as parameters."""
+        kinds = [self.room[name][0] for name in names]
+        return [
+            (f"const {kind}*" if constant else f"{kind}*", name)
+            for kind, name in zip(kinds, names, strict=True)
+        ]
+
+
+def _takes_long(member: Member) -> bool:
+    return member.eqn.primitive.weight > _WORTH_KEEPING

@@ -1,0 +1,155 @@
+"""Reductions along rows: partial results side by side, several passes over a row in cache.
+
+Floor 3. In: a Rows kernel. Out: its NativeSource.
+"""
+
+from __future__ import annotations
+
+from gpuarray.compiler.lower.kernel import Rows
+from gpuarray.compiler.lower.passes import Pass
+from gpuarray.compiler.native.folds import FoldWriter
+from gpuarray.compiler.native.schedule import lanes_of, pieces_of
+from gpuarray.compiler.native.writer import NativeSource
+from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.statements import Fetched
+from gpuarray.core.graph import Var
+
+
+class RowsWriter(FoldWriter):
+    """A task is a row, or a piece of one."""
+
+    def __init__(self, kernel: Rows):
+        super().__init__(kernel)
+        self.passes, self.rows = self.passes_of(kernel.passes, kernel.length), kernel.rows
+        # Lanes lie along the fastest axis: neighbours in memory.
+        self.lanes = lanes_of(self.lengths[-1])
+
+    def source(self) -> NativeSource:
+        """One function for all passes, or two for the pieces of few long rows."""
+        single = len(self.passes) == 1 and not self.passes[0].stored
+        pieces, cut = pieces_of(self.rows, self.lengths) if single else (1, self.lengths[0])
+        if pieces > 1:
+            return self.in_pieces(self.passes[0], pieces, cut)
+        self.line(1, "for (ga_index row = first; row < last; ++row) {")
+        self.define_axes(2, "row", self.parallel)
+        # Kept values: as many as the row has elements.
+        for one in self.passes:
+            for v in one.carried:
+                name = f"kept{len(self.carried)}"
+                self.line(2, f"{ct.memory_type(v.aval)} {name}[{self.length}];")
+                self.carried[v] = f"{name}[{self.at(self.position_along(self.reduced))}]"
+        scope: Fetched = {}
+        stored: set[Var] = set()
+        for number, one in enumerate(self.passes):
+            what = f"pass {number + 1} over the row" if one.partial else "write the row"
+            self.sweep(2, one, scope, what)
+            self.finish_sweep(2, one)
+            for m in one.after:
+                self.member(m, 2, scope)
+            stored |= set(one.stored)
+        for v in self.outputs:
+            if v not in stored:
+                self.write(2, v)
+        self.line(1, "}")
+        self.end_function(self.kernel.name, self.parameters(), self.rows, self.grain(self.length))
+        return self.finish(f"{self.rows} rows of {self.length}, {self.lanes} lanes")
+
+    def sweep(
+        self,
+        depth: int,
+        one: Pass,
+        scope: Fetched,
+        comment: str = "",
+        ends: tuple[str, str] | None = None,
+    ) -> None:
+        """One pass over a row, and the results of its folds. `ends` of the slowest axis."""
+        if not (one.members or one.stored):
+            return
+        # Partial results, one in each lane.
+        states: dict[Var, str] = {}
+        for v in one.partial:
+            name, reducer = self.new_name(), self.reducer(v)
+            if self.lanes > 1:
+                self.line(
+                    depth, f"{reducer.state} {name}[{self.lanes}];", reducer.eqn.primitive.name
+                )
+                self.line(depth, f"ga_fill({name}, {reducer.identity});")
+                states[v] = f"{name}[lane]"
+            else:
+                text = f"{reducer.state} {name} = {reducer.identity};"
+                self.line(depth, text, reducer.eqn.primitive.name)
+                states[v] = name
+        self.read_ahead(depth, set(self.parallel), one.members, scope)
+        # The loops: the innermost by lanes, if there are any.
+        *outer, inner = self.reduced
+        bounds = {self.reduced[0]: ends or ("0", self.number(self.lengths[0]))}
+        for axis in outer:
+            self.open_axis(depth, axis, *bounds.get(axis, ("0", "")))
+            depth += 1
+        begin, end = bounds.get(inner, ("0", self.number(self.axes[inner])))
+        in_lanes = self.lanes > 1 and bool(states)
+        if in_lanes:
+            step = f"[&](ga_index {self.axis_name[inner]}, ga_index lane) GA_STEP {{"
+            self.line(depth, f"ga_lanes<{self.lanes}>({begin}, {end}, {step}", comment)
+        else:
+            self.open_axis(depth, inner, begin, end, comment)
+        self.element(depth + 1, one.members, one.stored, states, dict(scope))
+        self.line(depth, "});" if in_lanes else "}")
+        for _ in outer:
+            depth -= 1
+            self.line(depth, "}")
+        # The lanes as one.
+        for v, state in states.items():
+            name, reducer = state.partition("[")[0], self.reducer(v)
+            if self.lanes > 1:
+                merged = self.new_name()
+                text = f"ga_merged({name}, {reducer.merger})"
+                self.line(depth, f"const {reducer.state} {merged} = {text};")
+                name = merged
+            self.names[v] = name
+
+    def finish_sweep(self, depth: int, one: Pass) -> None:
+        """The results of the folds of a pass."""
+        for v in one.partial:
+            self.names[v] = self.finish_fold(depth, v, self.names[v])
+
+    def in_pieces(self, one: Pass, pieces: int, cut: int) -> NativeSource:
+        """A function that folds a piece of a row, and one that merges the pieces of a row."""
+        name, several = self.kernel.name, self.rows > 1
+        parts = {v: self.declare_part(v, self.rows * pieces) for v in one.partial}
+        # Fold a piece.
+        self.line(1, "for (ga_index task = first; task < last; ++task) {")
+        if several:
+            self.line(2, f"const ga_index row = task / {pieces}, piece = task % {pieces};")
+            self.define_axes(2, "row", self.parallel)
+        begin = f"{'piece' if several else 'task'} * {cut}"
+        end = f"ga_least({begin} + {cut}, {self.lengths[0]})"
+        self.line(2, f"const ga_index begin = {begin}, end = {end};")
+        self.sweep(2, one, {}, ends=("begin", "end"))
+        for v, part in parts.items():
+            self.line(2, f"{part}[task] = {self.names[v]};")
+        self.line(1, "}")
+        given = [*self.parameters(outputs=False), *self.parts(list(parts.values()), False)]
+        self.end_function(f"{name}_pieces", given, self.rows * pieces, 1)
+        # Merge the pieces of a row, in order.
+        self.names = {}
+        self.line(1, "for (ga_index row = first; row < last; ++row) {")
+        self.define_axes(2, "row", self.parallel)
+        at = f"row * {pieces}" if several else "0"
+        for v, part in parts.items():
+            reducer, r = self.reducer(v), self.new_name()
+            self.line(2, f"{reducer.state} {r} = {part}[{at}];")
+            place = f"row * {pieces} + p" if several else "p"
+            step = reducer.merge(r, f"{part}[{place}]")
+            self.line(2, f"for (ga_index p = 1; p < {pieces}; ++p) {r} = {step};")
+            self.names[v] = r
+        self.finish_sweep(2, one)
+        scope: Fetched = {}
+        for m in one.after:
+            self.member(m, 2, scope)
+        for v in self.outputs:
+            self.write(2, v)
+        self.line(1, "}")
+        given = [*self.parts(list(parts.values()), True), *self.parameters()]
+        self.end_function(f"{name}_merge", given, self.rows, self.rows)
+        return self.finish(f"{self.rows} rows of {self.length} in {pieces} pieces, merged in order")

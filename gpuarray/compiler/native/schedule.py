@@ -1,0 +1,62 @@
+"""What becomes native code, and how its work is cut into tasks.
+
+Floor 3. In: groups and lengths. Out: plain numbers, chosen from shapes alone: neither the machine
+at hand nor the number of threads changes a text.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gpuarray.compiler.fuse.group import FusedGroup
+from gpuarray.compiler.lower.kernel import Columns, Kernel, Map, Rows, Tiles
+from gpuarray.compiler.lower.passes import axis_order
+from gpuarray.core.target import PROCESSOR
+
+#: The forms that have native text; NumPy runs the others.
+FORMS: tuple[type[Kernel], ...] = (Map, Tiles, Rows, Columns)
+
+
+def is_slow(group: FusedGroup, passes: int) -> bool:
+    """Whether rows are so few and long that threads should share each pass over them."""
+    rows = math.prod(group.axes[i] for i in group.parallel)
+    length = math.prod(group.axes[i] for i in group.reduced)
+    order = axis_order(group)
+    if order and order[-1] not in group.reduced:
+        # Down columns a task has many of them.
+        rows = rows // group.axes[order[-1]] * -(-group.axes[order[-1]] // PROCESSOR.columns)
+    return rows < PROCESSOR.many_tasks and rows * length >= 2 * PROCESSOR.piece
+
+
+def lanes_of(length: int) -> int:
+    """How many partial results a fold of so many elements keeps side by side: merging them must
+    cost less than they save.
+    """
+    return PROCESSOR.lanes if length >= 4 * PROCESSOR.lanes else 8 if length >= 32 else 1
+
+
+def pieces_of(rows: int, lengths: list[int]) -> tuple[int, int]:
+    """Into how many pieces the slowest of the folded axes is cut where rows are too few to share
+    out, and the length of each.
+    """
+    inside = math.prod(lengths[1:])
+    cut = max(1, PROCESSOR.piece // max(1, inside))
+    pieces = -(-lengths[0] // cut)
+    return (pieces, cut) if rows < PROCESSOR.many_tasks and pieces > 1 else (1, lengths[0])
+
+
+def cut_axes(lengths: list[int]) -> tuple[int, int]:
+    """How many of the axes, from the slowest on, tasks go over, and the length at which the next
+    one is cut for tasks too (0: it is not).
+    """
+    # Inside a task at least so many elements: finding its position takes as long as a few of them.
+    outer = max(1, len(lengths) - 1)
+    while outer > 1 and math.prod(lengths[outer:]) < PROCESSOR.task // 4:
+        outer -= 1
+    # Few tasks: more axes, until there are enough or one is left.
+    while math.prod(lengths[:outer]) < PROCESSOR.many_tasks and outer < len(lengths) - 1:
+        outer += 1
+    inside = math.prod(lengths[outer + 1 :])
+    cut = max(1, PROCESSOR.piece // max(1, inside))
+    few = math.prod(lengths[:outer]) < PROCESSOR.many_tasks
+    return outer, cut if few and outer < len(lengths) and lengths[outer] >= 2 * cut else 0

@@ -1,0 +1,193 @@
+"""The base of native kernels: loops over axes, with each value computed where it first can be.
+
+Floor 3. In: a Kernel. Out: `NativeWriter`, whose subclasses, one a form, return a `NativeSource`:
+functions over a range of tasks, and the phases in which they are called. No line says how many
+threads there are: a task is a fixed piece of the work, so results do not depend on them.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Iterable
+
+from gpuarray.compiler.fuse.group import Load, Member
+from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.lower.steps import step_eqns, step_work
+from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.statements import Fetched, Statements
+from gpuarray.core.graph import Var
+from gpuarray.core.index import axes_of
+from gpuarray.core.target import PROCESSOR
+from gpuarray.util import Struct
+
+
+class Phase(Struct):
+    """A call of a function for all of its tasks; the next phase begins when all are done.
+
+    grain: tasks that a thread takes at a time
+    """
+
+    function: str
+    tasks: int
+    grain: int
+    arguments: tuple[str, ...]
+
+
+class NativeSource(Struct, eq=False):
+    """A kernel as C++ functions, and the phases that call them.
+
+    inputs, outputs: the arrays that are its arguments, in this order
+    room: arrays between phases, by name: the type of their elements, and how many there are
+    work: operations on elements, roughly
+    """
+
+    kernel: Kernel
+    functions: str
+    phases: tuple[Phase, ...]
+    inputs: list[Var]
+    outputs: list[Var]
+    room: dict[str, tuple[str, int]] = {}
+    work: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The name of the kernel in the text."""
+        return self.kernel.name
+
+    @property
+    def text(self) -> str:
+        """The functions, and the one that runs all phases on arrays of Python's."""
+        arrays = [f"in{i}" for i in range(len(self.inputs))]
+        arrays += [f"out{i}" for i in range(len(self.outputs))]
+        lines = [
+            f"GA_CALLED int call_{self.name}({', '.join(f'ga_array* {a}' for a in arrays)}) {{",
+            f"    if (!ga_plain({', '.join(arrays)})) return 1;",
+        ]
+        lines += [f"    ga_room<{kind}> {name}({n});" for name, (kind, n) in self.room.items()]
+        if self.room:
+            lines.append(f"    if (!({' && '.join(self.room)})) return 2;")
+        for p in self.phases:
+            given = ", ".join(p.arguments)
+            lines.append(f"    ga_tasks({p.tasks}, {p.grain}, {p.function}, {given});")
+        return "\n".join([self.functions.rstrip(), *lines, "    return 0;", "}"]) + "\n"
+
+
+class NativeWriter(Statements, abc.ABC):
+    """Functions of one kernel; each form has its subclass."""
+
+    #: Positions have 64 bits: a CPU computes them for nothing, and with fewer the compiler could
+    #: not know that neighbours stay neighbours. Unsigned, so that one comparison tests both ends.
+    index_type = "ga_index"
+    suffix = ""
+
+    def __init__(self, kernel: Kernel):
+        super().__init__(kernel)
+        self.done: list[str] = []  # finished functions
+        self.phases: list[Phase] = []
+        self.room: dict[str, tuple[str, int]] = {}
+
+    @abc.abstractmethod
+    def source(self) -> NativeSource:
+        """The text of the kernel."""
+
+    # ---- loops ----
+    def wide_axes(self, dims: Iterable[int | None]) -> set[int]:
+        """The axes of the loops along which a value varies."""
+        return {i for index in self.along(dims) for i in axes_of(index)}
+
+    def open_axis(
+        self, depth: int, axis: int, begin: str = "0", end: str = "", comment: str = ""
+    ) -> None:
+        """Open the loop along an axis."""
+        i, end = self.axis_name[axis], end or self.number(self.axes[axis])
+        self.line(depth, f"for (ga_index {i} = {begin}; {i} < {end}; ++{i}) {{", comment)
+
+    def nest(
+        self,
+        depth: int,
+        known: set[int],
+        axes: list[int],
+        members: list[Member],
+        stores: list[Var],
+        scope: Fetched,
+        ends: dict[int, tuple[str, str]] | None = None,
+    ) -> None:
+        """Loops along `axes`, the last the innermost, around members and stores. Each stands in the
+        outermost loop that knows its position: `known` are the axes outside.
+        """
+        known, waiting, left = set(known), list(members), list(stores)
+        for k, axis in enumerate([None, *axes]):
+            if axis is not None:
+                self.open_axis(depth + k - 1, axis, *(ends or {}).get(axis, ("0", "")))
+                known.add(axis)
+                scope = dict(scope)  # names end with the loop that they are defined in
+            level = depth + k
+            # What is read or computed here serves all turns of the loops inside.
+            now = [m for m in waiting if self.wide_axes(m.space) <= known]
+            waiting = [m for m in waiting if m not in now]
+            if k < len(axes):
+                self.read_ahead(level, known, waiting, scope)
+            for m in now:
+                self.member(m, level, scope)
+            for v in [v for v in left if self.wide_axes(self.group.made[v].dims) <= known]:
+                if v in self.names:
+                    left.remove(v)
+                    self.write(level, v)
+        for k in reversed(range(len(axes))):
+            self.line(depth + k, "}")
+
+    def read_ahead(
+        self, depth: int, known: set[int], members: list[Member], scope: Fetched
+    ) -> None:
+        """Read the operands of later members that do not vary along the loops inside."""
+        for o in (o for m in members for o in m.operands if isinstance(o, Load)):
+            if self.wide_axes(o.dims) <= known:
+                self.operand(o, scope, depth)
+
+    # ---- functions ----
+    def end_function(self, name: str, arguments: list[tuple[str, str]], tasks: int, grain: int):
+        """End the function that the lines so far are the body of, and note the phase that calls
+        it; `arguments` are (type, name).
+        """
+        self.drop_unused()
+        given = [f"{kind} GA_ALONE {a}" for kind, a in arguments]
+        head = f"GA_TASKS {name}(ga_index first, ga_index last, {', '.join(given)}) {{"
+        if len(head) > 100:
+            head = f"GA_TASKS {name}(\n    ga_index first, ga_index last,\n    "
+            head += ",\n    ".join(given) + ") {"
+        self.done += [head, *self.lines, "}"]
+        self.lines = []
+        self.phases.append(Phase(name, tasks, grain, tuple(a for _, a in arguments)))
+
+    def parameters(self, outputs: bool = True) -> list[tuple[str, str]]:
+        """The types and names of the inputs, and of the outputs."""
+        found = [(f"const {ct.memory_type(v.aval)}*", self.in_name[v]) for v in self.inputs]
+        if outputs:
+            found += [(f"{ct.memory_type(v.aval)}*", self.out_name[v]) for v in self.outputs]
+        return found
+
+    def grain(self, elements: int) -> int:
+        """How many tasks of so many elements a thread takes at a time."""
+        return max(1, PROCESSOR.task // max(1, elements))
+
+    def finish(self, note: str) -> NativeSource:
+        """The finished functions under a comment: operations, arguments, bytes moved."""
+        formulas = ", ".join(e.primitive.name for e in step_eqns(self.group))
+        ins = [f"{self.in_name[v]} {v.aval.str_short(True)}" for v in self.inputs]
+        outs = [f"{self.out_name[v]} {v.aval.str_short(True)}" for v in self.outputs]
+        moved = sum(v.aval.nbytes for v in (*self.inputs, *self.outputs))
+        head = [
+            f"// {self.kernel.name}: {formulas}",
+            f"//   {', '.join(ins) or 'no inputs'} -> {', '.join(outs)}    {moved} bytes",
+            f"//   {note}",
+        ]
+        return NativeSource(
+            self.kernel,
+            "\n".join([*head, *self.done]) + "\n",
+            tuple(self.phases),
+            self.inputs,
+            self.outputs,
+            self.room,
+            max(step_work(self.kernel), math.prod(self.group.axes)),
+        )

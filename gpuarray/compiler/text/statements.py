@@ -1,0 +1,245 @@
+"""Statements that kernels of every target consist of: reads, operations, folds, stores.
+
+Floor 3. In: a Kernel. Out: `Statements`, which collects lines of C++; the writers of a target
+arrange them into loops. No line depends on ids or on the order of building.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+
+from gpuarray.compiler.fuse.group import Inner, Load, Member, Operand
+from gpuarray.compiler.lower.choose import loop_order
+from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.expressions import Reducer, expression
+from gpuarray.compiler.text.reader import Reader, bracketed
+from gpuarray.core.element import sources
+from gpuarray.core.graph import Eqn, Literal, Var
+from gpuarray.core.index import Index, linear
+from gpuarray.core.primitive import Kind
+
+Fetched = dict[tuple, str]  # names of the elements read in a scope, by the key of their load
+
+
+class Statements(Reader):
+    """Lines of one kernel: its members over its axes."""
+
+    def __init__(self, kernel: Kernel, user_lines: bool = False):
+        super().__init__(kernel.accesses)
+        self.kernel = kernel
+        group = kernel.group
+        self.user_lines = user_lines
+        self.order = loop_order(self.accesses)
+        # The arguments: inputs that are read from memory, then what inlined producers read.
+        plain = [v for v in group.inputs if v not in group.inlined]
+        # Inlined producers read other arrays than the ones that they make.
+        inlined = [x for x in self.accesses.loads() if self.is_inlined(x)]
+        inside = [v for x in inlined for v in sources(self.access_of(x))]
+        self.inputs = list(dict.fromkeys(plain + inside))
+        self.outputs = list(group.outputs)
+        self.in_name = {v: f"in{i}" for i, v in enumerate(self.inputs)}
+        self.out_name = {v: f"out{i}" for i, v in enumerate(self.outputs)}
+        self.lines: list[str] = []
+        self.names: dict[Var, str] = {}
+        self.count = 0
+        self.axis_name = {i: f"i{k}" for k, i in enumerate(self.order)}
+        self.whole = self.position_along(self.order)
+        self.position = ""  # the name of the position in the whole space, if it has one
+        # The axis along which vectors lie, and the loads that are in registers, by key.
+        self.last: int | None = self.order[-1] if self.order else None
+        self.registers: Fetched = {}
+        self.read_outside: Fetched = {}  # read outside all loops
+        self.carried: dict[Var, str] = {}  # values that later loops read back, and from where
+
+    # ---- lines ----
+    def comment(self, eqn: Eqn, text: str) -> str:
+        """The operation of a line, unless its text names it, and the user's line if wanted."""
+        # A comment that repeats the function's name would say nothing.
+        words = [] if eqn.primitive.name in text else [eqn.primitive.name]
+        if self.user_lines and eqn.site is not None:
+            file, line, _ = eqn.site
+            scope = f" in {eqn.site.scope}" if eqn.site.scope else ""
+            words.append(f"{os.path.basename(file)}:{line}{scope}")
+        return "  ".join(words)
+
+    # ---- positions ----
+    def define_axes(self, depth: int, position: str, axes: list[int]) -> None:
+        """Define the positions along `axes` from their common row-major position."""
+        # A single axis has the common position itself: no line, no division.
+        if len(axes) == 1:
+            self.axis_name[axes[0]] = position
+            return
+        # The slowest axis needs no remainder, the fastest no quotient. Lengths are constants, so a
+        # division compiles to a multiplication. `drop_unused` removes those that nothing needs.
+        stride = 1
+        lines = []
+        for k, axis in enumerate(reversed(axes)):
+            length = max(self.axes[axis], 1)  # an empty axis must not divide by 0
+            text = position if stride == 1 else f"{position} / {self.number(stride)}"
+            if k < len(axes) - 1:
+                text = f"{f'({text})' if stride > 1 else text} % {self.number(length)}"
+            lines.append(f"const {self.index_type} {self.axis_name[axis]} = {text};")
+            stride *= length
+        for line in reversed(lines):
+            self.line(depth, line)
+
+    def spaces(self) -> tuple[list[int], list[int]]:
+        """The parallel and the reduced axes, each from the slowest to the fastest in memory."""
+        gone = self.group.reduced
+        return [i for i in self.order if i not in gone], [i for i in self.order if i in gone]
+
+    # ---- values ----
+    def read(self, load: Load) -> str:
+        """One element of an input in memory, as a value."""
+        name = f"{self.in_name[load.source]}[{self.at(self.load_index(load))}]"
+        return f"ga_value({name})" if ct.is_half(load.source.aval) else name
+
+    def element_of(self, load: Load, depth: int, scope: Fetched) -> str:
+        """One element of a load: read from memory, or computed if its producer is inlined."""
+        if self.is_inlined(load):
+            return self.value(self.access_of(load), depth, scope, named=True)
+        return self.read(load)
+
+    def operand(self, o: Operand, fetched: Fetched, depth: int) -> str:
+        if isinstance(o, Literal):
+            return ct.constant(o.val, o.aval)
+        if isinstance(o, Inner):
+            return self.names[o.var]
+        # One name for each load in a scope, however many members read it.
+        key = (o.key, o.dims)
+        found = fetched.get(key)
+        if found is None:
+            text = self.element_of(o, depth, fetched)
+            if self.is_inlined(o) and re.fullmatch(r"\w+", text):  # it has a name already
+                fetched[key] = text
+                return text
+            found = fetched[key] = f"x{len(fetched)}"
+            kind = ct.value_type(o.source.aval)
+            self.line(depth, f"const {kind} {found} = {text};")
+        return found
+
+    def member(self, member: Member, depth: int, fetched: Fetched) -> None:
+        """One member for one element: a statement for each of its results."""
+        eqn = member.eqn
+        operands = [self.operand(o, fetched, depth) for o in member.operands]
+        if self.group.copy_of is not None:
+            self.names[eqn.outvars[0]] = operands[0]  # a copy stores what it reads
+            return
+        # A reduction over no axis, or over axes of length 1, folds its one element.
+        if eqn.primitive.kind is Kind.REDUCTION:
+            reducer = Reducer(eqn)
+            texts = [reducer.finish(reducer.lift(operands[0], "0u"))]
+        else:
+            texts = expression(eqn, operands)
+        for v, text in zip(eqn.outvars, texts, strict=True):
+            name = self.names[v] = f"v{self.count}"
+            self.count += 1
+            line = f"const {ct.value_type(v.aval)} {name} = {text};"
+            self.line(depth, line, self.comment(eqn, text))
+
+    def as_stored(self, v: Var) -> str:
+        """A value converted to its memory type; that is exact, because it is rounded already."""
+        name = self.names[v]
+        return f"ga_exact<{ct.memory_type(v.aval)}>({name})" if ct.is_half(v.aval) else name
+
+    def write(self, depth: int, v: Var) -> None:
+        """Store one element of an output."""
+        at = self.at(self.output_index(v))
+        self.line(
+            depth, f"{self.first_thread_guard(v)}{self.out_name[v]}[{at}] = {self.as_stored(v)};"
+        )
+
+    def first_thread_guard(self, v: Var) -> str:
+        """The condition under which a thread writes an output that lacks some of the axes.
+
+        Many threads compute the same element; the one at position 0 of the missing axes writes it,
+        so that no two threads race. Empty if no axis is missing.
+        """
+        dims, reduced = self.group.made[v].dims, self.group.reduced
+        # Outputs without reduced axes are written after the loop: one thread a row gets there.
+        wide = any(d in reduced for d in dims)
+        others = [
+            d
+            for d in self.order
+            if d not in dims and self.axes[d] > 1 and (wide or d not in reduced)
+        ]
+        tests = [f"{self.axis_name[d]} == 0" for d in others]
+        return f"if ({' && '.join(tests)}) " if tests else ""
+
+    # ---- elements ----
+    def element(
+        self,
+        depth: int,
+        members: list[Member],
+        stores: list[Var],
+        states: dict[Var, str],
+        fetched: Fetched,
+        vectors: dict[Var, str] | None = None,
+    ) -> None:
+        """Compute `members` for one element; outputs that `vectors` names go into their vector."""
+        # Names of this element must not be seen by the next one, which has its own scope.
+        outside = dict(self.names)
+        # Operations, in order. Values that later loops read are stored where these look for them.
+        for m in members:
+            v = m.eqn.outvars[0]
+            if v not in states:
+                self.member(m, depth, fetched)
+                for carried in (v for v in m.eqn.outvars if v in self.carried):
+                    self.line(depth, f"{self.carried[carried]} = {self.as_stored(carried)};")
+                continue
+            # A reduction folds the element into its accumulator. Its position in the row is what
+            # argmax and argmin return.
+            value = self.operand(m.operands[0], fetched, depth)
+            reducer = Reducer(m.eqn)
+            place = bracketed(self.at(self.position_in_row(m)))
+            if not reducer.fold.plain:
+                value = bracketed(value)
+            merged = reducer.merge(states[v], reducer.lift(value, place))
+            self.line(depth, f"{states[v]} = {merged};", self.comment(m.eqn, m.eqn.primitive.name))
+        # Outputs.
+        for v in stores:
+            if vectors and v in vectors:
+                self.line(depth, f"{vectors[v]}.v[e] = {self.as_stored(v)};")
+            else:
+                self.write(depth, v)
+        # Names end with the scope of the element, but for those of carried values.
+        self.names = outside
+        made = {v for m in members for v in m.eqn.outvars}
+        for v, place in self.carried.items():
+            if v in made:
+                self.names[v] = f"ga_value({place})" if ct.is_half(v.aval) else place
+
+    def reducer(self, v: Var) -> Reducer:
+        """The fold of a reduction."""
+        return Reducer(self.group.made[v].eqn)
+
+    def position_in_row(self, m: Member) -> Index:
+        """Row-major position of an element among those that a reduction folds, in its operand."""
+        # Positions are counted along the reduced axes alone.
+        lengths = m.eqn.invars[0].aval.shape
+        gone = [(d, n) for d, n in zip(m.space, lengths, strict=True) if d in self.group.reduced]
+        return linear(self.along([d for d, _ in gone]), [n for _, n in gone])
+
+    # ---- the whole ----
+    def drop_unused(self) -> None:
+        """Remove definitions of positions that nothing in their scope reads. Repeated until none is
+        left, since a position may be read by another one only.
+        """
+        # Definitions of positions; all other lines are emitted because something reads them.
+        defined = re.compile(rf"( *)const {self.index_type} (i\d+|j) = ")
+        before = 0
+        while before != len(self.lines):
+            before, used = len(self.lines), []
+            for k, line in enumerate(self.lines):
+                found = defined.match(line)
+                if found:
+                    # The scope: lines at least as deep as the definition.
+                    inside = re.compile(rf"{found[1]}|\s*$")
+                    scope = itertools.takewhile(inside.match, self.lines[k + 1 :])
+                    if not any(re.search(rf"\b{found[2]}\b", x) for x in scope):
+                        continue
+                used.append(line)
+            self.lines = used

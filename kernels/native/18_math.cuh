@@ -1,0 +1,276 @@
+// Elementary functions for a CPU: without branches and calls, so that loops of them are vectorised.
+//
+// They take the place of the prelude's, which call the C library one element at a time. Polynomials are near-minimax
+// (Remez, in 60 digits). Greatest errors in units of the last place, measured against long double and double:
+//   float   exp 1.0, expm1 1.5, log 0.9, log1p 1.4, tanh 1.5, logistic 2.5, erf 1.3, sin and cos 1.6, pow 0.5
+//   double  exp 1.0, log 0.9, tanh 2.6, erf 3.8
+
+//@ ga_fma
+// a * b + c, in one rounding where the CPU has an instruction for it.
+#ifdef __FMA__
+GA_INLINE float ga_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+GA_INLINE double ga_fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+#else
+template <class T> GA_INLINE T ga_fma(T a, T b, T c) { return a * b + c; }
+#endif
+
+//@ ga_horner
+// A polynomial in x, from the coefficient of its highest power on. Its terms are arguments: a loop over them inside a loop
+// over elements would not be vectorised.
+template <class T> GA_INLINE T ga_horner(T, T value) { return value; }
+template <class T, class... C> GA_INLINE T ga_horner(T x, T value, T next, C... others) {
+    return ga_horner(x, ga_fma(value, x, next), others...);
+}
+
+//@ ga_nearest
+// x rounded to an integer.
+GA_INLINE float ga_nearest(float x) { return __builtin_rintf(x); }
+GA_INLINE double ga_nearest(double x) { return __builtin_rint(x); }
+
+//@ ga_whole
+// A double that is an integer of less than 2^51, as an integer: conversions of doubles have no instruction before AVX-512.
+GA_INLINE long long ga_whole(double x) { return __double_as_longlong(x + 6755399441055744.0) - 0x4338000000000000ll; }
+
+//@ ga_power_of_two ga_scaled
+// 2^k as a number, for normal ones; and x 2^k in two factors, for results that are subnormal or overflow.
+GA_INLINE float ga_power_of_two(int k) { return __uint_as_float((unsigned)(k + 127) << 23); }
+GA_INLINE double ga_power_of_two(long long k) { return __longlong_as_double((k + 1023) << 52); }
+template <class T, class K> GA_INLINE T ga_scaled(T x, K k) {
+    const K half = k >> 1;
+    return x * ga_power_of_two(half) * ga_power_of_two(k - half);
+}
+
+// ---- exponentials ----
+
+//@ ga_exp_rest
+// x - n log 2 for an integer n: log 2 in two words, of which the first is short, so that its product with n is exact.
+GA_INLINE float ga_exp_rest(float x, float n) {
+    return ga_fma(n, 2.12194440e-4f, ga_fma(n, -0.693359375f, x));
+}
+GA_INLINE double ga_exp_rest(double x, double n) {
+    return ga_fma(n, -1.9082149292705877e-10, ga_fma(n, -0.6931471803691238, x));
+}
+
+//@ ga_exp_series
+// (exp(f) - 1 - f) / f^2 for |f| <= log(2) / 2.
+GA_INLINE float ga_exp_series(float f) {
+    return ga_horner(
+        f, 0.00019919911574106663f, 0.0013947213742f, 0.0083332620561f, 0.041666254401f, 0.16666667163f, 0.5f);
+}
+GA_INLINE double ga_exp_series(double f) {
+    return ga_horner(
+        f, 2.092699659761675e-09, 2.511234865847425e-08, 2.7557233179349444e-07, 2.7557233929031195e-06,
+        2.480158737396546e-05, 0.00019841269897362176, 0.0013888888888858317, 0.00833333333331662, 0.04166666666666673,
+        0.16666666666666685, 0.5);
+}
+
+//@ ga_exp
+GA_INLINE float ga_exp(float x) {
+    const float t = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
+    const float n = ga_nearest(t * 1.44269504f), f = ga_exp_rest(t, n);
+    return ga_scaled(1.0f + ga_fma(f * f, ga_exp_series(f), f), (int)n);
+}
+GA_INLINE double ga_exp(double x) {
+    const double t = x < -746.0 ? -746.0 : x > 710.0 ? 710.0 : x;
+    const double n = ga_nearest(t * 1.4426950408889634), f = ga_exp_rest(t, n);
+    return ga_scaled(1.0 + ga_fma(f * f, ga_exp_series(f), f), ga_whole(n));
+}
+
+//@ ga_expm1_of
+// exp(t) - 1 where 2^n is normal: -20 <= t <= 89, or 0 <= t <= 64 for a double.
+GA_INLINE float ga_expm1_of(float t) {
+    const float n = ga_nearest(t * 1.44269504f), f = ga_exp_rest(t, n);
+    const float s = ga_power_of_two((int)n - 1);  // half of it, as 2^128 is no float
+    return 2.0f * ga_fma(ga_fma(f * f, ga_exp_series(f), f), s, s - 0.5f);
+}
+GA_INLINE double ga_expm1_of(double t) {
+    const double n = ga_nearest(t * 1.4426950408889634), f = ga_exp_rest(t, n);
+    const double s = ga_power_of_two(ga_whole(n));
+    return ga_fma(ga_fma(f * f, ga_exp_series(f), f), s, s - 1.0);
+}
+
+//@ ga_expm1
+GA_INLINE float ga_expm1(float x) {
+    const float y = ga_expm1_of(x < -20.0f ? -20.0f : x > 89.0f ? 89.0f : x);
+    return x == 0.0f ? x : y;
+}
+GA_INLINE double ga_expm1(double x) { return expm1(x); }
+
+//@ ga_logistic
+// From exp(-|x|), which cannot overflow.
+GA_INLINE float ga_logistic(float x) {
+    const float e = ga_exp(x < 0.0f ? x : -x);
+    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+GA_INLINE double ga_logistic(double x) {
+    const double e = ga_exp(x < 0.0 ? x : -x);
+    return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}
+
+//@ ga_tanh
+// (exp(2|x|) - 1) / (exp(2|x|) + 1); near 0 a float has a polynomial.
+GA_INLINE float ga_tanh(float x) {
+    const float a = fabsf(x), z = x * x, t = ga_expm1_of(a > 10.0f ? 20.0f : a + a);
+    const float p = ga_horner(
+        z, -0.006287554278969765f, 0.021081734449f, -0.053854953498f, 0.133326143026f, -0.33333319426f);
+    const float y = a < 0.54f ? ga_fma(x * z, p, x) : copysignf(t / (t + 2.0f), x);
+    return x != x ? x : y;
+}
+GA_INLINE double ga_tanh(double x) {
+    const double a = fabs(x), t = ga_expm1_of(a > 22.0 ? 44.0 : a + a);
+    return x != x ? x : copysign(t / (t + 2.0), x);
+}
+
+// ---- logarithms ----
+
+//@ ga_log_of
+// e log 2 + log(1 + f) for sqrt(1/2) - 1 <= f <= sqrt(2) - 1.
+GA_INLINE float ga_log_of(float f, float e) {
+    const float q = ga_horner(
+        f, 0.06916097551584244f, -0.11788929253f, 0.11872129887f, -0.12384458631f, 0.1421880275f, -0.16669248044f,
+        0.20002217591f, -0.24999986589f, 0.33333310485f);
+    const float f2 = f * f, r = ga_fma(f2 * f, q, e * -1.90465421e-9f);
+    return ga_fma(e, 0.693147182f, f + ga_fma(f2, -0.5f, r));
+}
+// The logarithm of a positive normal number: log(1 + f) = f - (f^2 / 2 - s (f^2 / 2 + R)) with s = f / (2 + f).
+GA_INLINE double ga_log_of(double x) {
+    const long long bits = __double_as_longlong(x), k = (bits - 0x3fe6a09e667f3bcdll) >> 52;
+    const double f = __longlong_as_double(bits - (k << 52)) - 1.0, s = f / (2.0 + f), z = s * s, half = 0.5 * f * f;
+    const double r = z * ga_horner(
+        z, 0.1310192856246222, 0.13267293038414138, 0.1538629566461297, 0.1818179459697809, 0.22222222401628233,
+        0.285714285707591, 0.4000000000000095, 0.6666666666666666);
+    const double e = __longlong_as_double(k + 0x4338000000000000ll) - 6755399441055744.0;
+    return ga_fma(e, 0.6931471803691238, f - (half - (s * (half + r) + e * 1.9082149292705877e-10)));
+}
+
+//@ ga_log
+GA_INLINE float ga_log(float x) {
+    const bool small = x < 1.17549435e-38f;  // subnormal, zero, or negative
+    const int bits = __float_as_int(small ? x * 8388608.0f : x), k = (bits - 0x3f3504f3) >> 23;
+    const float f = __int_as_float((int)((unsigned)bits - ((unsigned)k << 23))) - 1.0f;
+    float y = ga_log_of(f, (float)k - (small ? 23.0f : 0.0f));
+    y = x == 0.0f ? -GA_INFF : y;
+    y = x < 0.0f ? GA_NANF : y;
+    return x < GA_INFF ? y : x;
+}
+GA_INLINE double ga_log(double x) {
+    const bool small = x < 2.2250738585072014e-308;
+    double y = ga_log_of(small ? x * 18014398509481984.0 : x) - (small ? 37.42994775023705 : 0.0);
+    y = x == 0.0 ? -GA_INF : y;
+    y = x < 0.0 ? GA_NAN : y;
+    return x < GA_INF ? y : x;
+}
+
+//@ ga_log1p
+// 1 + x = 2^k (1 + f), with f from x in one rounding.
+GA_INLINE float ga_log1p(float x) {
+    const bool large = x > 1e10f;
+    const float w = large ? x * 2.3283064365386963e-10f : x, u = large ? w : 1.0f + w;
+    const int k = (__float_as_int(u) - 0x3f3504f3) >> 23;
+    const float f = ga_fma(w, ga_power_of_two(-k), (large ? 0.0f : ga_power_of_two(-k)) - 1.0f);
+    float y = ga_log_of(f, (float)k + (large ? 32.0f : 0.0f));
+    y = x == -1.0f ? -GA_INFF : y;
+    y = x < -1.0f ? GA_NANF : y;
+    y = x == 0.0f ? x : y;
+    return x < GA_INFF ? y : x;
+}
+GA_INLINE double ga_log1p(double x) { return log1p(x); }
+
+// ---- the error function ----
+
+//@ ga_erf
+// A polynomial in x for |x| < 1; beyond, 1 - exp(-q), with a polynomial q of |x|.
+GA_INLINE float ga_erf(float x) {
+    const float a = fabsf(x), z = x * x, c = a > 4.0f ? 4.0f : a;
+    const float p = ga_horner(
+        z, 7.889132393756881e-05f, -0.00080208451254f, 0.0051895357f, -0.026854444295f, 0.1128360033f, -0.37612625957f,
+        0.1283791670955126f);
+    const float q = ga_horner(
+        c, -9.572673889e-07f, 1.5341263861e-05f, -8.5385181592e-05f, -1.407116088e-05f, 0.00312989135f, -0.02344068787f,
+        0.10651644319f, 0.63451194763f, 1.129075408f, -0.000102479083f);
+    const float y = a < 1.0f ? ga_fma(x, p, x) : copysignf(1.0f - ga_exp(-q), x);
+    return x != x ? x : y;
+}
+GA_INLINE double ga_erf(double x) {
+    const double a = fabs(x), z = x * x, u = ((a > 6.0 ? 6.0 : a) - 3.5) * 0.4;
+    const double p = ga_horner(
+        z, -4.233124650461926e-12, 8.710461937312833e-11, -1.21649675634089e-09, 1.4792469453107219e-08,
+        -1.636464952888257e-07, 1.6462045978746048e-06, -1.4925647594397373e-05, 0.00012055332903808763,
+        -0.0008548327021955926, 0.005223977625423609, -0.026866170645129868, 0.1128379167095512, -0.37612638903183754,
+        1.1283791670955126);
+    const double q = ga_horner(
+        u, -1.512027697748838e-05, -0.00010444191850347937, -0.0003194822573971645, -0.000578467530404294,
+        -0.0006464717206221569, -0.0004461695052300324, -0.00012429697292503492, 8.269097075063589e-05,
+        -6.998738737354429e-06, 0.00034458305092420965, -0.0008887239795616185, 0.002371601163078043,
+        -0.005954964579722346, 0.014384335874131703, -0.03412840777101854, 0.08165091572638669, 6.042206592842272,
+        18.165248970928154, 14.112437402147226);
+    const double y = a < 1.0 ? x * p : copysign(1.0 - ga_exp(-q), x);
+    return x != x ? x : y;
+}
+
+// ---- circular functions ----
+
+//@ ga_by_size ga_two_over_pi
+// 24 bits of 2 / pi as an integer, the I-th from those on that count for a number of size a. A choice and no table: CPUs
+// read tables one element at a time.
+GA_INLINE double ga_by_size(double a, double v0, double v1, double v2, double v3, double v4) {
+    double v = a < 0x1p49 ? v0 : v1;
+    v = a < 0x1p73 ? v : v2;
+    v = a < 0x1p97 ? v : v3;
+    return a < 0x1p121 ? v : v4;
+}
+template <int I> GA_INLINE double ga_two_over_pi(double a) {
+    constexpr double bits[8] = {10680707.0, 7228996.0, 1387004.0, 2578385.0, 16069853.0, 12639074.0, 9804092.0, 4427841.0};
+    return ga_by_size(a, bits[I], bits[I + 1], bits[I + 2], bits[I + 3], bits[I + 4]);
+}
+
+//@ ga_rest_of_four
+// x without the nearest multiple of 4: exact.
+GA_INLINE double ga_rest_of_four(double x) { return x - 4.0 * ga_nearest(x * 0.25); }
+
+//@ ga_circular
+// sin(x + turns pi / 2), for any finite x.
+GA_INLINE float ga_circular(float x, int turns) {
+    // x 2 / pi to multiples of 4: products of the 24 bits of x with 24 bits of 2 / pi are exact, and those that are such
+    // multiples are left out.
+    const double d = x, size = fabs(d), w = d * ga_by_size(size, 0x1p-24, 0x1p-48, 0x1p-72, 0x1p-96, 0x1p-120);
+    const double a = ga_rest_of_four(w * ga_two_over_pi<0>(size)), b = ga_rest_of_four(w * 0x1p-24 * ga_two_over_pi<1>(size));
+    const double c = w * 0x1p-48 * ga_two_over_pi<2>(size) + w * 0x1p-72 * ga_two_over_pi<3>(size);
+    const double n = ga_nearest(a + b + c), r = ((a - n) + b) + c;
+    const int quarter = (int)n + turns;
+    const float f = (float)(r * 1.5707963267948966), z = f * f;
+    const float s = ga_fma(
+        z * f, ga_horner(z, 2.7176034653e-06f, -0.00019839261949f, 0.0083333291113f, -0.16666667163f), f);
+    const float q = ga_fma(
+        z * z, ga_horner(z, 2.4471009965e-05f, -0.0013887687818f, 0.041666653f), ga_fma(z, -0.5f, 1.0f));
+    const float y = quarter & 1 ? q : s;
+    return x - x == 0.0f ? (quarter & 2 ? -y : y) : GA_NANF;
+}
+
+//@ ga_sin
+GA_INLINE float ga_sin(float x) { return ga_circular(x, 0); }
+GA_INLINE double ga_sin(double x) { return sin(x); }
+
+//@ ga_cos
+GA_INLINE float ga_cos(float x) { return ga_circular(x, 1); }
+GA_INLINE double ga_cos(double x) { return cos(x); }
+
+// ---- powers ----
+
+//@ ga_pow
+// exp(y log |x|) in double; then the special values of C99.
+GA_INLINE float ga_pow(float x, float y) {
+    const float a = fabsf(x), b = fabsf(y);
+    const double t = (double)y * ga_log_of(a < GA_INFF && a > 0.0f ? (double)a : 1.0);
+    const bool whole = ga_nearest(y) == y, odd = whole & (b < 16777216.0f) & (ga_nearest(y * 0.5f) != y * 0.5f);
+    float r = (float)ga_exp(t < -120.0 ? -120.0 : t > 100.0 ? 100.0 : t);
+    r = a == 0.0f ? (y < 0.0f ? GA_INFF : 0.0f) : r;
+    r = a == GA_INFF ? (y < 0.0f ? 0.0f : GA_INFF) : r;
+    r = b == GA_INFF ? ((a > 1.0f) == (y > 0.0f) ? GA_INFF : 0.0f) : r;
+    r = (b == GA_INFF) & (a == 1.0f) ? 1.0f : r;
+    r = (x < 0.0f) & !whole & (a != GA_INFF) ? GA_NANF : r;
+    r = (__float_as_int(x) < 0) & odd ? -r : r;
+    r = (x != x) | (y != y) ? GA_NANF : r;
+    return (y == 0.0f) | (x == 1.0f) ? 1.0f : r;
+}
+GA_INLINE double ga_pow(double x, double y) { return pow(x, y); }

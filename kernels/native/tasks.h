@@ -1,0 +1,89 @@
+// What native kernels stand on: positions, tasks that threads share, partial results side by side.
+//
+// In: functions over a range of tasks. Out: calls of them, on this thread or on all. No system header is included, which
+// keeps a compile short. GA_HEAD is the size of the head of every object of Python's.
+#pragma once
+
+typedef unsigned long long ga_index;
+
+#define GA_ALONE __restrict__                 // no other argument leads to this memory
+#define GA_TASKS static void                  // a function over a range of tasks
+#define GA_STEP __attribute__((always_inline))  // a call inside a loop would keep it from being vectorised
+#define GA_CALLED extern "C" __attribute__((visibility("default")))
+
+// ---- arrays of Python's ----
+// An ndarray in memory, which has been the same since NumPy 1.0; backends/native/arrays.py makes sure of it.
+struct ga_array {
+    char head[GA_HEAD - sizeof(void*)];
+    void* type;
+    char* data;
+    int axes;
+    void *lengths, *strides, *base, *dtype;
+    int flags;
+};
+GA_CALLED void* ga_array_type;  // set when the unit is loaded
+void* ga_array_type;
+
+// Whether all are arrays in one piece and aligned: others are copied first.
+template <class... A> __forceinline__ bool ga_plain(const A*... arrays) {
+    return ((arrays->type == ga_array_type && (arrays->flags & 0x101) == 0x101) && ...);
+}
+
+// An argument of a task: the memory of an array, or what it is.
+template <class T> struct ga_given {
+    const T& value;
+    template <class U> operator U*() const { return (U*)value; }
+};
+template <> struct ga_given<ga_array*> {
+    ga_array* const& value;
+    template <class U> operator U*() const { return (U*)value->data; }
+};
+
+// ---- memory between phases ----
+extern "C" void* malloc(unsigned long);
+extern "C" void free(void*);
+template <class T> struct ga_room {
+    T* const memory;
+    explicit ga_room(ga_index n) : memory((T*)malloc(n * sizeof(T))) {}
+    ~ga_room() { free(memory); }
+    template <class U> operator U*() const { return (U*)memory; }
+    explicit operator bool() const { return memory; }
+    ga_room(const ga_room&) = delete;
+};
+
+// ---- tasks ----
+typedef void (*ga_work)(const void* what, ga_index first, ga_index last);
+// Runs tasks on the threads of the process (kernels/native/pool.cpp); set when the unit is loaded.
+GA_CALLED void (*ga_share)(ga_work work, const void* what, ga_index tasks, ga_index grain);
+void (*ga_share)(ga_work work, const void* what, ga_index tasks, ga_index grain);
+
+// Call a function for all tasks; threads take `grain` of them at a time.
+template <class... T, class... A>
+__forceinline__ void ga_tasks(ga_index tasks, ga_index grain, void (*function)(ga_index, ga_index, T...), const A&... given) {
+    if (tasks <= grain) return function(0, tasks, ga_given<A>{given}...);
+    const auto work = [&](ga_index first, ga_index last) { function(first, last, ga_given<A>{given}...); };
+    ga_share(
+        [](const void* what, ga_index first, ga_index last) { (*(decltype(work)*)what)(first, last); }, &work, tasks, grain);
+}
+
+// ---- numbers ----
+__forceinline__ ga_index ga_least(ga_index a, ga_index b) { return a < b ? a : b; }
+
+// ---- folds ----
+// Partial results side by side, merged in an order that no number of threads changes.
+template <class T, ga_index N> __forceinline__ void ga_fill(T (&parts)[N], T value) {
+    for (ga_index l = 0; l < N; ++l) parts[l] = value;
+}
+// Call `step(position, lane)` for positions begin ... end, LANES in turn.
+template <ga_index LANES, class Step> __forceinline__ void ga_lanes(ga_index begin, ga_index end, Step step) {
+    ga_index j = begin;
+    for (; j + LANES <= end; j += LANES)
+        for (ga_index l = 0; l < LANES; ++l) step(j + l, l);
+    for (ga_index l = 0; j < end; ++j, ++l) step(j, l);
+}
+// The lanes as one: halves onto halves.
+template <class T, ga_index N, class Merge> __forceinline__ T ga_merged(T (&parts)[N], Merge merge) {
+    for (ga_index half = N / 2; half > 0; half /= 2)
+        for (ga_index l = 0; l < half; ++l) parts[l] = merge(parts[l], parts[l + half]);
+    return parts[0];
+}

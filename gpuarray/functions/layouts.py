@@ -22,7 +22,7 @@ from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy, pieces, spread
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable, launch
-from gpuarray.runtime.transfer import to_place
+from gpuarray.runtime.moves import to_place
 from gpuarray.transforms.tracing import TracedFunction
 
 
@@ -124,17 +124,16 @@ class Layouts(NamedTuple):
             # All that is named has to be one and the same device.
             for sharding in named:
                 device = same_device(device, one_device(sharding, self.what))
-        moved = tuple(self.device is not None or s is not None for s in ins)
-        return Where(device, moved, tuple(ins), tuple(outs))
+        return Where(device, self.device is not None, tuple(ins), tuple(outs))
 
 
 class Where(NamedTuple):
-    """For one kind of call the device (None: several), whether each flat argument goes there from
-    any other device, and the shardings of flat arguments and results, as far as they were given.
+    """For one kind of call the device (None: several), whether arguments go there from any other
+    device, and the shardings of flat arguments and results, as far as they were given.
     """
 
     device: Device | None
-    moved: tuple[bool, ...]
+    moved: bool
     ins: tuple[Sharding | None, ...]
     outs: tuple[Sharding | None, ...]
 
@@ -153,7 +152,7 @@ def run(
     info: TracedFunction | None = None,
 ) -> list[ArrayImpl]:
     """The results of a program: where its inputs are, or where `where` and the program say."""
-    if where is not None and where.device is None:
+    if where is not None:
         inputs = [
             x if s is None else _given_as(x, s, i)
             for i, (x, s) in enumerate(zip(inputs, where.ins, strict=True))
@@ -161,8 +160,8 @@ def run(
     # The place that the inputs agree on, but for those that may be moved.
     place = None
     device = same_device(executable.device, None if where is None else where.device)
-    for i, x in enumerate(inputs):
-        if where is None or where.device is None or not where.moved[i]:
+    for x in inputs:
+        if where is None or not where.moved:
             if place is None:
                 place = x._place
             elif x._place is not place:
@@ -180,10 +179,10 @@ def run(
     # Deleted inputs raise here, before anything is launched.
     for x in inputs:
         if x.is_deleted():
-            x._buffer()  # raises
+            x._buffers()  # raises
     # Pending operations run first: the program may donate what they read.
     lazy.flush_all()
-    if _spreads(executable, where, place):
+    if _spreads(executable, constants, where, place):
         wanted = [None] * len(executable.out_avals) if where is None else where.outs
         return spread.run(executable, inputs, wanted, donated, constants.values)
     places = (place,) * len(executable.out_avals) if where is None else where.places()
@@ -193,9 +192,15 @@ def run(
     return arrays
 
 
-def _spreads(executable: Executable, where: Where | None, place: Place) -> bool:
+def _spreads(
+    executable: Executable, constants: Constants, where: Where | None, place: Place
+) -> bool:
     """Whether a program runs over several devices, given the place its inputs agree on."""
-    if (where is not None and where.device is None) or executable.meshes or not place.is_single:
+    if executable.meshes or not place.is_single:
+        return True
+    if where is not None:
+        return where.device is None
+    if constants.over is not None:
         return True
     # `set_mesh` says where programs run whose inputs nobody has placed.
     return _mesh_of("jit") is not None and not place.committed and executable.device is None
@@ -219,7 +224,7 @@ def team_for(
     common = devices.default_place()
     for place in places:
         common = common if place is None else lazy.common_place(common, place)
-    if not _spreads(executable, where, common):
+    if not _spreads(executable, constants, where, common):
         return None
     behind = [x._place if type(x) is ArrayImpl else None for x in constants.values]
     return spread.team_of(executable, (*places, *behind), wanted)
@@ -274,9 +279,11 @@ def same_pieces(a: Place, b: Place, shape: tuple[int, ...]) -> bool:
 
 
 def _given_as(x: ArrayImpl, sharding: Sharding, number: int) -> ArrayImpl:
-    """Return an argument as in_shardings wants it: only what nobody placed may be moved."""
+    """Return an argument as in_shardings wants it: what nobody placed is moved, and from one device
+    to another.
+    """
     place = laid_out(sharding)
-    if x._place is place or not x._place.committed:
+    if not x._place.committed or (x._place.is_single and place.is_single):
         return to_place(x, place)
     if not same_pieces(x._place, place, x.shape):
         raise ValueError(

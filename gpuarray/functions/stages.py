@@ -23,8 +23,8 @@ from gpuarray.pytree import tree
 from gpuarray.runtime import cache, host
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.moves import to_place
 from gpuarray.runtime.spread import Team
-from gpuarray.runtime.transfer import to_place
 
 
 class ShapeDtypeStruct:

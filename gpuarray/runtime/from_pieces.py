@@ -20,7 +20,7 @@ from gpuarray.pytree import tree
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.host import own, sent
-from gpuarray.runtime.transfer import to_place
+from gpuarray.runtime.moves import to_place
 from gpuarray.util import elements, indices, wrong_type
 
 

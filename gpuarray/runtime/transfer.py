@@ -12,63 +12,20 @@ from typing import Any
 import numpy as np
 
 from gpuarray.config import state
-from gpuarray.control.call import constrained
-from gpuarray.control.shard_map import laid
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import MASKED, ShapedArray, aval_of
-from gpuarray.core.graph import Graph, Var
 from gpuarray.core.mesh import NamedSharding, PartitionSpec
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, one_device
 from gpuarray.core.value import Array
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
-from gpuarray.runtime import lazy, pieces, processes, spread
+from gpuarray.runtime import lazy, processes
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.cache import compiled
-from gpuarray.runtime.host import own, sent
-from gpuarray.runtime.host import spread as pieces_of
+from gpuarray.runtime.host import own
+from gpuarray.runtime.moves import device_put_p, to_place
 from gpuarray.runtime.stream import wait_for_all
-
-
-def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
-    """Return the same value on another place.
-
-    CPU devices share memory, and arrays are immutable, so nothing is copied between them.
-    """
-    if x._place is place:
-        return x
-    if state.transfer_guard_device_to_device is not None and x._place.device is not place.device:
-        devices.guard("device_to_device", f"aval={x.aval}, to {place.device}", explicit=True)
-    if place.spans or x._place.spans:
-        return _across(x, place)
-    if x._place.is_single and place.is_single:
-        return ArrayImpl(x.aval, place, [sent(x._buffer(), place.device)])
-    parts = pieces.moved(x.aval.shape, x._buffers(), x._place, place)
-    buffers = [sent(part, device) for part, device in zip(parts, place.devices, strict=True)]
-    return ArrayImpl(x.aval, place, buffers)
-
-
-def _across(x: ArrayImpl, place: Place) -> ArrayImpl:
-    """Return the same value on another place, where one of the two spans processes."""
-    if x.is_fully_addressable or x.is_fully_replicated:
-        return ArrayImpl(x.aval, place, pieces_of(x._fetched(explicit=True), place))
-    if x._place.all_devices != place.all_devices:
-        raise ValueError(
-            "cannot move an array that is cut over several processes to other devices: it is on "
-            f"{[d.id for d in x._place.all_devices]}, and is to go to "
-            f"{[d.id for d in place.all_devices]}. Use "
-            "gpuarray.experimental.multihost_utils.process_allgather(x), and put its value there."
-        )
-
-    def graph() -> Graph:
-        v = Var(x.aval)
-        return Graph([v], [v], [], debug_name="device_put")
-
-    executable = compiled(("device_put", x.aval), graph, "device_put")
-    (moved,) = spread.run(executable, [x], [place.sharding])
-    return ArrayImpl(x.aval, place, moved._buffers())
 
 
 def _check_same(x: Any, place: Place) -> None:
@@ -100,7 +57,7 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     device :
         A Device, Sharding or name of a device, or a pytree of them that is a prefix of `x`.
     src :
-        The device that the leaves must be on now.
+        The device or Sharding that the leaves must have now.
     donate :
         Whether to free the memory of leaves that move.
     may_alias :
@@ -114,9 +71,9 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     dtype('float32')
     """
     leaves, spec = tree.flatten_raw(x)
-    options = {"device": device, "donate": donate, "may_alias": may_alias}
+    options = {"device": device, "src": src, "donate": donate, "may_alias": may_alias}
     rows = zip(leaves, *(_for_each(*o, x, len(leaves)) for o in options.items()), strict=True)
-    return tree.unflatten_raw(spec, [_put_leaf(_from(leaf, src), *row) for leaf, *row in rows])
+    return tree.unflatten_raw(spec, [_put_leaf(*row) for row in rows])
 
 
 def _for_each(name: str, given: Any, x: Any, count: int) -> list:
@@ -133,29 +90,18 @@ def _for_each(name: str, given: Any, x: Any, count: int) -> list:
     ]
 
 
-def _from(x: Any, src: Any) -> Any:
-    """Check that a leaf is on the device `src`, as the caller said."""
-    if src is None:
-        return x
-    device = devices.place_for(src).device
-    if isinstance(x, traces.Tracer):
-        return constrained(x, device)
-    if isinstance(x, ArrayImpl) and x._place.device is not device:
-        raise ValueError(f"device_put got src={src!r}, and an array that is on {x._place.device}")
-    return x
-
-
-def _put_leaf(x, target, donate: bool, may_alias: bool | None) -> Any:
+def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
     if donate and may_alias:
         raise ValueError("may_alias and donate cannot be True at the same time.")
     if isinstance(x, np.ma.MaskedArray):
         raise ValueError(MASKED)
-    # A traced value cannot move, but the whole computation can be constrained to a device.
     place = None if target is None else devices.place_for(target)
+    back = None if src is None else devices.place_for(src)
+    if back is not None and type(x) is ArrayImpl and x._place.devices != back.devices:
+        where = ", ".join(map(str, x._place.devices))
+        raise ValueError(f"device_put got src={src!r}, and an array that is on {where}")
     if isinstance(x, traces.Tracer):
-        if place is not None and isinstance(place.sharding, NamedSharding) and not place.is_single:
-            return laid(x, place.sharding)
-        return x if place is None else constrained(x, place.device)
+        return x if place is None else device_put_p.bind(x, place=place, src=back)
     if state.transfer_guard_host_to_device is not None and not isinstance(x, Array):
         devices.guard("host_to_device", f"aval={aval_of(x)}", explicit=True)
     if place is not None and place.spans and not (type(x) is ArrayImpl and x._place.spans):

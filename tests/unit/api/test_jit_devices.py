@@ -10,7 +10,7 @@ import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.experimental.pjit import pjit
 from gpuarray.experimental.shard_alike import shard_alike
-from gpuarray.sharding import AxisType, NamedSharding
+from gpuarray.sharding import AxisType, NamedSharding, SingleDeviceSharding
 from gpuarray.sharding import PartitionSpec as P
 
 pytestmark = pytest.mark.devices
@@ -112,6 +112,34 @@ def test_arguments_on_different_devices_are_named():
 
 
 # ---- constraints ----
+
+
+def test_constants_that_lie_over_a_mesh():
+    constant = laid("x", "y")
+    f = ga.jit(lambda x: x + constant)
+    for x in (laid("x"), ga.device_put(X, NamedSharding(mesh(4, 2), P())), X, gnp.asarray(X)):
+        np.testing.assert_array_equal(f(x), X + X)
+        assert f(x).devices() == constant.devices()
+        assert f.lower(x).compile().output_shardings.device_set == constant.devices()
+    # Without arguments, and inside of other calls.
+    assert ga.jit(lambda: constant * 2)().sharding.spec == P("x", "y")
+    np.testing.assert_array_equal(ga.jit(lambda x: f(x) + 1)(X), X + X + 1)
+    inside = ga.jit(lambda x: gnp.array(X, device=constant.sharding) + x)
+    np.testing.assert_array_equal(inside(1.0), X + 1)
+    with pytest.raises(ValueError, match="incompatible devices"):
+        f(ga.device_put(X, ga.devices()[0]))
+
+
+def test_one_device_takes_arrays_of_many():
+    first, second = ga.devices()[:2]
+    f = ga.jit(lambda x: x + 1, device=first)
+    assert f(laid("x", "y")).devices() == {first}
+    np.testing.assert_array_equal(f(laid("x", "y")), X + 1)
+    g = ga.jit(lambda x: x + 1, in_shardings=SingleDeviceSharding(first))
+    assert g(X).devices() == {first}
+    assert g(ga.device_put(X, second)).devices() == {first}
+    with pytest.raises(ValueError, match="does not match the sharding on the respective arg"):
+        g(laid("x"))
 
 
 def test_an_unconstrained_axis_stays_as_it_is():

@@ -364,6 +364,13 @@ def laid(x: Any, sharding: NamedSharding | None) -> Any:
         return x
     aval = aval_of(x)
     mesh, spec = sharding.mesh, sharding.spec
+    around = contexts.abstract
+    if around is not None and (taken := {*around.manual_axes}.intersection(names_in_spec(spec))):
+        raise ValueError(
+            f"the sharding {sharding} of a value inside of shard_map contains a manual axes "
+            f"{tuple(sorted(taken, key=str))} of mesh {around}: the value is one device's piece "
+            "there already. Name only axes that are not in axis_names."
+        )
     cuts = _cuts(spec, mesh, aval.ndim)
     parts = [p if n % c == 0 else None for p, n, c in zip(spec, aval.shape, cuts, strict=False)]
     # What is UNCONSTRAINED stays in the spec: when the program is split, it is cut as it comes.

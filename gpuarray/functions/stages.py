@@ -17,7 +17,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.mesh import PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
-from gpuarray.core.sharding import Place
+from gpuarray.core.sharding import Place, Sharding
 from gpuarray.functions.layouts import Where, run, same_pieces, team_for
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, host
@@ -41,6 +41,14 @@ class ShapeDtypeStruct:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.aval = ShapedArray(tuple(shape), dtypes.as_dtype(dtype), weak_type)
+        # What cannot be is refused here, not where the struct is used.
+        if isinstance(sharding, PartitionSpec) and len(sharding.partitions) > self.aval.ndim:
+            raise ValueError(
+                f"PartitionSpec {sharding} is only valid for values of rank at least "
+                f"{len(sharding.partitions)}, but was applied to a value of rank {self.aval.ndim}."
+            )
+        if isinstance(sharding, Sharding):
+            sharding.check_compatible_aval(self.aval.shape)
         self._sharding = sharding
 
     @property

@@ -14,8 +14,9 @@ import numpy as np
 from gpuarray.config import state
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
+from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import MASKED, ShapedArray, aval_of
-from gpuarray.core.mesh import NamedSharding, PartitionSpec
+from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, one_device
 from gpuarray.core.value import Array
@@ -145,10 +146,19 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
 
 def sharding_like(x: Any, shape: tuple[int, ...]) -> Sharding | None:
     """Return how an array of this shape lies that is made to be like `x`; None leaves it open."""
-    if type(x) is not ArrayImpl or not x._place.committed:
+    if isinstance(x, traces.Tracer) or (type(x) is ArrayImpl and not x._place.committed):
         return None
+    # A ShapeDtypeStruct may say it as well.
+    sharding = getattr(x, "sharding", None)
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
+        here = contexts.concrete
+        if here is None or here.shape_tuple != sharding.mesh.shape_tuple:
+            return None
+        sharding = NamedSharding(here, sharding.spec)
     # Another shape can lie so where every device has it whole.
-    return x.sharding if shape == x.shape or x.is_fully_replicated else None
+    if isinstance(sharding, Sharding) and (shape == x.shape or sharding.is_fully_replicated):
+        return sharding
+    return None
 
 
 def device_get(x):

@@ -77,15 +77,18 @@ def with_devices(mesh: Any, leaves: Sequence[Any]) -> Any:
         return concrete
     if not traces.is_base():
         return mesh  # a jitted function learns them from its arguments
+    found = None
     for x in leaves:
         sharding = getattr(x, "sharding", None)
         if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
-            if sharding.mesh.shape_tuple == mesh.shape_tuple:
-                return sharding.mesh
-            raise ValueError(
-                f"Mesh shape of the input {sharding.mesh.shape_tuple} does not match the mesh "
-                f"shape passed to shard_map {mesh.shape_tuple}"
-            )
+            if sharding.mesh.shape_tuple != mesh.shape_tuple:
+                raise ValueError(
+                    f"Mesh shape of the input {sharding.mesh.shape_tuple} does not match the mesh "
+                    f"shape passed to shard_map {mesh.shape_tuple}"
+                )
+            found = found or sharding.mesh
+    if found is not None:
+        return found
     raise ValueError(
         "Please pass `jax.Array`s with a `NamedSharding` as input to `shard_map` when passing "
         f"`AbstractMesh` to the mesh argument: {mesh} has no devices. Or pass a Mesh."

@@ -304,7 +304,7 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_spec
         jaxpr = _varying_more(jaxpr, tuple(d is not None for d in dims), spread)
     with axes_inside(mesh, manual, typed):
         derived = batch_graph(jaxpr, inside, tuple(dims))
-    put = lambda spec, dim: _with_axis(spec, dim, spread)
+    put = lambda spec, dim: with_axis(spec, dim, spread)
     outputs = derived.outputs
     if spread:
         # Every result differs between the devices that have different elements.
@@ -334,7 +334,7 @@ def _varying_more(graph: Graph, which: tuple[bool, ...], names: tuple) -> Graph:
     return graph.derived[key]
 
 
-def _with_axis(spec: PartitionSpec, dim: int | None, names: tuple) -> PartitionSpec:
+def with_axis(spec: PartitionSpec, dim: int | None, names: tuple) -> PartitionSpec:
     """Return the spec of a value that has a batch axis, which is cut along these mesh axes."""
     if dim is None:
         return spec

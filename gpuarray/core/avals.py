@@ -114,6 +114,11 @@ class ShapedArray:
         return ShapedArray(self.shape, dtypes.float0)
 
     @property
+    def aval(self) -> ShapedArray:
+        """The same: an aval stands for an array wherever only its type is asked for."""
+        return self
+
+    @property
     def vma(self) -> frozenset:
         """Mesh axes of the `shard_map` around along which the value varies between devices."""
         return frozenset() if self.layout is None else self.layout.varying

@@ -182,7 +182,7 @@ class Jitted:
                 if type(x) is not ArrayImpl:
                     leaves[i] = host.own(x, call.avals[i])
                     arrays = False
-        except OverflowError as error:
+        except (OverflowError, TypeError) as error:
             self._explain_bad_leaf(args, kwargs, error)
             raise
         return arrays
@@ -235,7 +235,12 @@ class Jitted:
                     "int32 holds up to 2147483647. Use a float, or switch on 64-bit types "
                     "(jax_enable_x64)."
                 ) from error
-            except TypeError:
+            except TypeError as reason:
+                if hasattr(x, "aval"):
+                    raise TypeError(
+                        f"Argument {name!r} of shape {x.aval.str_short()} of type {type(x)} is not "
+                        f"a valid JAX type. {reason}"
+                    ) from None
                 raise TypeError(
                     f"Error interpreting argument to {self._fun} as an abstract array. The "
                     f"problematic value is of type {type(x)} and was passed to the function at "
@@ -322,6 +327,7 @@ class Jitted:
         # no donation, no checks of values, one device.
         checks = state.debug_nans or state.debug_infs or state.no_execution
         anywhere = program.where is None and executable.device is None and not executable.meshes
+        anywhere = anywhere and constants.over is None
         anywhere = anywhere and (contexts.concrete is None or contexts.concrete.size == 1)
         plain = not program.donated and anywhere and not checks
         where = program.where
@@ -488,6 +494,12 @@ def _check_output(x, info: TracedFunction):
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     refuse_reference(x, info)
+    if isinstance(x, stages.ShapeDtypeStruct):
+        raise TypeError(
+            "A ShapeDtypeStruct does not have a value and cannot be a result: function "
+            f"{info} traced for {info.purpose} returned {x}. Return an array, such as "
+            "zeros(x.shape, x.dtype)."
+        )
     raise TypeError(
         f"function {info} traced for {info.purpose} returned a value of type {type(x)}, which is "
         "not a valid JAX type: return arrays, Python scalars, or containers of them."

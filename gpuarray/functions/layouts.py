@@ -15,7 +15,7 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.formats import Format, Layout
 from gpuarray.core.graph import Graph
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
-from gpuarray.core.mesh_context import entered_mesh, get_mesh, sharding_in_context
+from gpuarray.core.mesh_context import EMPTY, entered_mesh, get_mesh, sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, laid_out, one_device, place_of
 from gpuarray.core.spec import UNCONSTRAINED, names_of
 from gpuarray.pytree import tree
@@ -23,7 +23,7 @@ from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy, pieces, spread
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable, launch
-from gpuarray.runtime.transfer import to_place
+from gpuarray.runtime.moves import to_place
 from gpuarray.transforms.tracing import TracedFunction
 
 
@@ -63,9 +63,9 @@ class Prefix(NamedTuple):
     def _meant(self, leaf: Any, what: str) -> Any:
         """Return a leaf as a sharding over devices; a Format is asked for its own later."""
         if leaf is None:
-            # With a mesh in context nothing said means: the same on all of its devices.
-            mesh = _mesh_of(what)
-            return None if mesh is None else NamedSharding(mesh, PartitionSpec())
+            # `pjit` under `with mesh:` reads it as the same on all devices, all else as open.
+            mesh = entered_mesh() if what == "pjit" else EMPTY
+            return None if mesh.empty else NamedSharding(mesh, PartitionSpec())
         if isinstance(leaf, PartitionSpec):
             leaf = sharding_in_context(leaf, what, self.name, entered=what == "pjit")
         if isinstance(leaf, NamedSharding) and isinstance(leaf.mesh, AbstractMesh):
@@ -114,18 +114,19 @@ class Layouts(NamedTuple):
             outs = self.outs.over(result, graph.out_avals, self.what, paths)
         named = [s for s in (*ins, *outs) if s is not None]
         device = self.device
+        around = _mesh_of(self.what, smallest=1)
+        if device is not None and around is not None:
+            raise ValueError(
+                "Mesh context manager should not be used with jit when backend or device is also "
+                f"specified as an argument to jit: got {device} and {around}"
+            )
         mesh = _mesh_of(self.what)
         if device is None and not named and mesh is None:
             return None
-        if device is not None and mesh is not None:
-            raise ValueError(
-                f"Mesh context manager should not be used with {self.what} when backend or device "
-                f"is also specified as an argument to it: got {device} and {mesh}"
-            )
         sets = {frozenset(s.device_set): s for s in named}
         if len(sets) > 1 and any(len(devices) > 1 for devices in sets):
             raise ValueError(
-                f"Received incompatible devices for {self.what}ted computation: its shardings ask "
+                f"Received incompatible devices for jitted computation: its shardings ask "
                 f"for {' and for '.join(map(str, sets.values()))}"
             )
         if (device is None and mesh is not None) or any(s.num_devices > 1 for s in named):
@@ -134,19 +135,20 @@ class Layouts(NamedTuple):
             # All that is named has to be one and the same device.
             for sharding in named:
                 device = same_device(device, one_device(sharding, self.what))
-        moved = tuple(self.device is not None or s is not None for s in ins)
-        return Where(device, moved, tuple(ins), tuple(outs))
+        return Where(device, self.device is not None, tuple(ins), tuple(outs), mesh)
 
 
 class Where(NamedTuple):
-    """For one kind of call the device (None: several), whether each flat argument goes there from
-    any other device, and the shardings of flat arguments and results, as far as they were given.
+    """For one kind of call the device (None: several), whether arguments go there from any other
+    device, the shardings of flat arguments and results, as far as they were given, and the mesh in
+    context.
     """
 
     device: Device | None
-    moved: tuple[bool, ...]
+    moved: bool
     ins: tuple[Sharding | None, ...]
     outs: tuple[Sharding | None, ...]
+    mesh: Mesh | None
 
     def places(self) -> tuple[Place, ...]:
         """Return the Place of each result of a program for one device."""
@@ -163,16 +165,19 @@ def run(
     info: TracedFunction | None = None,
 ) -> list[ArrayImpl]:
     """The results of a program: where its inputs are, or where `where` and the program say."""
-    if where is not None and where.device is None:
+    if where is not None:
         inputs = [
             x if s is None else _given_as(x, s, i)
             for i, (x, s) in enumerate(zip(inputs, where.ins, strict=True))
         ]
+    mesh = _mesh_of("jit") if where is None else where.mesh
+    if mesh is not None:
+        _check_in_context(inputs, mesh, info)
     # The place that the inputs agree on, but for those that may be moved.
     place = None
     device = same_device(executable.device, None if where is None else where.device)
-    for i, x in enumerate(inputs):
-        if where is None or where.device is None or not where.moved[i]:
+    for x in inputs:
+        if where is None or not where.moved:
             if place is None:
                 place = x._place
             elif x._place is not place:
@@ -190,10 +195,10 @@ def run(
     # Deleted inputs raise here, before anything is launched.
     for x in inputs:
         if x.is_deleted():
-            x._buffer()  # raises
+            x._buffers()  # raises
     # Pending operations run first: the program may donate what they read.
     lazy.flush_all()
-    if _spreads(executable, where, place):
+    if _spreads(executable, constants, where, place):
         wanted = [None] * len(executable.out_avals) if where is None else where.outs
         return spread.run(executable, inputs, wanted, donated, constants.values)
     places = (place,) * len(executable.out_avals) if where is None else where.places()
@@ -203,9 +208,15 @@ def run(
     return arrays
 
 
-def _spreads(executable: Executable, where: Where | None, place: Place) -> bool:
+def _spreads(
+    executable: Executable, constants: Constants, where: Where | None, place: Place
+) -> bool:
     """Whether a program runs over several devices, given the place its inputs agree on."""
-    if (where is not None and where.device is None) or executable.meshes or not place.is_single:
+    if executable.meshes or not place.is_single:
+        return True
+    if where is not None:
+        return where.device is None
+    if constants.over is not None:
         return True
     # `set_mesh` says where programs run whose inputs nobody has placed.
     return _mesh_of("jit") is not None and not place.committed and executable.device is None
@@ -229,7 +240,7 @@ def team_for(
     common = devices.default_place()
     for place in places:
         common = common if place is None else lazy.common_place(common, place)
-    if not _spreads(executable, where, common):
+    if not _spreads(executable, constants, where, common):
         return None
     behind = [x._place if type(x) is ArrayImpl else None for x in constants.values]
     return spread.team_of(executable, (*places, *behind), wanted)
@@ -240,19 +251,32 @@ def _incompatible(inputs: Sequence[ArrayImpl], info: TracedFunction | None) -> V
     put = [i for i, x in enumerate(inputs) if x._place.committed]
     first = put[0]
     other = next(i for i in put if inputs[i]._place.devices != inputs[first]._place.devices)
-
-    def said(i: int) -> str:
-        x = inputs[i]
-        name = info.arg_names[i] if info is not None else f"number {i}"
-        function = "" if info is None else f" of {info.name}"
-        return (
-            f"argument {name}{function} with shape {x.aval.str_short()} and device ids "
-            f"{[d.id for d in x._place.devices]} on platform {x._place.device.platform.upper()}"
-        )
-
     return ValueError(
-        f"Received incompatible devices for jitted computation. Got {said(first)} and "
-        f"{said(other)}. Move one of them with gpuarray.device_put."
+        "Received incompatible devices for jitted computation. Got "
+        f"{_named(first, inputs[first], info)} and {_named(other, inputs[other], info)}. Move one "
+        "of them with gpuarray.device_put."
+    )
+
+
+def _check_in_context(inputs: Sequence[ArrayImpl], mesh: Mesh, info: TracedFunction | None) -> None:
+    """Refuse arguments that were put on other devices than those of the mesh in context."""
+    for i, x in enumerate(inputs):
+        if x._place.committed and {*x._place.all_devices} != {*mesh._flat}:
+            raise ValueError(
+                "Received incompatible devices for jitted computation. Got "
+                f"{_named(i, x, info)} and the mesh in context with device ids "
+                f"{[d.id for d in mesh._flat]}. Move it with gpuarray.device_put, or call the "
+                "function outside of set_mesh."
+            )
+
+
+def _named(i: int, x: ArrayImpl, info: TracedFunction | None) -> str:
+    """Return what an argument is called in messages, and where it is."""
+    name = info.arg_names[i] if info is not None else f"number {i}"
+    function = "" if info is None else f" of {info.name}"
+    return (
+        f"argument {name}{function} with shape {x.aval.str_short()} and device ids "
+        f"{[d.id for d in x._place.devices]} on platform {x._place.device.platform.upper()}"
     )
 
 
@@ -284,9 +308,11 @@ def same_pieces(a: Place, b: Place, shape: tuple[int, ...]) -> bool:
 
 
 def _given_as(x: ArrayImpl, sharding: Sharding, number: int) -> ArrayImpl:
-    """Return an argument as in_shardings wants it: only what nobody placed may be moved."""
+    """Return an argument as in_shardings wants it: what nobody placed is moved, and from one device
+    to another.
+    """
     place = laid_out(sharding)
-    if x._place is place or not x._place.committed:
+    if not x._place.committed or (x._place.is_single and place.is_single):
         return to_place(x, place)
     if not same_pieces(x._place, place, x.shape):
         raise ValueError(
@@ -344,12 +370,15 @@ def _check_once(spec: PartitionSpec, name: str) -> None:
         )
 
 
-def _mesh_of(what: str) -> Mesh | None:
-    """Return the mesh in context on which programs run that nothing else places; None for none."""
+def _mesh_of(what: str, smallest: int = 2) -> Mesh | None:
+    """Return the mesh in context on which programs run that nothing else places; None for none.
+
+    Meshes of fewer than `smallest` devices do not count.
+    """
     mesh = contexts.concrete
     if mesh is None and what == "pjit":
         mesh = entered_mesh()
-    return mesh if mesh is not None and mesh.size > 1 else None
+    return mesh if mesh is not None and mesh.size >= smallest else None
 
 
 def _check_fits(sharding: NamedSharding, aval: ShapedArray, what: str, name: str) -> None:

@@ -19,14 +19,14 @@ from gpuarray.core.graph import Graph
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
-from gpuarray.core.sharding import Place
+from gpuarray.core.sharding import Place, Sharding
 from gpuarray.functions.layouts import Where, run, same_pieces, team_for
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, host
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.moves import to_place
 from gpuarray.runtime.spread import Team
-from gpuarray.runtime.transfer import to_place
 
 
 class ShapeDtypeStruct:
@@ -52,6 +52,14 @@ class ShapeDtypeStruct:
                 )
             self._layout = sharding.layout
             sharding = sharding.sharding_of(self.aval.shape, "ShapeDtypeStruct")
+        # What cannot be is refused here, not where the struct is used.
+        if isinstance(sharding, PartitionSpec) and len(sharding.partitions) > self.aval.ndim:
+            raise ValueError(
+                f"PartitionSpec {sharding} is only valid for values of rank at least "
+                f"{len(sharding.partitions)}, but was applied to a value of rank {self.aval.ndim}."
+            )
+        if isinstance(sharding, Sharding):
+            sharding.check_compatible_aval(self.aval.shape)
         self._sharding = sharding
         # Along Explicit axes of a mesh, how it lies is a part of its type.
         known = isinstance(sharding, NamedSharding) or contexts.abstract is not None

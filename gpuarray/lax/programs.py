@@ -15,6 +15,7 @@ import numpy as np
 from gpuarray.control.callbacks import debug_callback_p
 from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.axes import spread_names
 from gpuarray.core.layout import cuts_of, shown
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts, cuts_along
 from gpuarray.core.mesh_context import sharding_in_context
@@ -188,6 +189,13 @@ def _constrained(x: Any, sharding: Any) -> Any:
         )
     aval = aval_of(x)
     if not isinstance(sharding, NamedSharding):
+        if spread := spread_names():
+            raise ValueError(
+                f"a vmap around has spmd_axis_name {sorted(map(str, spread))}, and {sharding} has "
+                "no mesh that its axis could be cut along: give with_sharding_constraint a "
+                "NamedSharding."
+            )
+        _check_movable(x, sharding)
         return device_put(x, sharding)
     if sharding.mesh.empty:
         raise ValueError(
@@ -231,7 +239,7 @@ def _asserted(x: Any, aval: ShapedArray, sharding: NamedSharding) -> Any:
     )
 
 
-def _check_movable(x: Any, sharding: NamedSharding) -> None:
+def _check_movable(x: Any, sharding: Sharding) -> None:
     """Refuse a value that was put on other devices: a constraint does not move between them."""
     place = getattr(x, "_place", None)
     if place is not None and place.committed and {*place.devices} != sharding.device_set:

@@ -166,7 +166,7 @@ def take_target(
         x = lax.expand_dims(x, t.expand)
     # No element is taken: there may be none to gather from.
     if 0 in t.shape:
-        out = lax.full(t.shape, 0, x.dtype) if not _is_key(x) else _empty_keys(x, t.shape)
+        out = _empty_keys(x, t.shape) if _is_key(x) else lax.full_like(x, 0, shape=t.shape)
     else:
         out = lax.gather(
             x,

@@ -15,7 +15,7 @@ from gpuarray.core.abstract_mesh import AbstractMesh, Axes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.flow import ByDevice
 from gpuarray.core.graph import Eqn, Graph, Var, subgraphs
-from gpuarray.core.mesh import NamedSharding, PartitionSpec, cuts_along
+from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts, cuts_along
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
 from gpuarray.core.spec import UNCONSTRAINED, names_of
 from gpuarray.primitives import laying
@@ -94,6 +94,14 @@ def laid(x: Any, sharding: NamedSharding | None) -> Any:
     if sharding is None:
         return x
     mesh, spec, shape = sharding.mesh, sharding.spec, aval_of(x).shape
+    around = contexts.abstract
+    named = {n for part in spec.partitions for n in names_of(part)}
+    if around is not None and (taken := named.intersection(around.manual_axes)):
+        raise ValueError(
+            f"the sharding {sharding} of a value inside of shard_map contains a manual axes "
+            f"{tuple(sorted(taken, key=str))} of mesh {around}: the value is one device's piece "
+            "there already. Name only axes that are not in axis_names."
+        )
     parts = []
     for part, n in zip(spec.partitions, shape, strict=False):
         parts.append(part if n % prod(mesh.shape[name] for name in names_of(part)) == 0 else None)

@@ -46,10 +46,13 @@ class Constants:
     They belong to the Graph that they come from, not to the Executable, which other graphs share.
     """
 
-    __slots__ = ("_avals", "_made", "values")
+    __slots__ = ("_avals", "_made", "over", "values")
 
     def __init__(self, values: Sequence[Any] = (), avals: Sequence[ShapedArray] = ()):
         self.values, self._avals = values, avals
+        places = [x._place for x in values if type(x) is ArrayImpl]
+        #: The place of the first one that lies over several devices; None if none does.
+        self.over: Place | None = next((p for p in places if not p.is_single), None)
         self._made: dict[Any, list] = {}
 
     def on(self, device: Device) -> list:
@@ -223,7 +226,7 @@ def launch(
     if executable.donated:
         _check_given_once(inputs, given_away)
     for i in given_away:
-        inputs[i]._buffer()  # waits
+        inputs[i]._buffers()  # waits
     # Buffers that are ready are taken now, so that deleting or donating their arrays later cannot
     # touch this work. On a GPU all are taken, because the stream orders the work. So are arrays
     # that no worker computes: this thread itself may be computing them, further up the stack.
@@ -290,6 +293,8 @@ def _in_flight(x) -> bool:
 
 # The buffer of an array or scalar in a device's memory.
 def _buffer_of(x: Any, aval, device: Device):
+    if type(x) is ArrayImpl and not x._place.is_single:
+        return stored(x._fetched(explicit=True), device)
     if type(x) is ArrayImpl:
         buffer = x._buffer()
         same = x._place.device.platform == device.platform != "gpu"

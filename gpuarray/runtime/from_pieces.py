@@ -14,19 +14,22 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.mesh import PartitionSpec
+from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, laid_out, place_of
 from gpuarray.core.trace import Tracer
 from gpuarray.pytree import tree
+from gpuarray.runtime import device as devices
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.host import own, sent
-from gpuarray.runtime.transfer import to_place
+from gpuarray.runtime.moves import to_place
 from gpuarray.util import elements, indices, wrong_type
 
 
 def make_array_from_callback(
     shape: Sequence[int],
-    sharding: Sharding,
+    sharding: Sharding | PartitionSpec | Device,
     data_callback: Callable[[tuple], Any],
     dtype: Any = None,
 ) -> ArrayImpl:
@@ -56,6 +59,7 @@ def make_array_from_callback(
            [3., 4., 5.]], dtype=float32)
     """
     shape, place = _lengths(shape), _place("make_array_from_callback", sharding)
+    sharding = place.sharding
     if not callable(data_callback):
         raise wrong_type(data_callback, "a function of an index, a tuple of slices")
     index = sharding.devices_indices_map(shape)
@@ -99,7 +103,11 @@ def make_array_from_callback(
 
 
 def make_array_from_single_device_arrays(
-    shape: Sequence[int], sharding: Sharding, arrays: Sequence[Any], *, dtype: Any = None
+    shape: Sequence[int],
+    sharding: Sharding | PartitionSpec | Device,
+    arrays: Sequence[Any],
+    *,
+    dtype: Any = None,
 ) -> ArrayImpl:
     """Make an array over several devices of its pieces, one array on each device.
 
@@ -131,6 +139,7 @@ def make_array_from_single_device_arrays(
     if isinstance(arrays, (ArrayImpl, np.ndarray)) or not isinstance(arrays, Sequence):
         raise TypeError(f"{what} takes a list of arrays, got {type(arrays)}")
     shape, place = _lengths(shape), _place(what, sharding)
+    sharding = place.sharding
     expected = tuple(sharding.shard_shape(shape))
     by_device: dict[Device, ArrayImpl] = {}
     for number, x in enumerate(arrays):
@@ -176,14 +185,16 @@ def make_array_from_single_device_arrays(
 
 
 def make_array_from_process_local_data(
-    sharding: Sharding, local_data: Any, global_shape: Sequence[int] | None = None
+    sharding: Sharding | PartitionSpec | Device,
+    local_data: Any,
+    global_shape: Sequence[int] | None = None,
 ) -> Any:
     """Make an array over the devices of all processes of the data that each process has.
 
     Parameters
     ----------
     sharding :
-        How the whole lies over devices.
+        How the whole lies over devices: a Sharding, a PartitionSpec under a mesh, or a Device.
     local_data :
         The parts of this process's devices, put together. With one process it is the whole. A
         pytree of data becomes one of arrays, all laid out alike.
@@ -296,9 +307,13 @@ def _check_kind(what: str, kinds: set, dtype: Any) -> None:
 
 
 def _place(what: str, sharding: Any) -> Place:
+    if isinstance(sharding, PartitionSpec):
+        sharding = sharding_in_context(sharding, what, "sharding")
+    if isinstance(sharding, Device):
+        return devices.place_for(sharding)
     if not isinstance(sharding, Sharding):
         raise TypeError(
-            f"{what} takes a Sharding, such as NamedSharding(mesh, PartitionSpec('x')), got "
-            f"{sharding!r} of type {type(sharding)}"
+            f"{what} takes a Sharding, such as NamedSharding(mesh, PartitionSpec('x')), a "
+            f"PartitionSpec under a mesh or a Device, got {sharding!r} of type {type(sharding)}"
         )
     return laid_out(sharding)

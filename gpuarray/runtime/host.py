@@ -41,8 +41,13 @@ def own(
         value = np.array(x, aval.dtype) if copied else np.asarray(x, aval.dtype)
     elif isinstance(x, np.generic):
         value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
-    else:
+    elif isinstance(x, (int, float, complex)):
         value = typed_scalar(x, aval.dtype)
+    else:
+        raise TypeError(
+            f"{type(x).__name__} of {aval.str_short()} says the type of an array, and has no "
+            "value. Give an array here; eval_shape, jit(f).lower and jit(f).trace take types."
+        )
     # Only what lies over several devices has a type that says how.
     typed = aval if place.is_single else place.typed(aval)
     array = ArrayImpl(typed, place, spread(value, place))

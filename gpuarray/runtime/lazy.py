@@ -263,7 +263,7 @@ def run_graph(graph: Graph, args: Sequence[Any], device: Device | None = None) -
             inputs.append(_scalar(traces.owned(x), v.aval))
     place = devices.default_place() if place is None else place
     executable, constants = compiled_graph(graph, graph.debug_name)
-    if executable.meshes or not place.is_single:
+    if executable.meshes or constants.over is not None or not place.is_single:
         flush_all()
         wanted = [None] * len(graph.outvars)
         return spread.run(executable, inputs, wanted, constants=constants.values)

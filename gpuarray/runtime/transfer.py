@@ -12,64 +12,24 @@ from typing import Any
 import numpy as np
 
 from gpuarray.config import state
-from gpuarray.control.call import constrained
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
+from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import MASKED, ShapedArray, aval_of
 from gpuarray.core.formats import Format, Layout
-from gpuarray.core.graph import Graph, Var
-from gpuarray.core.mesh import NamedSharding, PartitionSpec
+from gpuarray.core.layout import cuts_of
+from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, one_device
 from gpuarray.core.value import Array
 from gpuarray.primitives.reshard import laid
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
-from gpuarray.runtime import lazy, pieces, processes, spread
+from gpuarray.runtime import lazy, processes
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.cache import compiled
-from gpuarray.runtime.host import own, sent
-from gpuarray.runtime.host import spread as pieces_of
+from gpuarray.runtime.host import own
+from gpuarray.runtime.moves import device_put_p, to_place
 from gpuarray.runtime.stream import wait_for_all
-
-
-def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
-    """Return the same value on another place.
-
-    CPU devices share memory, and arrays are immutable, so nothing is copied between them.
-    """
-    if x._place is place:
-        return x
-    if state.transfer_guard_device_to_device is not None and x._place.device is not place.device:
-        devices.guard("device_to_device", f"aval={x.aval}, to {place.device}", explicit=True)
-    if place.spans or x._place.spans:
-        return _across(x, place)
-    if x._place.is_single and place.is_single:
-        return ArrayImpl(place.typed(x.aval), place, [sent(x._buffer(), place.device)])
-    parts = pieces.moved(x.aval.shape, x._buffers(), x._place, place)
-    buffers = [sent(part, device) for part, device in zip(parts, place.devices, strict=True)]
-    return ArrayImpl(place.typed(x.aval), place, buffers)
-
-
-def _across(x: ArrayImpl, place: Place) -> ArrayImpl:
-    """Return the same value on another place, where one of the two spans processes."""
-    if x.is_fully_addressable or x.is_fully_replicated:
-        return ArrayImpl(place.typed(x.aval), place, pieces_of(x._fetched(explicit=True), place))
-    if x._place.all_devices != place.all_devices:
-        raise ValueError(
-            "cannot move an array that is cut over several processes to other devices: it is on "
-            f"{[d.id for d in x._place.all_devices]}, and is to go to "
-            f"{[d.id for d in place.all_devices]}. Use "
-            "gpuarray.experimental.multihost_utils.process_allgather(x), and put its value there."
-        )
-
-    def graph() -> Graph:
-        v = Var(x.aval)
-        return Graph([v], [v], [], debug_name="device_put")
-
-    executable = compiled(("device_put", x.aval), graph, "device_put")
-    (moved,) = spread.run(executable, [x], [place.sharding])
-    return ArrayImpl(place.typed(x.aval), place, moved._buffers())
 
 
 def _check_same(x: Any, place: Place) -> None:
@@ -101,7 +61,7 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     device :
         A Device, Sharding, Format or name of a device, or a pytree of them that is a prefix of `x`.
     src :
-        The device that the leaves must be on now.
+        The device or Sharding that the leaves must have now.
     donate :
         Whether to free the memory of leaves that move.
     may_alias :
@@ -115,9 +75,9 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     dtype('float32')
     """
     leaves, spec = tree.flatten_raw(x)
-    options = {"device": device, "donate": donate, "may_alias": may_alias}
+    options = {"device": device, "src": src, "donate": donate, "may_alias": may_alias}
     rows = zip(leaves, *(_for_each(*o, x, len(leaves)) for o in options.items()), strict=True)
-    return tree.unflatten_raw(spec, [_put_leaf(_from(leaf, src), *row) for leaf, *row in rows])
+    return tree.unflatten_raw(spec, [_put_leaf(*row) for row in rows])
 
 
 def _for_each(name: str, given: Any, x: Any, count: int) -> list:
@@ -139,19 +99,7 @@ def _for_each(name: str, given: Any, x: Any, count: int) -> list:
     ]
 
 
-def _from(x: Any, src: Any) -> Any:
-    """Check that a leaf is on the device `src`, as the caller said."""
-    if src is None:
-        return x
-    device = devices.place_for(src).device
-    if isinstance(x, traces.Tracer):
-        return constrained(x, device)
-    if isinstance(x, ArrayImpl) and x._place.device is not device:
-        raise ValueError(f"device_put got src={src!r}, and an array that is on {x._place.device}")
-    return x
-
-
-def _put_leaf(x, target, donate: bool, may_alias: bool | None) -> Any:
+def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
     if donate and may_alias:
         raise ValueError("may_alias and donate cannot be True at the same time.")
     if isinstance(x, np.ma.MaskedArray):
@@ -163,12 +111,13 @@ def _put_leaf(x, target, donate: bool, may_alias: bool | None) -> Any:
                 f"{target} for input {aval_of(x).str_short()}"
             )
         target = target.sharding_of(aval_of(x).shape, "the argument of device_put")
-    # A traced value cannot move, but the whole computation can be constrained to a device.
     place = None if target is None else devices.place_for(target)
+    back = None if src is None else devices.place_for(src)
+    if back is not None and type(x) is ArrayImpl and x._place.devices != back.devices:
+        where = ", ".join(map(str, x._place.devices))
+        raise ValueError(f"device_put got src={src!r}, and an array that is on {where}")
     if isinstance(x, traces.Tracer):
-        if place is not None and isinstance(place.sharding, NamedSharding) and not place.is_single:
-            return laid(x, place.sharding)
-        return x if place is None else constrained(x, place.device)
+        return x if place is None else device_put_p.bind(x, place=place, src=back)
     if state.transfer_guard_host_to_device is not None and not isinstance(x, Array):
         devices.guard("host_to_device", f"aval={aval_of(x)}", explicit=True)
     if place is not None and place.spans and not (type(x) is ArrayImpl and x._place.spans):
@@ -215,12 +164,21 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
 
 def sharding_like(x: Any, shape: tuple[int, ...]) -> Sharding | None:
     """Return how an array of this shape lies that is made to be like `x`; None leaves it open."""
-    if isinstance(x, traces.Tracer) and x.aval.layout is not None and x.shape == shape:
-        return None if x.aval.layout.cuts is None else x.aval.sharding
-    if type(x) is not ArrayImpl or not x._place.committed:
+    if isinstance(x, traces.Tracer):
+        return x.aval.sharding if x.shape == shape and cuts_of(x.aval.layout) else None
+    if type(x) is ArrayImpl and not x._place.committed:
         return None
+    # A ShapeDtypeStruct may say it as well.
+    sharding = getattr(x, "sharding", None)
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
+        here = contexts.concrete
+        if here is None or here.shape_tuple != sharding.mesh.shape_tuple:
+            return None
+        sharding = NamedSharding(here, sharding.spec)
     # Another shape can lie so where every device has it whole.
-    return x.sharding if shape == x.shape or x.is_fully_replicated else None
+    if isinstance(sharding, Sharding) and (shape == x.shape or sharding.is_fully_replicated):
+        return sharding
+    return None
 
 
 def device_get(x):

@@ -149,6 +149,19 @@ def test_errors(call, kind, phrase):
         np.asarray(call())
 
 
+@pytest.mark.parametrize("nothing", [None, (), [], {}])
+def test_a_callback_without_results_may_return_none(nothing):
+    seen = []
+
+    def f(x):
+        io_callback(lambda v: seen.append(float(v)), nothing, x, ordered=True)
+        return x + 1
+
+    close(ga.jit(f)(1.0), 2.0)
+    ga.effects_barrier()
+    assert seen == [1.0]
+
+
 def test_io_callback_runs_once_a_run_and_in_order():
     seen = []
 

@@ -1,5 +1,6 @@
 """`jit` over several devices: its options, meshes in context, compiled programs, callbacks."""
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.experimental.pjit import pjit
 from gpuarray.experimental.shard_alike import shard_alike
-from gpuarray.sharding import AxisType, NamedSharding
+from gpuarray.sharding import AxisType, NamedSharding, SingleDeviceSharding
 from gpuarray.sharding import PartitionSpec as P
 
 pytestmark = pytest.mark.devices
@@ -58,6 +59,29 @@ def test_set_mesh_says_where_programs_run_that_nothing_else_places():
         assert f(X).sharding == NamedSharding(mesh(4, 2), P())
         assert f(laid("x")).sharding.spec == P("x")
     assert f(X).sharding.num_devices == 1
+
+
+def test_set_mesh_refuses_arguments_that_are_somewhere_else():
+    elsewhere = ga.device_put(X, ga.devices()[3])
+    f = ga.jit(lambda x: x + 1)
+    for context, g in ((ga.set_mesh(mesh(2, 2)), f), (mesh(2, 2), pjit(lambda x: x + 1))):
+        with pytest.warns(DeprecationWarning) if g is not f else contextlib.nullcontext():
+            with context:
+                for x in (elsewhere, laid("x")):
+                    with pytest.raises(ValueError, match="argument x of .* the mesh in context"):
+                        g(x)
+    for n in (1, 8):
+        with ga.set_mesh(mesh(n)), pytest.raises(ValueError, match="should not be used with jit"):
+            ga.jit(lambda x: x, device=ga.devices()[0])(X)
+
+
+def test_none_leaves_a_layout_open():
+    f = ga.jit(lambda x: lax.with_sharding_constraint(x, P("x")), out_shardings=None)
+    g = ga.jit(lambda x: x * 2, in_shardings=None, out_shardings=None)
+    with ga.set_mesh(mesh(4, 2)):
+        assert f(X).sharding == laid("x").sharding
+        assert g(laid("x", "y")).sharding == laid("x", "y").sharding
+        assert g(X).is_fully_replicated
 
 
 def test_device_put_takes_specs_under_a_mesh():
@@ -114,6 +138,34 @@ def test_arguments_on_different_devices_are_named():
 # ---- constraints ----
 
 
+def test_constants_that_lie_over_a_mesh():
+    constant = laid("x", "y")
+    f = ga.jit(lambda x: x + constant)
+    for x in (laid("x"), ga.device_put(X, NamedSharding(mesh(4, 2), P())), X, gnp.asarray(X)):
+        np.testing.assert_array_equal(f(x), X + X)
+        assert f(x).devices() == constant.devices()
+        assert f.lower(x).compile().output_shardings.device_set == constant.devices()
+    # Without arguments, and inside of other calls.
+    assert ga.jit(lambda: constant * 2)().sharding.spec == P("x", "y")
+    np.testing.assert_array_equal(ga.jit(lambda x: f(x) + 1)(X), X + X + 1)
+    inside = ga.jit(lambda x: gnp.array(X, device=constant.sharding) + x)
+    np.testing.assert_array_equal(inside(1.0), X + 1)
+    with pytest.raises(ValueError, match="incompatible devices"):
+        f(ga.device_put(X, ga.devices()[0]))
+
+
+def test_one_device_takes_arrays_of_many():
+    first, second = ga.devices()[:2]
+    f = ga.jit(lambda x: x + 1, device=first)
+    assert f(laid("x", "y")).devices() == {first}
+    np.testing.assert_array_equal(f(laid("x", "y")), X + 1)
+    g = ga.jit(lambda x: x + 1, in_shardings=SingleDeviceSharding(first))
+    assert g(X).devices() == {first}
+    assert g(ga.device_put(X, second)).devices() == {first}
+    with pytest.raises(ValueError, match="does not match the sharding on the respective arg"):
+        g(laid("x"))
+
+
 def test_an_unconstrained_axis_stays_as_it_is():
     with ga.set_mesh(mesh(4, 2)):
         f = ga.jit(lambda x: lax.with_sharding_constraint(x + 1, P(P.UNCONSTRAINED, "y")))
@@ -127,6 +179,31 @@ def test_a_constraint_does_not_move_between_devices():
     half = ga.sharding.Mesh(np.array(ga.devices()[:4]), ("x",))
     with pytest.raises(ValueError, match="incompatible devices"):
         lax.with_sharding_constraint(laid("x"), NamedSharding(half, P("x")))
+
+
+def test_a_constraint_inside_of_shard_map_names_automatic_axes_only():
+    def body(x, spec):
+        return lax.with_sharding_constraint(x, NamedSharding(mesh(4, 2), spec)) * 2
+
+    def f(x, spec, names):
+        cut = lambda x: body(x, spec)
+        specs = {"in_specs": P("x"), "out_specs": P("x")}
+        return ga.shard_map(cut, mesh=mesh(4, 2), axis_names=names, **specs)(x)
+
+    out = ga.jit(lambda x: f(x, P(None, "y"), {"x"}))(laid("x"))
+    np.testing.assert_array_equal(out, X * 2)
+    for spec, names in ((P("x", "y"), {"x"}), (P("x"), {"x", "y"})):
+        with pytest.raises(ValueError, match=r"manual axes \('x',\)"):
+            ga.jit(lambda x, s=spec, n=names: f(x, s, n))(laid("x"))
+
+
+def test_a_constraint_takes_no_device_of_its_own():
+    first, second = (SingleDeviceSharding(d) for d in ga.devices()[:2])
+    with pytest.raises(ValueError, match=r"is on \[1\], and the sharding asks for \[0\]"):
+        lax.with_sharding_constraint(ga.device_put(X, second), first)
+    spread = ga.vmap(lambda x: lax.with_sharding_constraint(x, first), spmd_axis_name="x")
+    with pytest.raises(ValueError, match="spmd_axis_name .* give .* a NamedSharding"):
+        ga.jit(spread)(X)
 
 
 def test_an_abstract_mesh_means_the_devices_of_the_argument():
@@ -193,6 +270,31 @@ def test_a_compiled_program_of_several_devices():
     assert compiled(X)["a"].sharding.spec == P("x")
     with pytest.raises(ValueError, match="compiled for input shardings that disagree"):
         compiled(laid(None, "y"))
+
+
+def test_arrays_like_a_struct_lie_as_it_says():
+    struct = ga.ShapeDtypeStruct((8, 4), "float32", sharding=laid("x", "y").sharding)
+    for x in (gnp.zeros_like(struct), gnp.full_like(struct, 2), lax.full_like(struct, 2)):
+        assert x.sharding == struct.sharding and x.dtype == "float32"
+    # Another shape would be cut otherwise; a mesh without devices is the one in context.
+    assert gnp.zeros_like(struct, shape=(4,)).sharding.num_devices == 1
+    abstract = struct.update(sharding=NamedSharding(mesh(4, 2).abstract_mesh, P("x")))
+    assert gnp.ones_like(abstract).sharding.num_devices == 1
+    with ga.set_mesh(mesh(4, 2)):
+        assert gnp.ones_like(abstract).sharding == laid("x").sharding
+    for sharding in (laid("x").sharding.update(spec=P(None, None, "x")), P(None, None, "x")):
+        with pytest.raises(ValueError, match="rank at least 3, but was applied .* rank 2"):
+            ga.ShapeDtypeStruct((8, 4), "float32", sharding=sharding)
+
+
+def test_types_are_no_values():
+    struct = ga.ShapeDtypeStruct((2,), "int32")
+    for described in (struct, ga.typeof(np.zeros(2, "int32")), ga.ShapeDtypeStruct((), bool)):
+        with pytest.raises(TypeError, match=r"Argument .x\['a'\]. of shape .*has no value"):
+            ga.jit(lambda x: x)({"a": described})
+        assert ga.jit(lambda x: x).lower({"a": described}).out_info["a"].dtype == described.dtype
+    with pytest.raises(TypeError, match="ShapeDtypeStruct does not have a value"):
+        ga.jit(lambda x: (x, struct))(X)
 
 
 def test_lowered_from_shapes():

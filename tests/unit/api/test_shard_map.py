@@ -233,6 +233,13 @@ def test_abstract_mesh_takes_devices_from_arguments():
     with use_abstract_mesh(MESH.abstract_mesh):
         shape = ga.eval_shape(ga.shard_map(double_sum, in_specs=P("x", "y"), out_specs=P()), X)
     assert shape.shape == ()
+    # All arguments are looked at, not just the first.
+    other = ga.device_put(X, NamedSharding(mesh_of(names=("a", "b")), P("a")))
+    both = ga.shard_map(
+        lambda x, y: x, mesh=MESH.abstract_mesh, in_specs=P("x", "y"), out_specs=P("x", "y")
+    )
+    with pytest.raises(ValueError, match="Mesh shape of the input .*'a'"):
+        both(ga.device_put(X, NamedSharding(MESH, P("x"))), other)
 
 
 def test_the_mesh_inside_has_manual_axes():

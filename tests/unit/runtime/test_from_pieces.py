@@ -99,7 +99,7 @@ def test_callback_results():
             r"0 or more, .* \(-8, 4\)",
         ),
         (
-            lambda make: make((8, 4), P("x"), VALUE.__getitem__),
+            lambda make: make((8, 4), "x", VALUE.__getitem__),
             TypeError,
             r"takes a Sharding, such as NamedSharding\(mesh",
         ),
@@ -206,7 +206,7 @@ def test_misuse_of_other_arguments_of_pieces():
     given = parts(sharding)
     with pytest.raises(TypeError, match="`shape` must be a shape"):
         make(8, sharding, given)
-    with pytest.raises(TypeError, match="takes a Sharding"):
+    with pytest.raises(RuntimeError, match="requires a non-empty mesh in context"):
         make((8, 4), P("x"), given)
     assert make((8, 4), sharding, given, dtype=gnp.float32).dtype == np.float32
     with pytest.raises(ValueError, match="got dtype=int32, and pieces of dtype float32"):
@@ -217,6 +217,22 @@ def test_misuse_of_other_arguments_of_pieces():
         ValueError, match=r"arrays\[0\] is on cpu:4, which is not among the devices"
     ):
         make((8, 4), NamedSharding(half, P("x")), elsewhere)
+
+
+def test_specs_and_devices_say_where_as_well():
+    sharding = laid("x", "y")
+    with ga.set_mesh(sharding.mesh):
+        for x in (
+            ga.make_array_from_callback((8, 4), P("x", "y"), VALUE.__getitem__),
+            ga.make_array_from_single_device_arrays((8, 4), P("x", "y"), parts(sharding)),
+            ga.make_array_from_process_local_data(P("x", "y"), VALUE),
+        ):
+            assert x.sharding == sharding
+            np.testing.assert_array_equal(x, VALUE)
+    device = ga.devices()[3]
+    x = ga.make_array_from_process_local_data(device, VALUE)
+    assert x.devices() == {device} and x.committed
+    np.testing.assert_array_equal(x, VALUE)
 
 
 def test_data_of_this_process():
@@ -245,7 +261,7 @@ def test_data_of_this_process():
             r"global_shape \(8,\), not \(8, 4\)",
         ),
         (lambda make: make(laid("x"), VALUE, 8), TypeError, "`global_shape` must be a shape"),
-        (lambda make: make(P("x"), VALUE), TypeError, "takes a Sharding"),
+        (lambda make: make(("x",), VALUE), TypeError, "takes a Sharding"),
         (lambda make: make(laid("x"), VALUE[:6]), ValueError, "Pad the axis to 8"),
         (lambda make: make(laid("x"), "text"), TypeError, "not a valid array type"),
     ],

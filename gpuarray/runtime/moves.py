@@ -1,0 +1,134 @@
+"""Values moved to other places: arrays, and what transforms make of them.
+
+Floor 5. In: a value and the place it is to go to. Out: the same value there. The primitive moves
+outside of compiled programs, and its transpose moves back. Inside of one nothing moves on its own:
+the whole program runs on the device, or the value is laid over the mesh, that was asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuarray.config import state
+from gpuarray.control.call import constrained
+from gpuarray.control.shard_map import with_axis
+from gpuarray.core import trace as traces
+from gpuarray.core.graph import Graph, Var
+from gpuarray.core.mesh import NamedSharding
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.sharding import Place, laid_out
+from gpuarray.primitives.reshard import laid
+from gpuarray.runtime import device as devices
+from gpuarray.runtime import pieces, spread
+from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.cache import compiled
+from gpuarray.runtime.host import own, sent
+from gpuarray.runtime.host import spread as pieces_of
+from gpuarray.transforms.batch import BatchAxis, BatchTracer
+from gpuarray.transforms.jvp import JVPTracer
+from gpuarray.transforms.tracing import GraphTrace
+
+
+def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
+    """Return the same value on another place.
+
+    CPU devices share memory, and arrays are immutable, so nothing is copied between them.
+    """
+    if x._place is place:
+        return x
+    if state.transfer_guard_device_to_device is not None and x._place.device is not place.device:
+        devices.guard("device_to_device", f"aval={x.aval}, to {place.device}", explicit=True)
+    if place.spans or x._place.spans:
+        return _across(x, place)
+    if x._place.is_single and place.is_single:
+        return ArrayImpl(place.typed(x.aval), place, [sent(x._buffer(), place.device)])
+    parts = pieces.moved(x.aval.shape, x._buffers(), x._place, place)
+    buffers = [sent(part, device) for part, device in zip(parts, place.devices, strict=True)]
+    return ArrayImpl(place.typed(x.aval), place, buffers)
+
+
+def _across(x: ArrayImpl, place: Place) -> ArrayImpl:
+    """Return the same value on another place, where one of the two spans processes."""
+    if x.is_fully_addressable or x.is_fully_replicated:
+        return ArrayImpl(place.typed(x.aval), place, pieces_of(x._fetched(explicit=True), place))
+    if x._place.all_devices != place.all_devices:
+        raise ValueError(
+            "cannot move an array that is cut over several processes to other devices: it is on "
+            f"{[d.id for d in x._place.all_devices]}, and is to go to "
+            f"{[d.id for d in place.all_devices]}. Use "
+            "gpuarray.experimental.multihost_utils.process_allgather(x), and put its value there."
+        )
+
+    def graph() -> Graph:
+        v = Var(x.aval)
+        return Graph([v], [v], [], debug_name="device_put")
+
+    executable = compiled(("device_put", x.aval), graph, "device_put")
+    (moved,) = spread.run(executable, [x], [place.sharding])
+    return ArrayImpl(place.typed(x.aval), place, moved._buffers())
+
+
+class _Move(Primitive):
+    def bind(self, x: Any, *, place: Place, src: Place | None) -> Any:  # pyright: ignore
+        """Move a value; the innermost Trace decides what that means."""
+        trace = traces.state.trace
+        while trace is not None and not isinstance(trace, GraphTrace):
+            trace = trace.parent
+        if trace is None:
+            return super().bind(x, place=place, src=src)
+        # A program is being traced.
+        if isinstance(place.sharding, NamedSharding) and not place.is_single:
+            return laid(x, place.sharding)
+        return constrained(x, place.device)
+
+
+def _jvp(primals: list, tangents: list, *, place: Place, src: Place | None) -> tuple[Any, Any]:
+    (x,), (tangent,) = primals, tangents
+    # Cotangents go back to where the value is.
+    src = src or _place_of(x)
+    return device_put_p.bind(x, place=place, src=src), device_put_p.bind(
+        tangent, place=place, src=src
+    )
+
+
+def _transpose(ct: Any, x: Any, *, place: Place, src: Place | None) -> list:
+    return [ct if src is None else device_put_p.bind(ct, place=src, src=place)]
+
+
+def _batch(
+    axis: BatchAxis, args: list, dims: list, *, place: Place, src: Place | None
+) -> tuple[Any, Any]:
+    ((x,), (dim,)) = args, dims
+    around = lambda p: None if p is None else _with_axis(p, dim, axis.spread)
+    return device_put_p.bind(x, place=around(place), src=around(src)), dim
+
+
+def _with_axis(place: Place, dim: int, names: tuple) -> Place:
+    """Return the place of arrays that have one axis more."""
+    sharding = place.sharding
+    if not isinstance(sharding, NamedSharding):
+        return place
+    return laid_out(sharding.update(spec=with_axis(sharding.spec, dim, names)))
+
+
+def _place_of(x: Any) -> Place | None:
+    """Return where a value is, under any number of transforms; None if its layout is another."""
+    while True:
+        if type(x) is JVPTracer:
+            x = x.primal
+        elif type(x) is BatchTracer and type(x.value) is ArrayImpl and x.value._place.is_single:
+            x = x.value
+        else:
+            return laid_out(x._place.sharding) if type(x) is ArrayImpl else None
+
+
+device_put_p = _Move(
+    "device_put",
+    Kind.CALL,
+    aval=lambda x, *, place, src: place.typed(x),
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=_batch,
+    decompose=lambda x, *, place, src: to_place(own(x), place),
+    register=False,
+)

@@ -11,16 +11,18 @@ Kernels that differ only in their names and comments are compiled once per proce
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from gpuarray import util
 from gpuarray.backends import hostcc
 from gpuarray.backends.numpy import program as host
+from gpuarray.backends.writer import NOTHING, compiled_once
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.compiler.lower.kernel import Kernel
@@ -28,7 +30,7 @@ from gpuarray.compiler.lower.steps import group_in, inlined_eqns
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.config import state
-from gpuarray.core.graph import Graph, Var, storage_dtype
+from gpuarray.core.graph import Graph, storage_dtype
 from gpuarray.core.primitive import Kind
 from gpuarray.errors import CompileError, DeviceError, FallbackError, FallbackWarning
 
@@ -175,17 +177,15 @@ def compile_kernels(batch: list[Launcher]) -> None:
         kernel.library, kernel.name = _made[kernel.body]
 
 
-class _SimulatorProgramWriter(host.ProgramWriter):
+class SimulatorProgramWriter(host.NumpyProgramWriter):
     """Writes plans whose groups are kernels."""
 
-    def __init__(self):
-        super().__init__()
-        self.compile_graph = compile_graph
-
     def planned(self, graph: Graph) -> Plan:
+        """Return the plan of a Graph that is written out where it is used."""
         return plan_graph(graph).on_device
 
-    def fused(self, step: Kernel | FusedGroup) -> None:
+    def kernel(self, number: int, step: Kernel | FusedGroup) -> None:
+        """Write a launch."""
         group = group_in(step)
         try:
             emitted = emit(step)
@@ -194,15 +194,11 @@ class _SimulatorProgramWriter(host.ProgramWriter):
         except TypeError as error:  # no rule, or a dtype that CUDA has no type for
             _fall_back(group, error)
             for eqn in inlined_eqns(group):
-                self.call(eqn, [self.atom(a) for a in eqn.invars])
-            super().fused(group)
+                self.call(eqn)
+            super().kernel(number, step)
             return
-        self.kernel(emitted, group, emitted.outputs)
-
-    def kernel(self, emitted: KernelSource, group: FusedGroup, results: list[Var]) -> None:
-        """Write a launch."""
         ins = ", ".join(self.names[v] for v in (*emitted.inputs, *emitted.kernel.aliases.values()))
-        outs = ", ".join(self.name(v) for v in results)
+        outs = ", ".join(self.name(v) for v in emitted.outputs)
         kernel = self.bind(emitted.name, Launcher(emitted))
         self.line(f"{outs}, = {kernel}({ins})", group.members[0].eqn, group)
 
@@ -223,16 +219,12 @@ def _fall_back(group: FusedGroup, error: TypeError) -> None:
     warnings.warn(message, FallbackWarning, stacklevel=2)
 
 
-def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
+def build(plan: Plan, consts: Sequence, donated: frozenset[int] = NOTHING) -> Callable[..., list]:
     """Return a function from buffers to a list of buffers, as `backends.numpy.program.build`."""
-    return host.build(plan.on_device, consts, donated, _SimulatorProgramWriter())
+    return SimulatorProgramWriter(plan.on_device, consts, donated, compile_graph).function()
 
 
-def compile_graph(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
+def compile_graph(graph: Graph, donated: frozenset[int] = NOTHING) -> Callable[..., list]:
     """Compile a Graph inside another (a branch, a loop body) to a function on buffers."""
-    key = ("simulated", donated)
-    if key not in graph.derived:
-        plan = plan_graph(graph)
-        consts = [np.asarray(c) for c in plan.graph.consts]
-        graph.derived[key] = build(plan, consts, donated)
-    return graph.derived[key]
+    made = functools.partial(build, donated=donated)
+    return compiled_once(graph, ("simulated", donated), made)

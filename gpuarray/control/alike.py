@@ -34,6 +34,7 @@ def _batch(axis: BatchAxis, args: list, dims: list):
 shard_alike_p = Primitive(
     "shard_alike",
     Kind.LIBRARY,
+    same_bytes=True,
     multiple_results=True,
     aval=lambda x, y: [x, y],
     numpy=lambda x, y: [x, y],

@@ -148,6 +148,8 @@ class Primitive:
         Cost of one element in plain multiply-adds, for the fusion cost model.
     work : (avals, **params) -> float
         Multiply-adds of the whole, where it is not weight times elements.
+    same_bytes : bool
+        Whether each result is the operand at its place, byte for byte: no memory is needed.
     effect : bool
         Whether it has side effects, so that it is never dropped or merged.
     """
@@ -181,6 +183,7 @@ class Primitive:
         work: Callable[..., float] | None = None,
         rewrite: Rewrite = NO_REWRITE,
         multiple_results: bool = False,
+        same_bytes: bool = False,
         effect: bool = False,
         register: bool = True,
     ):
@@ -210,6 +213,7 @@ class Primitive:
         self.work = work
         self.rewrite = rewrite
         self.multiple_results = multiple_results
+        self.same_bytes = same_bytes
         self.effect = effect
         if register:
             if name in registry:

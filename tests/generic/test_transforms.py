@@ -130,7 +130,7 @@ def test_transpose_is_the_adjoint(sample):
             assert abs(a - b) <= rounded * max(size, 1e-3)
 
 
-@with_samples(DIFFERENTIABLE, "grad")
+@with_samples(DIFFERENTIABLE, "grad", some=True)
 def test_jit_and_grad_change_places(sample):
     with ga.enable_x64(True):
         f = Curve(sample)

@@ -17,6 +17,11 @@ from gpuarray.compiler.text.prelude import complete
 
 #: Turing, Ampere, Hopper, Blackwell.
 ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100")
+#: The same for tests: the oldest and the one that kernels are tuned for in every run. The prelude
+#: tells only Turing from the others.
+SOME_ARCHS = [
+    a if a in ("sm_75", "sm_90") else pytest.param(a, marks=pytest.mark.slow) for a in ARCHS
+]
 
 needed = pytest.mark.skipif(
     not nvrtc.available(),
@@ -28,6 +33,11 @@ needed = pytest.mark.skipif(
 def compiled(source: str, arch: str) -> nvrtc.Compiled:
     """A source for an architecture, once."""
     return nvrtc.compile(source, arch)
+
+
+def check(source: str, arch: str) -> None:
+    """Raise CompileError unless a source is valid: the front end alone, a tenth of a compile."""
+    nvrtc.compile(source, arch, ["--fdevice-syntax-only"])
 
 
 def ptx(kernel: KernelSource, arch: str = "compute_90") -> str:

@@ -392,8 +392,6 @@ def _narrow_triangular_parts(a, b, **params):
 PARTS: dict[str, Callable[..., Any]] = {
     "dot_general": products.dot_parts,
     "conv_general_dilated": products.conv_parts,
-    "optimization_barrier": lambda *values: list(values),
-    "shard_alike": lambda *values: list(values),
     "sort": _wide_sort_parts,
     "top_k": _top_k_parts,
     "approx_top_k": _approx_top_k_parts,

@@ -15,12 +15,12 @@ import contextlib
 import functools
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray.backends import lockstep
+from gpuarray import util
 from gpuarray.backends.cuda import library
 from gpuarray.backends.cuda.device import ALIGNMENT, UNDRAWN, Buffer, Gpu, gpus
 from gpuarray.backends.cuda.kernels import GRAPH_FROM, Replay, Table, announced, load
@@ -32,12 +32,11 @@ from gpuarray.backends.cuda.substitutes import (
     uploaded,
     whole_on_host,
 )
-from gpuarray.backends.profiled import Steps
+from gpuarray.backends.placement import Placement
+from gpuarray.backends.writer import ProgramWriter
 from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
-from gpuarray.compiler.explain.source import emitted
-from gpuarray.compiler.lower.in_place import overwritable
 from gpuarray.compiler.lower.kernel import DeviceStep
-from gpuarray.compiler.lower.steps import group_in, step_eqns, step_inputs, step_outputs
+from gpuarray.compiler.lower.steps import group_in, step_eqns, step_outputs
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.config import state
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype, talks
@@ -49,8 +48,6 @@ from gpuarray.util import Struct
 _ADDRESS = re.compile(r"\b[abct]\d+\.pointer\b|\bp\d+\b|\bbase\b")
 #: A line at which the program of one GPU stops until all have come there.
 _PAUSE = re.compile(r"(b\d+, )*(= )?yield ")
-#: Pieces of the shared allocation start at multiples of this many bytes.
-PIECE = 256
 
 
 def build(
@@ -67,23 +64,14 @@ def build(
     function of a plan with collectives is a generator (backends/lockstep.py): what it is sent is in
     memory of its own, and filled in the order of the GPU's stream.
     """
+    on_device = plan.on_device
     try:
-        steps = _steps(plan)
+        kernels = {i: emit(s) for i, s in enumerate(on_device.steps) if not isinstance(s, Eqn)}
     except TypeError as error:  # no rule, or a dtype without a type in CUDA
         fall_back(", ".join(e.primitive.name for e in plan.graph.eqns), error)
         return whole_on_host(plan, consts, donated, gpu)
-    writer = _CudaProgramWriter(plan.on_device, steps, consts, donated, gpu, inside or Inside(gpu))
-    return writer.function()
-
-
-def _steps(plan: Plan) -> list[tuple[DeviceStep, KernelSource | None]]:
-    """Return the steps that a GPU runs, in order, each with its kernel; others have None."""
-    # `emitted` gives one kernel, or None, for each step that is no view.
-    kernels = emitted(plan)
-    return [
-        (s, None) if isinstance(s, Eqn) and s.primitive.kind is Kind.VIEW else next(kernels)
-        for s in plan.device_steps
-    ]
+    inside = inside or Inside(gpu)
+    return CudaProgramWriter(on_device, kernels, consts, donated, gpu, inside).function()
 
 
 class Inside:
@@ -108,22 +96,6 @@ class Inside:
         return self._made[key]
 
 
-# ---- memory of values ----
-class _Memory(Struct, frozen=False, eq=False):
-    """Memory that kernels of a plan write to.
-
-    first, last: the steps between which it is in use; result: whether it leaves the plan
-    donor: number of the donated input whose memory it is, or None
-    """
-
-    nbytes: int
-    first: int
-    last: int
-    result: bool = False
-    donor: int | None = None
-    offset: int = 0
-
-
 class _Value(Struct):
     """Location of a value as text: its address, the owner of the memory, its Buffer if any."""
 
@@ -137,50 +109,23 @@ class _Value(Struct):
         return f"{self.base} + {self.offset}" if self.offset else self.base
 
 
-def _packed(pieces: list[_Memory]) -> int:
-    """Assign offsets so that no two pieces in use at once overlap; return the total bytes.
-
-    First fit, the largest pieces first.
-    """
-    placed: list[_Memory] = []
-    for piece in sorted(pieces, key=lambda m: (-m.nbytes, m.first)):
-        # Pieces placed already whose lifetimes overlap, by offset; take the first gap between them.
-        neighbours = sorted(
-            (m for m in placed if m.first <= piece.last and piece.first <= m.last),
-            key=lambda m: m.offset,
-        )
-        at = 0
-        for m in neighbours:
-            if at + piece.nbytes <= m.offset:
-                break
-            at = max(at, -(-(m.offset + m.nbytes) // PIECE) * PIECE)
-        piece.offset = at
-        placed.append(piece)
-    return max((m.offset + m.nbytes for m in placed), default=0)
-
-
 # ---- the generated function ----
-class _CudaProgramWriter:
-    """Writes the function of a plan line by line; `space` holds the values of its names."""
+class CudaProgramWriter(ProgramWriter):
+    """Writes plans whose groups are kernels; `kernels` has their texts by the steps' numbers."""
 
     def __init__(
         self,
         plan: Plan,
-        steps: list[tuple[DeviceStep, KernelSource | None]],
+        kernels: dict[int, KernelSource],
         consts: Sequence,
         donated: frozenset[int],
         gpu: Gpu,
         inside: Inside,
     ):
-        self.plan, self.steps, self.donated, self.gpu = plan, steps, donated, gpu
-        self.inside = inside
-        self.lines: list[str] = []
-        self.sites: dict[int, Eqn] = {}  # line number -> equation, for error messages
-        self.ran: dict[int, DeviceStep | str] = {}  # line number -> what it runs, for profiles
-        self.holders: dict[str, Eqn] = {}  # name -> the equation with Graphs that it runs
-        self.values: dict[Var, _Value] = {}
+        super().__init__(plan, donated, inside)
+        self.gpu, self.kernels = gpu, kernels
         # Names that every plan uses.
-        self.space: dict[str, Any] = {
+        self.space |= {
             "Buffer": Buffer,
             "gpu": gpu,
             "allocate": gpu.allocate,
@@ -192,113 +137,21 @@ class _CudaProgramWriter:
             "note": functools.partial(_note, plan),
             "UNDRAWN": UNDRAWN,
         }
-        # Where inputs and constants are, which steps are views, and what runs the rest.
+        # Where inputs and constants are, and what runs the equations that are no views.
         graph = plan.graph
-        self.inputs = {v: i for i, v in enumerate(graph.invars)}
-        for v, i in self.inputs.items():
+        self.values: dict[Var, _Value] = {}
+        for i, v in enumerate(graph.invars):
             self.values[v] = _Value(f"a{i}.pointer", 0, f"a{i}.memory", f"a{i}")
         for v, c in zip(graph.constvars, consts, strict=True):
             self.values[v] = self.constant(np.asarray(c).astype(storage_dtype(v.aval), copy=False))
-        self.views = {
-            v: e for e, _ in steps if isinstance(e, Eqn) and _is_view(e) for v in e.outvars
-        }
-        #: What runs the equations without a kernel, and which of their results have memory of
-        #: their own; others may be operands that were passed through.
-        self.routines = {
-            s: self.routine(s) for s, _ in steps if isinstance(s, Eqn) and not _is_view(s)
-        }
-        self.memory: dict[Var, _Memory] = {}
-        self.last = self.last_reads()
-        self.plan_memory()
+        calls = (s for s in self.steps if isinstance(s, Eqn) and not self.is_view(s))
+        self.routines = {e: self.found(e) for e in calls if not talks(e)}
+        self.placement = Placement(graph, kernels, self.lifetimes, donated)
+        # Their texts must not promise that what they write is nowhere read.
+        for i in self.placement.overlapping:
+            kernels[i] = emit(kernels[i].kernel, Options(overlap=True))
 
-    # ---- memory planning ----
-    def root(self, v: Var) -> Var:
-        """Return the value whose memory this one is part of."""
-        while v in self.views and isinstance(source := self.views[v].invars[0], Var):
-            v = source
-        return v
-
-    def last_reads(self) -> dict[Var, int]:
-        """Return the last step that reads each value's memory; outputs are read after all steps."""
-        last: dict[Var, int] = {}
-        for a in self.plan.graph.outvars:
-            if isinstance(a, Var):
-                last[self.root(a)] = len(self.steps)
-        # Backwards, so that what a result passes on is known before its operands are looked at.
-        for i, (step, _) in reversed(list(enumerate(self.steps))):
-            if _is_view(step):
-                continue
-            end = i
-            # A routine may hand back an operand, whose memory then lives as long as its result.
-            if isinstance(step, Eqn):
-                _, fresh = self.routines[step]
-                passed_on = (v for k, v in enumerate(step.outvars) if k not in fresh)
-                end = max((last.get(v, i) for v in passed_on), default=i)
-            for v in map(self.root, step_inputs(step)):
-                last[v] = max(last.get(v, i), end)
-        return last
-
-    def plan_memory(self) -> None:
-        """Choose memory for everything that kernels write."""
-        results = {self.root(a) for a in self.plan.graph.outvars if isinstance(a, Var)}
-        for i, (_, kernel) in enumerate(self.steps):
-            if kernel is None:
-                continue
-            for v in kernel.outputs:
-                # Reuse the memory of an aliased operand, or of a donated input for a result.
-                old = kernel.kernel.aliases.get(v)
-                sources = [] if v not in results else map(self.root, kernel.inputs)
-                sources = [x for x in sources if x in self.inputs]
-                if old is not None:
-                    sources = [self.root(old)]
-                found = (self.taken_over(x, v, kernel, i) for x in sources)
-                memory = next((m for m in found if m is not None), None)
-                if memory is None:
-                    memory = _Memory(v.aval.nbytes, i, i)
-                self.memory[v] = memory
-                memory.last = max(memory.last, self.last.get(v, i))
-                memory.result |= v in results
-        # Results have allocations of their own; the others are packed into one.
-        pieces = {id(m): m for m in self.memory.values() if not m.result}
-        self.shared_bytes = _packed(list(pieces.values()))
-
-    def taken_over(self, source: Var, v: Var, kernel: KernelSource, i: int) -> _Memory | None:
-        """Return the memory of a value that dies at step i, if `v` may be written over it.
-
-        The memory must be donated or the plan's own, and the kernel must be able to write in place.
-        """
-        # Whose memory it is: the plan's own, or that of an input, which only one value may take.
-        number = self.inputs.get(source)
-        if number is None:
-            memory = self.memory.get(source)
-        elif number in self.donated and all(m.donor != number for m in self.memory.values()):
-            memory = _Memory(v.aval.nbytes, i, i, result=True, donor=number)
-        # An input may be donated to one value only.
-        else:
-            memory = None
-        if memory is None or self.last.get(source) != i or source.aval.nbytes != v.aval.nbytes:
-            return None
-        readers = [x for x in kernel.inputs if self.root(x) is source]
-        if readers:
-            if not overwritable(kernel.kernel, v).issuperset(readers):
-                return None
-            # Now an input is an output too.
-            self.steps[i] = self.steps[i][0], emit(kernel.kernel, Options(overlap=True))
-        return memory
-
-    # ---- writing ----
-    def bind(self, prefix: str, value: Any) -> str:
-        name = f"{prefix}_{len(self.space)}"
-        self.space[name] = value
-        return name
-
-    def line(self, text: str, eqn: Eqn | None = None, step: DeviceStep | None = None) -> None:
-        self.lines.append(text)
-        if eqn is not None:
-            self.sites[len(self.lines)] = eqn
-        if step is not None:
-            self.ran[len(self.lines)] = step
-
+    # ---- values ----
     def constant(self, value: np.ndarray) -> _Value:
         """Upload a value that stays on the GPU as long as the function."""
         # `space` holds the Buffer, so its address stays valid.
@@ -316,8 +169,7 @@ class _CudaProgramWriter:
             return self.constant(np.asarray(a.val).astype(storage_dtype(a.aval)))
         return self.values[a]
 
-    def buffer(self, a: Atom) -> str:
-        """Return a value as a Buffer, as text."""
+    def operand(self, a: Atom) -> str:
         value = self.value(a)
         if value.buffer:
             return value.buffer
@@ -326,45 +178,39 @@ class _CudaProgramWriter:
         # A Buffer must be aligned: a part that is not is copied.
         return f"copy({text})" if value.offset % ALIGNMENT else text
 
+    def name(self, v: Var) -> str:
+        name = f"b{len(self.values)}"
+        self.values[v] = _Value(f"{name}.pointer", 0, f"{name}.memory", name)
+        return name
+
+    # ---- the function ----
     def function(self) -> Callable[..., list]:
-        """Write, compile and return the function."""
-        graph, gpu = self.plan.graph, self.gpu
-        # Load the kernels; those without elements are never launched.
-        kernels = [k for _, k in self.steps if k is not None and any(_sizes(k.outputs))]
-        # One compile and one module for the plan.
-        functions, source, binary = load(kernels, gpu)
-        arguments = [f"a{i}" for i in range(len(graph.invars))] + ["owned"] * bool(self.donated)
+        # Kernels without elements are never launched. One compile and one module for the plan.
+        kernels = [k for k in self.kernels.values() if any(v.aval.size for v in k.outputs)]
+        self.functions, source, binary = load(kernels, self.gpu)
+        function: Any = super().function()
+        if source:
+            function.source += f"\n\n{source}"
+        function.cuda, function.cubin = source, binary
+        return function
+
+    def write(self) -> None:
         self.take_memory()
-        # One block of lines for each step; only launches may become a CUDA graph.
+        # Only launches may become a CUDA graph.
         before = len(self.lines)
-        for i, (step, kernel) in enumerate(self.steps):
-            if kernel is not None:
-                self.launch(step, kernel, functions.get(kernel.name))
-            elif isinstance(step, Eqn):
-                (self.view if _is_view(step) else self.call)(step)
-            self.drop(i)
+        self.write_steps()
         if state.cuda_graphs:
             self.as_graphs(before)
         self.line("t = launched()")
         self.line("recent(note)")
         # Results that routines filled count as filled by this call's ticket, which is drawn last.
-        left = (self.values[a].buffer for a in graph.outvars if isinstance(a, Var))
+        left = (self.values[a].buffer for a in self.graph.outvars if isinstance(a, Var))
         for name in dict.fromkeys(left):
             if name.startswith("b"):  # filled here, before its ticket was drawn
                 self.line(f"if {name}.ticket > t: {name}.ticket = t")
-        self.line(f"return [{', '.join(self.result(a) for a in graph.outvars)}]")
+        self.write_return()
         if len(gpus()) > 1:  # launches and pools use the current device of the calling thread
             self.on_device()
-        text = "\n".join([f"def plan({', '.join(arguments)}):", *("    " + x for x in self.lines)])
-        exec(compile(text, "<plan>", "exec"), self.space)  # noqa: S102 - text made here, of generated names only
-        function = self.space.pop("plan")
-        function.source = f"{text}\n\n{source}" if source else text
-        function.cuda, function.cubin = source, binary
-        function.sites = self.sites
-        function.steps = Steps(graph.debug_name, text, self.ran, self.holders, self.inside)
-        function.fresh = self.fresh()
-        function.talks = any(map(talks, graph.eqns))  # then it is a generator
-        return function
 
     def on_device(self) -> None:
         """Make the GPU the current device, but where the program waits for those of other GPUs."""
@@ -406,8 +252,8 @@ class _CudaProgramWriter:
         names = [a.replace(".", "_") for a in addresses]
         body = [_ADDRESS.sub(lambda m: m[0].replace(".", "_"), x) for x in launches]
         text = "\n    ".join([f"def launches(stream, {', '.join(names)}):", *body])
-        exec(compile(text, "<plan>", "exec"), self.space)  # noqa: S102 - text made here, of generated names only
-        replay = self.bind("replay", Replay(self.space.pop("launches"), self.gpu))
+        function = util.function_of_text(text, "<plan>", self.space)
+        replay = self.bind("replay", Replay(function, self.gpu))
         self.lines[first:end] = [f"{replay}({', '.join(addresses)})"]
         eqn = self.sites[first + 1]
         place = lambda n: n - (n > end) * (end - first - 1)
@@ -417,14 +263,16 @@ class _CudaProgramWriter:
 
     def take_memory(self) -> None:
         """Write the lines that allocate memory, and note where each value is in it."""
-        made_by = {v: _first(s) for s, k in self.steps if k is not None for v in step_outputs(s)}
-        shared = [v for v, m in self.memory.items() if not m.result]
+        made_by = {v: _first(self.steps[i]) for i, k in self.kernels.items() for v in k.outputs}
+        pieces = self.placement.pieces
+        shared = [v for v, m in pieces.items() if not m.result]
         if shared:  # even of no elements
-            self.line(f"shared = allocate({self.shared_bytes})", made_by[shared[0]])
+            taken = f"allocate({self.placement.shared_bytes})"
+            self.line(f"shared = {taken}", made_by[shared[0]])
             self.line("base = shared.ptr")
         # Values of one memory share a name.
         names: dict[int, str] = {}
-        for v, memory in self.memory.items():
+        for v, memory in pieces.items():
             if not memory.result:
                 self.values[v] = _Value("base", memory.offset, "shared")
                 continue
@@ -443,8 +291,11 @@ class _CudaProgramWriter:
                 self.line(f"p{name} = {at}")
             self.values[v] = _Value(f"p{name}", 0, f"m{name}")
 
-    def launch(self, step: DeviceStep, kernel: KernelSource, function: Any) -> None:
+    # ---- steps ----
+    def kernel(self, number: int, step: DeviceStep) -> None:
         """Write a kernel launch, after copies of operands that it updates in place."""
+        kernel = self.kernels[number]
+        function = self.functions.get(kernel.name)
         eqn, outputs = _first(step), step_outputs(step)
         for output, old in kernel.kernel.aliases.items():
             new, before = self.values[output], self.values[old]
@@ -452,13 +303,13 @@ class _CudaProgramWriter:
                 # The value is there already.
                 continue
             move = f"move({new.pointer}, {before.pointer}, {old.aval.nbytes})"
-            donor = self.memory[output].donor
+            donor = self.placement.pieces[output].donor
             self.line(f"if {donor} not in owned: {move}" if donor is not None else move, eqn)
         # No elements: there is nothing to launch.
         if function is None:
             return
         # Arguments in the order of the kernel's parameters: inputs, outputs, workspace.
-        pointers = [self.operand(v, kernel.alignment) for v in kernel.inputs]
+        pointers = [self.address(v, kernel.alignment) for v in kernel.inputs]
         pointers += [self.values[v].pointer for v in outputs]
         # A kernel over many small operands reads their addresses from a table.
         if kernel.table:
@@ -480,74 +331,43 @@ class _CudaProgramWriter:
         name = self.bind(kernel.name, function)
         self.line(f"{name}({grid}, {block}, ({', '.join(pointers)},), 0, stream)", eqn, step)
 
-    def operand(self, v: Var, alignment: int) -> str:
+    def address(self, v: Var, alignment: int) -> str:
         """Return the address of an operand, of a copy where it is not aligned as needed."""
         value = self.value(v)
         if value.offset % alignment == 0:
             return value.pointer
         # From here on the aligned copy is the value, so that it is made once.
         name = f"c{len(self.lines)}"
-        self.line(f"{name} = {self.buffer(v)}")
+        self.line(f"{name} = {self.operand(v)}")
         self.values[v] = _Value(f"{name}.pointer", 0, f"{name}.memory", name)
         return f"{name}.pointer"
 
     def view(self, eqn: Eqn) -> None:
         """Note a view: a part of existing memory, or all of it with another shape."""
-        source, (v,) = eqn.invars[0], eqn.outvars
-        value = self.value(source)
         start = contiguous_offset(eqn) if eqn.primitive.kind is Kind.VIEW else 0
         assert start is not None
-        offset = value.offset + start * storage_dtype(v.aval).itemsize
-        self.values[v] = _Value(value.base, offset, value.owner)
+        for v, source in zip(eqn.outvars, eqn.invars):
+            value = self.value(source)
+            offset = value.offset + start * storage_dtype(v.aval).itemsize
+            self.values[v] = _Value(value.base, offset, value.owner)
 
-    def call(self, eqn: Eqn) -> None:
-        """Write a call of a library routine, a loop, or a Python function."""
+    def routine(self, eqn: Eqn) -> Callable[..., Any]:
         run, _ = self.routines[eqn]
-        if talks(eqn):
-            return self.exchange(eqn, run)
-        function = self.bind("".join(c if c.isalnum() else "_" for c in eqn.primitive.name), run)
-        if eqn.primitive.assemble is not None:
-            self.holders[function] = eqn
-        operands = ", ".join(self.buffer(a) for a in eqn.invars)
-        for v in eqn.outvars:
-            name = f"b{len(self.values)}"
-            self.values[v] = _Value(f"{name}.pointer", 0, f"{name}.memory", name)
-        names = ", ".join(self.values[v].buffer for v in eqn.outvars)
-        comma = "," if eqn.primitive.multiple_results else ""
-        self.line(
-            f"{names}{comma} = {function}({operands})" if names else f"{function}({operands})",
-            eqn,
-            eqn,
-        )
+        return run
 
-    def exchange(self, eqn: Eqn, run: Callable[..., Any] | None) -> None:
-        """Write a collective: the program stops there until those of all GPUs have come to it.
+    def own(self, eqn: Eqn) -> Collection[int]:
+        if eqn.primitive.kind is Kind.COLLECTIVE:  # the engine of the GPUs runs it
+            return range(len(eqn.outvars))
+        # A loop that holds one passes on what its body makes.
+        return () if talks(eqn) else self.routines[eqn][1]
 
-        A loop or branch that holds one is a program of the same kind, which this one runs.
-        """
-        operands = ", ".join(self.buffer(a) for a in eqn.invars)
-        for v in eqn.outvars:
-            name = f"b{len(self.values)}"
-            self.values[v] = _Value(f"{name}.pointer", 0, f"{name}.memory", name)
-        names = "".join(f"{self.values[v].buffer}, " for v in eqn.outvars)
-        target = f"{names}= " if names else ""
-        called = self.bind("asked" if run is None else "run", eqn if run is None else run)
-        asked = (
-            f"yield {called}, [{operands}]" if run is None else f"yield from {called}({operands})"
-        )
-        self.line(target + asked, eqn, eqn)
-
-    def routine(self, eqn: Eqn) -> tuple[Callable[..., Any] | None, frozenset[int]]:
-        """Return what runs an equation without a kernel, as a function of Buffers.
+    def found(self, eqn: Eqn) -> tuple[Callable[..., Any], Collection[int]]:
+        """Return what runs an equation, as a function of Buffers.
 
         The second result has the numbers of the results for which it allocates memory.
         """
         prim, avals = eqn.primitive, [a.aval for a in eqn.invars]
-        every = frozenset(range(len(eqn.outvars)))
-        if prim.kind is Kind.COLLECTIVE:  # the engine of the GPUs runs it (peers.py, nccl.py)
-            return None, every
-        if talks(eqn):
-            return lockstep.steps(eqn, self.inside, self.room), frozenset()
+        every = range(len(eqn.outvars))
         if prim.assemble is not None:  # a branch or loop may pass operands through
             return prim.assemble(avals, self.inside, **eqn.params), frozenset()
         # In this order: a library, parts that a GPU runs, the host.
@@ -573,54 +393,29 @@ class _CudaProgramWriter:
         with self.gpu.device:
             return self.gpu.empty(shape, dtype)
 
-    def drop(self, i: int) -> None:
-        """Release the Buffers that nothing reads after step i."""
+    def dead(self, number: int) -> list[str]:
         # Only routines' Buffers have names of their own; the rest is dropped with its allocation.
-        dead = [
+        last = self.lifetimes.last
+        return [
             value.buffer
             for v, value in self.values.items()
-            if value.buffer.startswith("b") and self.last.get(v, -1) == i
+            if value.buffer.startswith("b") and last.get(v, -1) == number
         ]
-        if dead:
-            self.line(f"{' = '.join(dead)} = None")
 
     def result(self, a: Atom) -> str:
-        """Return an output of the plan as a Buffer, as text."""
         value = self.value(a)
         if value.buffer:
             return value.buffer
         assert isinstance(a, Var)
         text = f"Buffer({value.pointer}, {self.typed(a)}, {value.owner}, gpu, t)"
-        whole = self.root(a).aval.nbytes == a.aval.nbytes
+        whole = self.lifetimes.root(a).aval.nbytes == a.aval.nbytes
         return text if whole else f"copy({text})"  # a part would keep all of its memory alive
-
-    def fresh(self) -> frozenset[int]:
-        """Return the numbers of outputs whose memory is the plan's own and no other output's."""
-        roots = [self.root(a) if isinstance(a, Var) else None for a in self.plan.graph.outvars]
-        own = set(self.memory)
-        for eqn, (_, numbers) in self.routines.items():
-            own |= {eqn.outvars[k] for k in numbers}
-        return frozenset(i for i, v in enumerate(roots) if v in own and roots.count(v) == 1)
-
-
-def _is_view(step: DeviceStep) -> bool:
-    """Whether a step changes no memory; random keys are stored as the words they consist of."""
-    if not isinstance(step, Eqn):
-        return False
-    return step.primitive.kind is Kind.VIEW or step.primitive.name in (
-        "random_wrap",
-        "random_unwrap",
-    )
 
 
 def _first(step: DeviceStep) -> Eqn:
     """Return the equation that errors in a step are reported for."""
     made = step_eqns(step)
     return made[0] if made or isinstance(step, Eqn) else group_in(step).members[0].eqn
-
-
-def _sizes(values: Sequence[Var]) -> list[int]:
-    return [v.aval.size for v in values]
 
 
 def _note(plan: Plan) -> str:

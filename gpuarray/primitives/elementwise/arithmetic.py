@@ -544,6 +544,7 @@ stage_p = _identity("stage", jvp=LINEAR, transpose=lambda ct, x: (do.stage(ct),)
 optimization_barrier_p = Primitive(
     "optimization_barrier",
     Kind.LIBRARY,
+    same_bytes=True,
     jvp=lambda primals, tangents: (do.optimization_barrier(*primals), rules.barrier(tangents)),
     transpose=lambda cts, *xs: rules.barrier(cts),
     batch=lambda axis, args, dims: (do.optimization_barrier(*args), dims),

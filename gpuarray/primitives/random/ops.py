@@ -337,6 +337,7 @@ def _wrap_aval(words: ShapedArray, *, impl: KeyImpl) -> ShapedArray:
 random_wrap_p = Primitive(
     "random_wrap",
     Kind.LIBRARY,
+    same_bytes=True,
     element=elements.WRAP,
     aval=_wrap_aval,
     numpy=lambda words, *, impl: keys_of(words, dtypes.KeyDtype(impl)),
@@ -358,6 +359,7 @@ def _unwrap_numpy(avals):
 random_unwrap_p = Primitive(
     "random_unwrap",
     Kind.LIBRARY,
+    same_bytes=True,
     element=elements.UNWRAP,
     aval=_unwrap_aval,
     numpy_pick=_unwrap_numpy,

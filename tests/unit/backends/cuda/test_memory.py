@@ -158,7 +158,7 @@ def test_every_sample(gpu):
 
 
 def test_random_programs(gpu, fuzz_count):
-    for seed in range(max(fuzz_count // 50, 1)):
+    for seed in range(max(fuzz_count // 20, 1)):
         program = programs.generate(seed)
         inputs = [x.astype(np.float32) for x in programs.inputs_of(program, seed)]
 

@@ -7,6 +7,7 @@ kernels compute is checked where they run, on the simulator and on GPUs.
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import re
 import subprocess
@@ -128,19 +129,25 @@ def test_long_functions_are_called_where_a_source_uses_them_often():
 
 
 @nvrtc.needed
-@pytest.mark.parametrize("arch", ["75", "90"])
+@pytest.mark.parametrize("arch", ["compute_75", "compute_90"])
 def test_every_kernel_is_valid(arch):
-    """As PTX; those that are assembled below are compiled once for both."""
-    bodies, assembled = all_kernels(), one_for_each_primitive()
+    bodies = all_kernels()
     assert len(bodies) > 1000
-    for source in nvrtc.sources(assembled):
-        assert nvrtc.compiled(source, f"sm_{arch}").kernels
-    for source in nvrtc.sources(b for b in bodies if b not in assembled):
-        assert ".entry" in nvrtc.compiled(source, f"compute_{arch}").ptx
+    for source in nvrtc.sources(bodies, 500):
+        nvrtc.check(source, arch)
 
 
 @nvrtc.needed
-@pytest.mark.parametrize("arch", nvrtc.ARCHS)
+def test_a_kernel_that_is_not_valid_is_found():
+    *bodies, last = all_kernels()
+    for wrong in ("ga_no_such_function(x0)", "float y = ga_add(1.0f, ", "int* y = 1.0f;"):
+        (source,) = nvrtc.sources([bodies[0], last.replace("{\n", "{\n    " + wrong + ";\n", 1)])
+        with pytest.raises(compiler.CompileError):
+            nvrtc.check(source, "compute_75")
+
+
+@nvrtc.needed
+@pytest.mark.parametrize("arch", nvrtc.SOME_ARCHS)
 def test_every_primitive_assembles(arch):
     count = 0
     for source in nvrtc.sources(one_for_each_primitive()):
@@ -163,15 +170,6 @@ def test_every_kernel_assembles(arch):
 def test_a_text_with_a_mistake_is_refused_with_the_log():
     with pytest.raises(compiler.CompileError, match='identifier "nonsense" is undefined'):
         compiler.compile("__global__ void k(int* x) { *x = nonsense; }", "compute_90")
-
-
-@nvrtc.needed
-def test_golden_programs_keep_to_their_registers():
-    for name in golden.programs():
-        for kernel in golden.kernels(name):
-            made = nvrtc.compiled(prelude.complete(kernel.text), "sm_90").kernels[kernel.name]
-            assert made.registers * kernel.schedule.threads <= 65536
-            assert made.spills <= 32, (name, made)
 
 
 # ---- what the text says ----
@@ -205,14 +203,13 @@ def test_text_is_the_same_in_every_process():
         "texts = ''.join(golden.text(n) for n in golden.programs())\n"
         "print(hashlib.sha256(texts.encode()).hexdigest())"
     )
-    digests = set()
-    for seed in ("0", "1", "77"):
-        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": ROOT}
-        run = subprocess.run(
-            [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
-        )
-        digests.add(run.stdout)
-    assert len(digests) == 1
+    # The files, which another process wrote, are what this one makes: see above. A third one:
+    env = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": ROOT}
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
+    )
+    texts = "".join(golden.path(n).read_text() for n in golden.programs())
+    assert run.stdout.strip() == hashlib.sha256(texts.encode()).hexdigest()
 
 
 @nvrtc.needed

@@ -285,9 +285,11 @@ def test_chains_access_16_bytes_a_thread(dtype):
 
 
 @nvrtc.needed
-@pytest.mark.parametrize("arch", nvrtc.ARCHS)
+@pytest.mark.parametrize("arch", nvrtc.SOME_ARCHS)
 def test_nothing_agreed_spills(arch):
     for name in golden.programs():
         for kernel in golden.kernels(name):
             source = simulated.complete(kernel.text)
-            assert nvrtc.compiled(source, arch).kernels[kernel.name].spills == 0, name
+            made = nvrtc.compiled(source, arch).kernels[kernel.name]
+            assert made.spills == 0, name
+            assert made.registers * kernel.schedule.threads <= 65536, name

@@ -173,7 +173,7 @@ def test_tiles_are_filled_and_written_16_bytes_at_a_time():
 
 
 @nvrtc.needed
-@pytest.mark.parametrize("arch", nvrtc.ARCHS)
+@pytest.mark.parametrize("arch", nvrtc.SOME_ARCHS)
 def test_tiles_assemble_without_spills(arch):
     found = [k for d in DTYPES for f, xs in crossing(d, 72, 136) for k in kernels(f, *xs)]
     found += [k for f, xs in OTHERS.values() for k in kernels(f, *xs)]

@@ -1,0 +1,79 @@
+"""Whose memory the values of a plan are in, and until when it is read.
+
+Floor 4. In: the steps of a plan, which of them are views, and which results have memory of their
+own. Out: for every value the one whose memory it is in, the last step that reads it, and whether
+the plan made it: what may be written over, freed, or handed out as the caller's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from gpuarray.compiler.lower.kernel import DeviceStep
+from gpuarray.compiler.lower.steps import step_inputs
+from gpuarray.core.graph import Eqn, Graph, Var
+
+
+class Lifetimes:
+    """Where the memory of a plan's values comes from and how long it is needed.
+
+    Parameters
+    ----------
+    is_view :
+        Whether the results of an equation are in the memory of the operands at their places.
+    own :
+        The numbers of the results for which an equation that is no view takes memory of its own.
+        Others may be operands that are passed on, as the carry of a loop without turns is.
+
+    Attributes
+    ----------
+    last :
+        The last step that reads each value's memory; outputs are read after all steps. Without
+        those that nothing reads.
+    owned :
+        Values whose memory the plan makes: no other value but views of them is in it.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        steps: Sequence[DeviceStep],
+        is_view: Callable[[Eqn], bool],
+        own: Callable[[Eqn], Collection[int]],
+    ):
+        self._graph = graph
+        self._viewed: dict[Var, Var] = {}  # a view -> what it looks at
+        passed_on: dict[int, list[Var]] = {}  # step -> results that may be its operands
+        self.owned: set[Var] = set()
+        for i, step in enumerate(steps):
+            if not isinstance(step, Eqn):
+                self.owned.update(step.outputs)
+            elif is_view(step):
+                pairs = zip(step.outvars, step.invars)
+                self._viewed.update((v, a) for v, a in pairs if isinstance(a, Var))
+            else:
+                made = own(step)
+                self.owned.update(step.outvars[k] for k in made)
+                if len(made) < len(step.outvars):
+                    passed_on[i] = [v for k, v in enumerate(step.outvars) if k not in made]
+        self.last = {self.root(a): len(steps) for a in graph.outvars if isinstance(a, Var)}
+        # Backwards, so that the life of what a result passes on is known before its operands'.
+        for i in range(len(steps) - 1, -1, -1):
+            step = steps[i]
+            if isinstance(step, Eqn) and step.outvars and step.outvars[0] in self._viewed:
+                continue
+            end = max((self.last.get(v, i) for v in passed_on.get(i, ())), default=i)
+            for v in map(self.root, step_inputs(step)):
+                self.last[v] = max(self.last.get(v, i), end)
+
+    def root(self, v: Var) -> Var:
+        """Return the value whose memory this one is part of."""
+        while v in self._viewed:
+            v = self._viewed[v]
+        return v
+
+    def fresh_outputs(self) -> frozenset[int]:
+        """Return the numbers of outputs whose memory is the plan's own and no other output's."""
+        # Two outputs in one memory cannot both be handed out as the caller's own.
+        roots = [self.root(a) if isinstance(a, Var) else None for a in self._graph.outvars]
+        return frozenset(i for i, v in enumerate(roots) if v in self.owned and roots.count(v) == 1)

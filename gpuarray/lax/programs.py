@@ -19,7 +19,7 @@ from gpuarray.core.axes import spread_names
 from gpuarray.core.layout import cuts_of, shown
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts, cuts_along
 from gpuarray.core.mesh_context import sharding_in_context
-from gpuarray.core.sharding import Sharding
+from gpuarray.core.sharding import Sharding, laid_out
 from gpuarray.core.spec import UNCONSTRAINED
 from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import boundary
@@ -32,6 +32,7 @@ from gpuarray.lax.shapes import full
 from gpuarray.primitives.reshard import laid
 from gpuarray.pytree import tree
 from gpuarray.runtime.device import default_place
+from gpuarray.runtime.moves import device_put_p
 from gpuarray.runtime.transfer import device_put
 
 
@@ -196,6 +197,10 @@ def _constrained(x: Any, sharding: Any) -> Any:
                 "NamedSharding."
             )
         _check_movable(x, sharding)
+        if isinstance(x, Tracer):
+            # Its cotangent is constrained alike, and not moved back.
+            place = laid_out(sharding)
+            return device_put_p.bind(x, place=place, src=place)
         return device_put(x, sharding)
     if sharding.mesh.empty:
         raise ValueError(

@@ -64,7 +64,7 @@ def wants(eqn: Eqn, outs: Sequence[Spec | None], grid: Grid) -> Sequence[Spec | 
     if _is_plain(eqn) and outs[0] is not None:
         return [outs[0] if a.aval.ndim else () for a in eqn.invars]
     return _known(
-        eqn, ("want", tuple(outs)), grid, lambda: wanted_of_operands(_factors(eqn), outs, grid)
+        eqn, ("want", tuple(outs)), grid, lambda: wanted_of_operands(factors_in(eqn), outs, grid)
     )
 
 
@@ -81,7 +81,8 @@ def _known(eqn: Eqn, key: tuple, grid: Grid, make: Callable[[], Any]) -> Any:
     return known.put(key, (make(),))[0] if found is None else found[0]
 
 
-def _factors(eqn: Eqn) -> Factors:
+def factors_in(eqn: Eqn) -> Factors:
+    """Return what the axes of an equation have in common."""
     avals, outs = [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars]
     return factors_of(eqn.primitive, avals, outs, eqn.params)
 
@@ -118,7 +119,7 @@ def _of_one_layout(
 def _division(
     eqn: Eqn, specs: Sequence[Spec], wanted: Sequence[Spec | None], grid: Grid
 ) -> Division | None:
-    factors = _factors(eqn)
+    factors = factors_in(eqn)
     cut = chosen_cut(factors, eqn, specs, wanted, grid)
     if not cut:
         return None

@@ -30,6 +30,7 @@ from gpuarray.primitives.contract.factors import combined
 from gpuarray.primitives.define import do
 from gpuarray.primitives.reduce.cumulative import logaddexp
 from gpuarray.transforms.partition.cuts import chosen_cut
+from gpuarray.transforms.partition.divide import factors_in
 from gpuarray.transforms.partition.moves import gathered, position
 from gpuarray.transforms.partition.pieces import Note, Owed, Piece
 from gpuarray.transforms.partition.windows import Frame, Windows, along, extreme, like, zero
@@ -238,7 +239,7 @@ class _Halos(Windows):
             return None
         # The other axes are cut as ever; those of windows are no factors.
         stay = [own if i < count else summed if i == 1 else {} for i in range(len(self.pieces))]
-        factors, grid = self.splitter.factors(self.eqn), self.splitter.grid
+        factors, grid = factors_in(self.eqn), self.splitter.grid
         rest = [
             tuple(() if d in axes else names for d, names in enumerate(p.spec))
             for p, axes in zip(self.pieces, stay, strict=True)

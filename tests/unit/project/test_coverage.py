@@ -132,7 +132,7 @@ def test_other_names_are_pythons_own():
 @pytest.mark.parametrize(
     "line",
     [
-        "from gpuarray import reshard",
+        "from gpuarray import auto_pcast",
         "import gpuarray.monitoring",
         "import gpuarray.experimental.topologies",
         "from gpuarray.experimental.topologies import make_mesh",

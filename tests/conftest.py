@@ -105,6 +105,14 @@ def fuzz_count(request):
 
 
 @pytest.fixture
+def plans_only(monkeypatch):
+    """Let `explain` count kernels without compiling them for their registers."""
+    from gpuarray.backends.cuda import nvrtc
+
+    monkeypatch.setattr(nvrtc, "available", lambda: False)
+
+
+@pytest.fixture
 def fake_gpu():
     """A GPU that is not there, with what it does and what goes wrong: see tests/fake_cupy."""
     from tests.fake_cupy import installed

@@ -22,6 +22,8 @@ ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100")
 SOME_ARCHS = [
     a if a in ("sm_75", "sm_90") else pytest.param(a, marks=pytest.mark.slow) for a in ARCHS
 ]
+#: The one alone: for many kernels, of which all are checked for both.
+FEWEST_ARCHS = [a if a == "sm_90" else pytest.param(a, marks=pytest.mark.slow) for a in ARCHS]
 
 needed = pytest.mark.skipif(
     not nvrtc.available(),

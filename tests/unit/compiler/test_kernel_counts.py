@@ -12,6 +12,8 @@ import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from tests.golden import chain, shape
 
+pytestmark = pytest.mark.usefixtures("plans_only")
+
 
 def variance(x):
     return gnp.var(x, axis=-1)

@@ -14,6 +14,8 @@ import gpuarray.numpy as gnp
 from gpuarray import random
 from tests.support import simulated
 
+pytestmark = pytest.mark.usefixtures("plans_only")
+
 simulated.need_compiler()
 
 N = (37, 5)

@@ -16,6 +16,7 @@ from gpuarray.control.callbacks import debug_callback_p
 from gpuarray.control.shard_map import laid
 from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import aval_of
+from gpuarray.core.axes import spread_names
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Sharding
@@ -203,7 +204,10 @@ def _constrained(x: Any, sharding: Any) -> Any:
     if isinstance(sharding.mesh, AbstractMesh):
         sharding = _over_devices(sharding, x, traced)
     if traced:
-        return laid(x, sharding) if sharding.mesh.size > 1 else device_put(x, sharding)
+        # One device has everything. Its plain placement is cheaper, and all that a constraint says,
+        # unless a vmap around has an axis to add to the spec.
+        several = sharding.mesh.size > 1 or spread_names()
+        return laid(x, sharding) if several else device_put(x, sharding)
     if UNCONSTRAINED in sharding.spec.partitions:
         # The rest stays as it comes: what a program would do.
         return jit(lambda x: laid(x, sharding))(x)

@@ -119,9 +119,7 @@ def _gpu_devices() -> list[Device]:
 def forget_gpus() -> None:
     """Look for GPUs again when a device is next asked for."""
     _gpus.clear()
-    # The driver's own memos.
-    cuda.missing.cache_clear()
-    cuda.gpus.cache_clear()
+    cuda.forget()
     ranges.use_marks(None)
 
 

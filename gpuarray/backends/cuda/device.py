@@ -31,7 +31,7 @@ from gpuarray.backends.cuda.failures import is_failure, is_out_of_memory
 from gpuarray.config import state
 from gpuarray.core import ranges
 from gpuarray.errors import DeviceError, OutOfMemory
-from gpuarray.util import lazy_module
+from gpuarray.util import lazy_module, lock
 
 INSTALL = (
     "Install CuPy with the extra that fits NVIDIA's driver: `gpuarray-runtime[cuda13]`, or "
@@ -63,13 +63,25 @@ def missing() -> str:
     return "" if count else "CuPy found no GPU: look at CUDA_VISIBLE_DEVICES."
 
 
-@functools.cache
+_gpus: list[Gpu] = []
+_making = lock()
+
+
 def gpus() -> list[Gpu]:
     """Return the GPUs of this machine; raise DeviceError with the reason if there are none.
 
     The setting `num_gpu_devices` asks for fewer, or for several on one GPU: logical ones, each with
     memory and a stream of its own, for trying a program of many devices on few.
     """
+    # Made once, whichever thread asks first: nothing orders the streams of two Gpus.
+    if not _gpus:
+        with _making:
+            if not _gpus:
+                _gpus.extend(_found())
+    return _gpus
+
+
+def _found() -> list[Gpu]:
     if missing():
         raise DeviceError(missing())
     # Profilers show our ranges if NVTX is there.
@@ -77,6 +89,17 @@ def gpus() -> list[Gpu]:
     there = cupy.cuda.runtime.getDeviceCount()
     count = there if state.num_gpu_devices < 1 else state.num_gpu_devices
     return [Gpu(i, i % there) for i in range(count)]
+
+
+def made() -> list[Gpu]:
+    """Return the GPUs in use: none before `gpus()` is called."""
+    return _gpus
+
+
+def forget() -> None:
+    """Look for GPUs again when they are next asked for."""
+    missing.cache_clear()
+    _gpus.clear()
 
 
 # ---- one device ----
@@ -411,9 +434,8 @@ class _Lost(Gpu):
 
 # Every use of a GPU in the child then raises an error that explains it.
 def _lose_gpus() -> None:
-    if gpus.cache_info().currsize:
-        for gpu in gpus():
-            gpu.__class__ = _Lost
+    for gpu in _gpus:
+        gpu.__class__ = _Lost
 
 
 os.register_at_fork(after_in_child=_lose_gpus)

@@ -156,7 +156,7 @@ def two_sizes(x):
     return y, y + x
 
 
-#: name: (function, arguments)
+#: name: (function, arguments); the same function with arguments of the same shapes is one kernel.
 PROGRAMS = {
     "map, vectors": (lambda x, y: 2.0 * x + y, (floats(2312), floats(2312) + 1)),
     "map, one by one": (lambda x, y: 2.0 * x + y, (floats(1301), floats(1301) + 1)),
@@ -196,8 +196,8 @@ PROGRAMS = {
         lambda x: (gnp.max(x, 1), gnp.exp(x - gnp.max(x, 1, keepdims=True))),
         (floats(11, 70),),
     ),
-    "rows, argmin": (lambda x: gnp.argmin(x, 1), (ties(floats(50, 77, dtype="float16")),)),
-    "rows, argmax": (lambda x: gnp.argmax(x, 1), (ties(floats(9, 300)),)),
+    "rows, argmin": (lambda x: gnp.argmin(x, 1), (ties(floats(618, 77, dtype="float16")),)),
+    "rows, argmax": (lambda x: gnp.argmax(x, 1), (ties(floats(602, 300)),)),
     "rows, argmin anywhere": (
         lambda x: gnp.argmin(x, 1),
         (anywhere(77, 1, -6, "float16"),),
@@ -338,9 +338,12 @@ def mutants_of(cases: Sequence[Case], block: str, where: str) -> Iterator[Mutant
 def all_mutants(found: Sequence[Case]) -> list[Mutant]:
     """The mistakes in the body of every kernel, and in each block of the prelude."""
     made: list[Mutant] = []
+    # A kernel may have several cases, with values of their own: one that finds a mistake will do.
+    bodies: dict[str, list[Case]] = collections.defaultdict(list)
     for case in found:
-        body = case.kernel.text.partition(") {\n")[2]
-        made += mutants_of([case], body, "kernel")
+        bodies[case.kernel.text.partition(") {\n")[2]].append(case)
+    for body, having in bodies.items():
+        made += mutants_of(having, body, "kernel")
     kept = "\n".join((prelude.folder() / "prelude" / f"{n}.cuh").read_text() for n in FILES)
     for block in dict.fromkeys(prelude.blocks().values()):
         text = block.text.strip()

@@ -16,6 +16,7 @@ import numpy as np
 from gpuarray import sites, util
 from gpuarray.backends import hostcc
 from gpuarray.backends.cuda import device as cuda
+from gpuarray.backends.cuda.availability import missing
 from gpuarray.config import config, state
 from gpuarray.core import ranges
 from gpuarray.core.sharding import (
@@ -162,7 +163,7 @@ def _default_devices() -> list[Device]:
     """
     name = (state.platforms or state.platform_name).partition(",")[0].strip()
     if not name:
-        return _cpu_devices() if cuda.missing() else _gpu_devices()
+        return _cpu_devices() if missing() else _gpu_devices()
     name = ALIASES.get(name, name)
     # An unknown platform is an error, and so is one that cannot be used here.
     if name not in _DEVICES:

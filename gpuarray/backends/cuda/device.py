@@ -13,9 +13,7 @@ is ready when an event with that ticket or a later one has been reached.
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
-import importlib.util
 import itertools
 import math
 import os
@@ -27,17 +25,12 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.backends.cuda.availability import cupy, missing
 from gpuarray.backends.cuda.failures import is_failure, is_out_of_memory
 from gpuarray.config import state
 from gpuarray.core import ranges
 from gpuarray.errors import DeviceError, OutOfMemory
-from gpuarray.util import lazy_module, lock
-
-INSTALL = (
-    "Install CuPy with the extra that fits NVIDIA's driver: `gpuarray-runtime[cuda13]`, or "
-    "`gpuarray-runtime[cuda12]` for an older one. `python -m gpuarray doctor` says which."
-)
-cupy = lazy_module("cupy", INSTALL)
+from gpuarray.util import lock
 
 #: Alignment of buffers, in bytes: that of the widest access of a kernel.
 ALIGNMENT = 16
@@ -50,19 +43,6 @@ SCALARS = 1024
 
 
 # ---- devices ----
-@functools.cache
-def missing() -> str:
-    """Return why no GPU can be used here; empty if one can."""
-    # Found without importing CuPy, which takes a second.
-    if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
-        return f"CuPy is not installed. {INSTALL}"
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except Exception as error:  # a broken installation fails in many ways
-        return f"CuPy found no GPU: {type(error).__name__}: {error}. {INSTALL}"
-    return "" if count else "CuPy found no GPU: look at CUDA_VISIBLE_DEVICES."
-
-
 _gpus: list[Gpu] = []
 _making = lock()
 

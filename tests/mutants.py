@@ -77,6 +77,32 @@ def ties(x: np.ndarray) -> np.ndarray:
     return x
 
 
+def anywhere(n: int, width: int, extreme: float, dtype: str) -> np.ndarray:
+    """Rows that have one extreme element each: for each warp of a block, which has 8 rows, in every
+    vector of so many elements. The last row has it where the second warp ends.
+    """
+    row = np.arange(8 * (n // width) + 2)
+    place = row // 8 * width + row % width
+    place[-1] = 32 * width - 1
+    x = np.clip(floats(row.size, n, dtype=dtype), -4, 4)
+    x[row, place % n] = extreme
+    return x
+
+
+def deepest() -> np.ndarray:
+    """Columns whose largest elements differ, and lie in all depths."""
+    x = np.clip(floats(700, 20), -4, 4)
+    x[(np.arange(20) + 1) * 129 % 691 - 1, np.arange(20)] = 5 + np.arange(20) / 7
+    return x
+
+
+def first(n: int, place: int) -> np.ndarray:
+    """Whole numbers with the largest at one place."""
+    x = np.round(floats(n))
+    x[place] = 9
+    return x
+
+
 def softmax(x):
     return nn.softmax(x, -1)
 
@@ -130,7 +156,7 @@ def two_sizes(x):
     return y, y + x
 
 
-#: name: (function, arguments)
+#: name: (function, arguments); the same function with arguments of the same shapes is one kernel.
 PROGRAMS = {
     "map, vectors": (lambda x, y: 2.0 * x + y, (floats(2312), floats(2312) + 1)),
     "map, one by one": (lambda x, y: 2.0 * x + y, (floats(1301), floats(1301) + 1)),
@@ -170,16 +196,25 @@ PROGRAMS = {
         lambda x: (gnp.max(x, 1), gnp.exp(x - gnp.max(x, 1, keepdims=True))),
         (floats(11, 70),),
     ),
-    "rows, argmin": (lambda x: gnp.argmin(x, 1), (ties(floats(50, 77, dtype="float16")),)),
-    "rows, argmax": (lambda x: gnp.argmax(x, 1), (ties(floats(9, 300)),)),
+    "rows, argmin": (lambda x: gnp.argmin(x, 1), (ties(floats(618, 77, dtype="float16")),)),
+    "rows, argmax": (lambda x: gnp.argmax(x, 1), (ties(floats(602, 300)),)),
+    "rows, argmin anywhere": (
+        lambda x: gnp.argmin(x, 1),
+        (anywhere(77, 1, -6, "float16"),),
+    ),
+    "rows, argmax anywhere": (
+        lambda x: gnp.argmax(x, 1),
+        (anywhere(300, 4, 6, "float32"),),
+    ),
     "all": (gnp.sum, (floats(20001),)),
     "all, two results": (lambda x: (gnp.max(x), gnp.min(x)), (floats(20000) + 10,)),
     "all, rows": (lambda x: gnp.sum(x, 1), (floats(3, 10000),)),
     "all, argmax": (gnp.argmax, (np.append(np.round(floats(16381)), [1, 8, 9]).astype("f4"),)),
+    "all, argmax inside": (gnp.argmax, (first(16384, 1024),)),
     "columns": (lambda x: gnp.sum(x, 0), (floats(100, 70),)),
     "columns, several blocks": (lambda x: gnp.sum(x, 0), (floats(500, 40),)),
     "columns, softmax": (lambda x: nn.softmax(x, 0), (floats(40, 65),)),
-    "columns, deep": (lambda x: nn.softmax(x, 0), (floats(700, 20),)),
+    "columns, deep": (lambda x: nn.softmax(x, 0), (deepest(),)),
     "columns, few": (lambda x: gnp.sum(x, 0), (floats(900, 5),)),
     "columns, int8": (lambda x: gnp.max(x, 0), (LEAST,)),
 }
@@ -303,9 +338,12 @@ def mutants_of(cases: Sequence[Case], block: str, where: str) -> Iterator[Mutant
 def all_mutants(found: Sequence[Case]) -> list[Mutant]:
     """The mistakes in the body of every kernel, and in each block of the prelude."""
     made: list[Mutant] = []
+    # A kernel may have several cases, with values of their own: one that finds a mistake will do.
+    bodies: dict[str, list[Case]] = collections.defaultdict(list)
     for case in found:
-        body = case.kernel.text.partition(") {\n")[2]
-        made += mutants_of([case], body, "kernel")
+        bodies[case.kernel.text.partition(") {\n")[2]].append(case)
+    for body, having in bodies.items():
+        made += mutants_of(having, body, "kernel")
     kept = "\n".join((prelude.folder() / "prelude" / f"{n}.cuh").read_text() for n in FILES)
     for block in dict.fromkeys(prelude.blocks().values()):
         text = block.text.strip()
@@ -425,6 +463,11 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
         "the last ones hold nothing",
     ),
     (r"ga_warp_reduce<\d+>.*more\]$", "half of it, rounded down, is the same"),
+    (r"ga_column_reduce<(\d\d+),.*\[\1 -> .*more\]$", "half of it, rounded down, is the same"),
+    (
+        r"rows, arg.*u \* 32u \+ lane.*\[32u -> 31u less",
+        "what two threads see changes no extremum",
+    ),
     (r"threadIdx\.x % 32u == 0.*33u more\]$", "still one lane of each warp"),
     (r"atomicInc.*\[\+ -> -", "the bytes between slots serve as well"),
     (r"all.*b < \du;.*\[(?:< -> <=|.*more\])", "the slot behind the last adds nothing"),

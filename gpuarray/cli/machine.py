@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gpuarray as ga
-from gpuarray.backends.cuda.device import missing as gpus_missing
+from gpuarray.backends.cuda.availability import missing as gpus_missing
 from gpuarray.backends.numpy.tiles import thread_count
 from gpuarray.backends.store import platformdirs
 from gpuarray.compiler.explain.tables import plural, size

@@ -281,6 +281,11 @@ def _reshape(x: Any, shape: Sequence[int]) -> Any:
 def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_specs, **params):
     mesh, manual, typed = params["mesh"], params["manual_axes"], params["check_vma"]
     # Mesh axes along which the batch axis is cut (vmap's spmd_axis_name).
+    if unknown := [n for n in axis.spread if n not in mesh.axis_names]:
+        raise ValueError(
+            f"vmap spmd_axis_name {unknown[0]!r} is not an axis of the mesh of the shard_map or "
+            f"sharding constraint inside: {mesh.axis_names}"
+        )
     spread = tuple(n for n in axis.spread if n in manual)
     named = {n for spec in (*in_specs, *out_specs) for n in names_in_spec(spec)}
     if taken := sorted(map(str, named.intersection(spread))):

@@ -219,7 +219,10 @@ def _constrained(x: Any, sharding: Any) -> Any:
     if isinstance(sharding.mesh, AbstractMesh):
         sharding = _over_devices(sharding, x, traced)
     if traced:
-        return laid(x, sharding) if sharding.mesh.size > 1 else device_put(x, sharding)
+        # One device has everything. Its plain placement is cheaper, and all that a constraint says,
+        # unless a vmap around has an axis to add to the spec.
+        several = sharding.mesh.size > 1 or spread_names()
+        return laid(x, sharding) if several else device_put(x, sharding)
     if UNCONSTRAINED in sharding.spec.partitions:
         # The rest stays as it comes: what a program would do.
         return jit(lambda x: laid(x, sharding))(x)

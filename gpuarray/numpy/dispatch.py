@@ -4,12 +4,14 @@ Floor 6. In: what NumPy hands over when it meets one of our arrays (NEP 13 and N
 result of the function of the same name here (`counterparts.py` has the arguments). What cannot be
 said here is computed by NumPy from copies on the host, with a FallbackWarning (an error in strict
 mode), and put back on the device. Functions of other libraries, and those of NumPy's that are about
-text, files and memory, get NumPy arrays and answer with NumPy's, as `np.asarray(x)` would.
+text, files and memory, get NumPy arrays and answer with NumPy's, as `np.asarray(x)` would. What
+SciPy's own code makes with `np.zeros_like(x)` and its like is NumPy's, too: it writes into it.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -28,6 +30,12 @@ from gpuarray.numpy.namespace import array_namespace
 #: otherwise its error.
 _REFUSALS = (TypeError, ValueError, IndexError, AssertionError, OverflowError, NotImplementedError)
 
+#: Functions that SciPy makes arrays with in order to write into them, as it does with NumPy's.
+_WRITTEN_INTO = frozenset(
+    [np.atleast_1d, np.atleast_2d, np.atleast_3d, np.copy, np.empty_like, np.full_like]
+    + [np.ones_like, np.zeros_like]
+)
+
 
 # ---- functions ----
 
@@ -38,6 +46,10 @@ def array_function(function: Callable, types, args: tuple, kwargs: dict) -> Any:
         # Another library's array: NEP 18 has NumPy ask that one next.
         if not issubclass(t, (Array, np.ndarray)):
             return NotImplemented
+    if function in _WRITTEN_INTO and args and not isinstance(args[0], Tracer):
+        # The frames in between are this one and that of `Array.__array_function__`.
+        if sys._getframe(2).f_globals.get("__name__", "").startswith("scipy."):
+            return function(*_on_host(args), **_on_host(kwargs))
     found = counterpart(function)
     if found.writes:
         # These change their first argument, which only a NumPy array allows.

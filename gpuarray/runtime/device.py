@@ -16,6 +16,7 @@ import numpy as np
 from gpuarray import sites, util
 from gpuarray.backends import hostcc
 from gpuarray.backends.cuda import device as cuda
+from gpuarray.backends.cuda.availability import missing
 from gpuarray.config import config, state
 from gpuarray.core import ranges
 from gpuarray.core.sharding import (
@@ -119,9 +120,7 @@ def _gpu_devices() -> list[Device]:
 def forget_gpus() -> None:
     """Look for GPUs again when a device is next asked for."""
     _gpus.clear()
-    # The driver's own memos.
-    cuda.missing.cache_clear()
-    cuda.gpus.cache_clear()
+    cuda.forget()
     ranges.use_marks(None)
 
 
@@ -164,7 +163,7 @@ def _default_devices() -> list[Device]:
     """
     name = (state.platforms or state.platform_name).partition(",")[0].strip()
     if not name:
-        return _cpu_devices() if cuda.missing() else _gpu_devices()
+        return _cpu_devices() if missing() else _gpu_devices()
     name = ALIASES.get(name, name)
     # An unknown platform is an error, and so is one that cannot be used here.
     if name not in _DEVICES:

@@ -31,6 +31,7 @@ except ImportError:  # not on Windows
 
 from gpuarray import config, sites
 from gpuarray.backends.cuda import device as cuda
+from gpuarray.backends.cuda.availability import missing
 from gpuarray.backends.mpi import Processes, World
 from gpuarray.backends.shared import SharedMemory
 from gpuarray.core.graph import Eqn, Graph, subgraphs
@@ -125,7 +126,7 @@ def initialize(
     everyone = tuple(range(world.size))
     counts = world.gathered(str(own).encode(), everyone, "the numbers of devices")
     if gpus is None and world.local_size > 1 and not os.environ.get("CUDA_VISIBLE_DEVICES"):
-        found = 0 if cuda.missing() else len(cuda.gpus())
+        found = 0 if missing() else len(cuda.gpus())
         gpus = [world.local_rank % found] if found else None
     devices.join(world.rank, tuple(map(int, counts)), gpus)
     ended = False
@@ -168,7 +169,7 @@ def world() -> World | None:
 
 
 def _checked_gpus(gpus: Sequence[int]) -> list[int]:
-    reason = cuda.missing()
+    reason = missing()
     if reason:
         raise ValueError(
             f"distributed.initialize: local_device_ids={list(gpus)} chooses GPUs, and none can be "

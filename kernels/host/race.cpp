@@ -221,7 +221,8 @@ void __ubsan_handle_out_of_bounds(void*, void* index) {
          block_number(now.block), now.thread);
     leave();
 }
-// Pointers to several elements, which the compiler may read one by one on a CPU (-fsanitize=alignment).
+// Pointers to several elements, which the compiler may read one by one on a CPU (-fsanitize=alignment), and whole
+// vectors beside an array whose length it knows (-fsanitize=object-size): of those, no alignment is asked.
 struct Mismatch {
     const char* file;
     unsigned line, column;
@@ -229,7 +230,11 @@ struct Mismatch {
     unsigned char log_alignment, kind;
 };
 void __ubsan_handle_type_mismatch_v1(const Mismatch* found, const char* at) {
-    if (const Watched* r = region_of(at)) misaligned(*r, at, (size_t)1 << found->log_alignment);
+    size_t alignment = (size_t)1 << found->log_alignment;
+    if ((size_t)at % alignment == 0)
+        fail("out of bounds: beside memory whose size is known, by block %u thread %u", block_number(now.block),
+             now.thread);
+    else if (const Watched* r = region_of(at)) misaligned(*r, at, alignment);
     else fail("misaligned: address %p", (const void*)at);
     leave();
 }

@@ -68,7 +68,7 @@ class Shard:
 
 def _tickets() -> int:
     """How many tickets GPUs have drawn, without making any."""
-    return sum(g.latest for g in device.gpus()) if device.gpus.cache_info().currsize else 0
+    return sum(g.latest for g in device.made())
 
 
 def results_in(path: Path) -> list[dict]:

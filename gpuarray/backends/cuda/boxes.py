@@ -9,7 +9,8 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from gpuarray.backends.cuda.device import Buffer, cupy
+from gpuarray.backends.cuda.availability import cupy
+from gpuarray.backends.cuda.device import Buffer
 
 
 def part(source: Buffer, starts: Sequence[int], shape: tuple[int, ...]) -> Buffer:

@@ -13,9 +13,7 @@ is ready when an event with that ticket or a later one has been reached.
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
-import importlib.util
 import itertools
 import math
 import os
@@ -27,17 +25,12 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.backends.cuda.availability import cupy, missing
 from gpuarray.backends.cuda.failures import is_failure, is_out_of_memory
 from gpuarray.config import state
 from gpuarray.core import ranges
 from gpuarray.errors import DeviceError, OutOfMemory
-from gpuarray.util import lazy_module
-
-INSTALL = (
-    "Install CuPy with the extra that fits NVIDIA's driver: `gpuarray-runtime[cuda13]`, or "
-    "`gpuarray-runtime[cuda12]` for an older one. `python -m gpuarray doctor` says which."
-)
-cupy = lazy_module("cupy", INSTALL)
+from gpuarray.util import lock
 
 #: Alignment of buffers, in bytes: that of the widest access of a kernel.
 ALIGNMENT = 16
@@ -50,26 +43,25 @@ SCALARS = 1024
 
 
 # ---- devices ----
-@functools.cache
-def missing() -> str:
-    """Return why no GPU can be used here; empty if one can."""
-    # Found without importing CuPy, which takes a second.
-    if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
-        return f"CuPy is not installed. {INSTALL}"
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except Exception as error:  # a broken installation fails in many ways
-        return f"CuPy found no GPU: {type(error).__name__}: {error}. {INSTALL}"
-    return "" if count else "CuPy found no GPU: look at CUDA_VISIBLE_DEVICES."
+_gpus: list[Gpu] = []
+_making = lock()
 
 
-@functools.cache
 def gpus() -> list[Gpu]:
     """Return the GPUs of this machine; raise DeviceError with the reason if there are none.
 
     The setting `num_gpu_devices` asks for fewer, or for several on one GPU: logical ones, each with
     memory and a stream of its own, for trying a program of many devices on few.
     """
+    # Made once, whichever thread asks first: nothing orders the streams of two Gpus.
+    if not _gpus:
+        with _making:
+            if not _gpus:
+                _gpus.extend(_found())
+    return _gpus
+
+
+def _found() -> list[Gpu]:
     if missing():
         raise DeviceError(missing())
     # Profilers show our ranges if NVTX is there.
@@ -77,6 +69,17 @@ def gpus() -> list[Gpu]:
     there = cupy.cuda.runtime.getDeviceCount()
     count = there if state.num_gpu_devices < 1 else state.num_gpu_devices
     return [Gpu(i, i % there) for i in range(count)]
+
+
+def made() -> list[Gpu]:
+    """Return the GPUs in use: none before `gpus()` is called."""
+    return _gpus
+
+
+def forget() -> None:
+    """Look for GPUs again when they are next asked for."""
+    missing.cache_clear()
+    _gpus.clear()
 
 
 # ---- one device ----
@@ -411,9 +414,8 @@ class _Lost(Gpu):
 
 # Every use of a GPU in the child then raises an error that explains it.
 def _lose_gpus() -> None:
-    if gpus.cache_info().currsize:
-        for gpu in gpus():
-            gpu.__class__ = _Lost
+    for gpu in _gpus:
+        gpu.__class__ = _Lost
 
 
 os.register_at_fork(after_in_child=_lose_gpus)

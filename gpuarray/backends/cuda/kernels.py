@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from gpuarray.backends.cuda import cubins, nvrtc
-from gpuarray.backends.cuda.device import Buffer, Gpu, cupy
+from gpuarray.backends.cuda.availability import cupy
+from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.compiler.cuda.emit import KernelSource
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.errors import CompileError

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from gpuarray.backends.cuda import products, recurrences, reflectors
-from gpuarray.backends.cuda.device import Buffer, Gpu, cupy
+from gpuarray.backends.cuda.availability import cupy
+from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.failures import is_failure
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of

@@ -24,7 +24,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gpuarray.backends.cuda.device import INSTALL, Buffer, Gpu, cupy
+from gpuarray.backends.cuda.availability import INSTALL, cupy
+from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.peers import Peers
 from gpuarray.backends.shared import of_stack
 from gpuarray.core.graph import Eqn, storage_dtype

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.backends.cuda.device import Buffer, Gpu, cupy
+from gpuarray.backends.cuda.availability import cupy
+from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import Kind, Primitive

@@ -521,6 +521,18 @@ def _jit(**options):
     return lambda: ga.jit(lambda *xs, **kw: (*xs, *kw.values()), **options)(gnp.ones(2))
 
 
+def _spread(name, what):
+    """A vmap spread along an axis, of what has a mesh of one device with the axis x."""
+    named = _named(ga.devices()[:1], "x")
+    f = {
+        "constraint": lambda x: lax.with_sharding_constraint(x, named),
+        "shard_map": ga.shard_map(
+            gnp.sin, mesh=named.mesh, in_specs=ga.P("x"), out_specs=ga.P("x")
+        ),
+    }[what]
+    return lambda: ga.vmap(f, spmd_axis_name=name)(gnp.ones((2, 2)))
+
+
 @pytest.mark.parametrize(
     "call, error, words",
     [
@@ -540,6 +552,10 @@ def _jit(**options):
         (lambda: gnp.dot(1, 1, out_sharding=ga.P()), RuntimeError, "mesh in context"),
         (lambda: gnp.zeros(2, device="cpu", out_sharding=_here()), ValueError, "not both"),
         (lambda: ga.vmap(gnp.sin, spmd_axis_name=("x", "x")), ValueError, "spmd_axis_name.*twice"),
+        (_spread("y", "constraint"), ValueError, "'y' is not an axis of the mesh"),
+        (_spread("y", "shard_map"), ValueError, "'y' is not an axis of the mesh"),
+        (_spread("x", "constraint"), ValueError, "spmd_axis_name cannot appear"),
+        (_spread("x", "shard_map"), ValueError, "spmd_axis_name cannot appear"),
         (lambda: ga.vmap(gnp.sin, in_axes=True), TypeError, "got True"),
         (lambda: ga.vmap(gnp.sin, in_axes=(True,)), TypeError, "got .True"),
         (lambda: ga.vmap(gnp.sin, in_axes=({"a": False},)), TypeError, "in_axes must be an int"),

@@ -292,6 +292,14 @@ FAULTS = {
         "part[1]",
         "out of bounds: 4 bytes .* byte 4 of part",
     ),
+    "beside an array of vectors": (
+        "total",
+        "float v = ",
+        "ga_vec<float, 2> ahead[2];\n"
+        "for (unsigned u = 0; u <= 2u; ++u) ahead[u] = ga_load<2>(in0 + 2 * u);\n"
+        "float v = 0 * ahead[1].v[0] + ",
+        "out of bounds: beside memory whose size is known",
+    ),
     "never set": ("tree", "if (t == 0u) first[0] = 0.0f;", "", "uninitialised: .* byte 0 of first"),
     "barrier for some": (
         "tree",

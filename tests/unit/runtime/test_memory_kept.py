@@ -400,7 +400,7 @@ BOUNDED = {
     ],
     "by the machine: devices, compilers, libraries, texts that come with the package": [
         "compiler/text/prelude.py:blocks", "compiler/lower/schedule.py:_stride",
-        "backends/cuda/device.py:gpus", "backends/cuda/device.py:missing",
+        "backends/cuda/availability.py:missing", "backends/cuda/device.py:_gpus",
         "backends/cuda/nccl.py:say_missing",
         "backends/hostcc.py:_runtimes", "backends/hostcc.py:_version",
         "backends/hostcc.py:_watched", "backends/cuda/nvrtc.py:_library",

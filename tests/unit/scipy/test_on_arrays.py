@@ -83,6 +83,10 @@ stats.percentileofscore(x, 0.2)
 optimize.least_squares(lambda p: p[0] * up + p[1] - v, [1, 1]).x
 optimize.least_squares(lambda p: a @ p - b, [0, 0, 0], method="dogbox", bounds=([-9] * 3, b)).x
 optimize.least_squares(lambda p: a @ p - b, [0, 0, 0], method="lm").x
+optimize.least_squares(lambda p: a @ p - b, b).x
+optimize.least_squares(lambda p: a @ p - b, b, jac=lambda p: a).x
+optimize.least_squares(lambda p: a @ p - b, b, method="dogbox", bounds=(b - 9, b + 9)).x
+optimize.least_squares(lambda p: a @ p - b, b, method="lm").x
 optimize.minimize(lambda p: np.sum((p - b) ** 2), [0, 0, 0], method="Powell").x
 optimize.minimize(lambda p: np.sum((p - b) ** 2), [0, 0, 0], method="Nelder-Mead").x
 optimize.minimize(lambda p: ((p - b) ** 2).sum(), b * 0, jac=lambda p: np.asarray(p - b) * 2).x

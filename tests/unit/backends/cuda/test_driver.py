@@ -6,6 +6,7 @@ Out: the values that NumPy gives; no race, no use of memory after it was freed, 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import math
@@ -204,6 +205,25 @@ def test_random_schedules(machine, group, fuzz_count, monkeypatch):
         monkeypatch.setattr(build, "GRAPH_FROM", 2)
     run_schedules(machine, range(group * count, (group + 1) * count))
     assert graphs == (machine.counts["graph"] > 0)
+
+
+def test_threads_that_ask_first_find_the_same_gpus(machine, monkeypatch):
+    """One set of GPUs: a second would have streams that nothing orders with those of the first."""
+    runtime = device.cupy.cuda.runtime
+    both, properties, found = threading.Barrier(2), runtime.getDeviceProperties, []
+
+    def slow(index: int) -> dict:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.5)  # for the other thread, should it make GPUs as well
+        return properties(index)
+
+    monkeypatch.setattr(runtime, "getDeviceProperties", slow)
+    threads = [threading.Thread(target=lambda: found.append(device.gpus()[0])) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(found) == 2 and found[0] is found[1]
 
 
 def test_threads_have_schedules_of_their_own(machine, request):

@@ -27,6 +27,7 @@ from gpuarray.core.primitive import Kind
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.contract.factors import combined
 from gpuarray.primitives.define import do
+from gpuarray.primitives.factors import factors_of
 from gpuarray.primitives.reduce.cumulative import logaddexp
 from gpuarray.transforms.partition.cuts import chosen_cut, spec_of
 from gpuarray.transforms.partition.moves import gathered, position
@@ -237,7 +238,9 @@ class _Halos(Windows):
             return None
         # The other axes are cut as ever; those of windows are no factors.
         stay = [own if i < count else summed if i == 1 else {} for i in range(len(self.pieces))]
-        factors, grid = self.splitter.factors(self.eqn), self.splitter.grid
+        grid = self.splitter.grid
+        results_of = [v.aval for v in self.eqn.outvars]
+        factors = factors_of(self.eqn.primitive, self.avals, results_of, self.eqn.params)
         rest = [
             tuple(() if d in axes else names for d, names in enumerate(p.spec))
             for p, axes in zip(self.pieces, stay, strict=True)

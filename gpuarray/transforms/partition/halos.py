@@ -231,7 +231,9 @@ class _Halos(Windows):
         cut_axes = [s for s in sliding if operand.spec[s.axis]]
         read = [(s, r) for s in cut_axes if (r := self.reach(s)) is not None]
         own = {s.axis: operand.spec[s.axis] for s, _ in read}
-        summed = {s.kernel: own[s.axis] for s, r in read if r.frame is None}
+        summed = {
+            s.kernel: own[s.axis] for s, r in read if r.frame is None and s.kernel is not None
+        }
         if not read or set(operand.frame) - set(own):
             return None
         if any(set(p.frame) - set(summed) for p in self.pieces[1:]):

@@ -7,6 +7,7 @@ once. It is `jit` of `shard_map` over a mesh of one axis, whose pieces have that
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -26,6 +27,10 @@ from gpuarray.primitives.define import do
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as runtime_devices
 from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.from_pieces import (
+    make_array_from_process_local_data,
+    make_array_from_single_device_arrays,
+)
 from gpuarray.runtime.transfer import device_put
 from gpuarray.util import Recent, elements, wrong_type
 
@@ -105,7 +110,8 @@ def pmap(
     @functools.wraps(fun)
     def call(*args, **kwargs):
         jitted, leaves = mapping.call(args, kwargs)
-        return jitted(*leaves)
+        out = jitted(*leaves)
+        return out if runtime_devices.process_count() == 1 else tree.tree_map(_here, out)
 
     @boundary
     def lower(*args, **kwargs):
@@ -191,6 +197,12 @@ class _Mapping:
             made = jit(function, donate_argnums=numbers)
             found = self.jitted.put(key, (made, mesh))
         jitted, mesh = found
+        if not traces.is_base() and any(not d.is_addressable for d in mesh.devices.flat):
+            raise ValueError(
+                "pmap over several processes takes the elements of this process, and inside of "
+                "jit or another transformation arrays are those of all: call it outside, or use "
+                "shard_map."
+            )
         if traces.is_base():
             leaves = [_on_mesh(x, mesh, d) for x, d in zip(leaves, axes, strict=True)]
         return jitted, leaves
@@ -207,20 +219,22 @@ class _Mapping:
         """Return the mesh of the first devices, one for each element."""
         devices = self.devices
         if devices is None:
-            if runtime_devices.process_count() > 1:
-                raise NotImplementedError(
-                    "pmap over the devices of several processes: use shard_map over a mesh of "
-                    "them, or map over this process's with devices=gpuarray.local_devices()"
-                )
-            devices = runtime_devices.devices(self.backend)[:size]
-            if len(devices) < size:
+            every = runtime_devices.devices(self.backend)
+            # The first ones of each process, which has as many elements of the whole.
+            taken: Counter = Counter()
+            devices = []
+            for device in every:
+                taken[device.process_index] += 1
+                if taken[device.process_index] <= size:
+                    devices.append(device)
+            there = min(taken.values())
+            if there < size:
                 raise ValueError(
                     f"compiling computation that requires {size} logical devices, but only "
-                    f"{len(devices)} XLA devices are available (num_replicas={size}): map over at "
-                    f"most {len(devices)} elements, or set GPUARRAY_NUM_CPU_DEVICES={size} before "
-                    "the start"
+                    f"{there} XLA devices are available (num_replicas={size}): map over at most "
+                    f"{there} elements, or set GPUARRAY_NUM_CPU_DEVICES={size} before the start"
                 )
-        elif len(devices) != size:
+        elif sum(device.is_addressable for device in devices) != size:
             raise ValueError(
                 f"Leading axis size {size} is not equal to number of local devices "
                 f"{len(devices)}: pmap got devices={devices}"
@@ -289,9 +303,27 @@ def _hashable(value: Any, number: int) -> Any:
     return value
 
 
+def _here(x: Any) -> Any:
+    """Return the elements of this process, of a result over several."""
+    if type(x) is not ArrayImpl or x.is_fully_addressable:
+        return x
+    mesh, spec = x.sharding.mesh.local_mesh, x.sharding.spec
+    shape = [
+        n if part is None else n * mesh.size // x.sharding.mesh.size
+        for n, part in zip(x.shape, (*spec, *[None] * x.ndim), strict=False)
+    ]
+    pieces = [shard.data for shard in x.addressable_shards]
+    return make_array_from_single_device_arrays(tuple(shape), NamedSharding(mesh, spec), pieces)
+
+
 def _on_mesh(x: Any, mesh: Mesh, axis: int | None) -> Any:
     """Return an argument that lies over other devices, or in another order, on those of a mesh."""
     place = x._place if type(x) is ArrayImpl else None
+    if place is not None and place.spans:
+        return x
+    if any(not device.is_addressable for device in mesh.devices.flat):
+        spec = _spec(mesh.axis_names[0], axis)
+        return make_array_from_process_local_data(NamedSharding(mesh, spec), x)
     if place is None or not place.committed or place.devices == mesh._flat:
         return x
     return device_put(x, NamedSharding(mesh, _spec(mesh.axis_names[0], axis)))

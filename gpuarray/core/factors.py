@@ -27,8 +27,9 @@ WHOLE = Sentinel("WHOLE", "every element of a result may depend on every element
 BY_GRAPH = Sentinel("BY_GRAPH", "the operation holds Graphs, whose equations have factors")
 BY_NAME = Sentinel("BY_NAME", "the operation works along axes of a mesh, on pieces already")
 
-#: How partial results are combined: these operations on them give the result of the whole.
-COMBINED_BY = ("sum", "prod", "max", "min", "and", "or")
+#: How partial results are combined: these operations on them give the result of the whole. Of a
+#: "pick" all but one have no bit set, and that one is the result.
+COMBINED_BY = ("sum", "prod", "max", "min", "and", "or", "pick")
 
 
 def whole(why: str) -> Sentinel:

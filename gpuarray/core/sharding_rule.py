@@ -234,8 +234,8 @@ class SdyShardingRule:
 def parse_rule(rule: Any, **options: Any) -> SdyShardingRule:
     """Return a rule from its text, in which `(i j)` is an axis of two factors.
 
-    >>> parse_rule("... (i j) -> ... i j", i=2, j=3)
-    SdyShardingRule((('…', ('i', 'j')),), (('…', 'i', 'j'),), {'i': 2, 'j': 3})
+    >>> parse_rule("... (i j) -> ... i", j=3)
+    SdyShardingRule((('…', ('i', 'j')),), (('…', 'i'),), {'j': 3})
     """
     if not isinstance(rule, str):
         raise TypeError(f"rule must be a str, but got {type(rule)}")

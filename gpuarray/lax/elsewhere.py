@@ -20,9 +20,9 @@ from gpuarray.runtime.transfer import device_put
 class Elsewhere(Primitive):
     """A primitive that no program has: `bind` calls a function that records others.
 
-    >>> from gpuarray.extend.core.primitives import closed_call_p
     >>> import gpuarray as ga
-    >>> closed_call_p.bind(2.0, call_jaxpr=ga.make_jaxpr(lambda x: x * x)(1.0))[0]
+    >>> from gpuarray.extend.core import primitives
+    >>> primitives.closed_call_p.bind(2.0, call_jaxpr=ga.make_jaxpr(lambda x: x * x)(1.0))[0]
     Array(4., dtype=float32, weak_type=True)
     """
 

@@ -324,8 +324,8 @@ def compiled(
         graph = make_graph()
 
         # Called once for each device, when its program has been built.
-        def announce(program: Program, built: float) -> None:
-            line = Compiled(kind, name or graph.debug_name, planned + built, reason)
+        def announce(program: Program, built: float, why: str | None = None) -> None:
+            line = Compiled(kind, name or graph.debug_name, planned + built, why or reason)
             history.append(line)
             report(line, program)
 

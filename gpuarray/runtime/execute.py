@@ -90,7 +90,7 @@ class Executable:
     """A compiled Graph: its Plan, and the Programs that run it, made on demand for each device.
 
     The Graph holds no constants: they are inputs (see `separated`). `announce(program, seconds)` is
-    called for every Program that is made.
+    called for every Program that is made, also with a reason where there were others before.
     """
 
     __slots__ = (
@@ -102,7 +102,7 @@ class Executable:
         self,
         graph: Graph,
         donated: frozenset[int] = frozenset(),
-        announce: Callable[[Program, float], None] | None = None,
+        announce: Callable[..., None] | None = None,
     ):
         self.graph = graph
         self.device = needed_device(graph)  # if set, the only one it may run on

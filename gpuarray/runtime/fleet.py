@@ -16,6 +16,7 @@ from gpuarray.backends.cuda import nccl
 from gpuarray.backends.cuda import program as cuda
 from gpuarray.backends.cuda.device import is_exclusive
 from gpuarray.backends.numpy import program as driver
+from gpuarray.backends.numpy.memory import is_exclusive as is_exclusive_here
 from gpuarray.compiler.pipeline import Plan
 from gpuarray.core.graph import has_effect
 from gpuarray.core.grid import Grid
@@ -33,7 +34,13 @@ def fleet(plan: Plan, grid: Grid, donated: frozenset[int]) -> HostFleet | GpuFle
     if platform == "gpu":
         return GpuFleet(plan, consts, grid, sizes, donated)
     backend = simulator if platform == "simulator" else driver
-    return HostFleet(plan, backend.build(plan, consts), grid, backend.compile_graph)
+    return HostFleet(
+        plan, backend.build(plan, consts, donated), grid, backend.compile_graph, donated
+    )
+
+
+#: One object, so that devices that may write over nothing have the very same operands.
+_NOTHING: frozenset[int] = frozenset()
 
 
 class HostFleet:
@@ -41,8 +48,16 @@ class HostFleet:
 
     gpu = None  # for the explanation of errors
 
-    def __init__(self, plan: Plan, run: Callable[..., Any], grid: Grid, compile: Callable):
+    def __init__(
+        self,
+        plan: Plan,
+        run: Callable[..., Any],
+        grid: Grid,
+        compile: Callable,
+        donated: frozenset[int] = frozenset(),
+    ):
         self.plan, self.run, self.grid = plan, run, grid
+        self.donated = donated
         self.count = sum(device.is_addressable for device in grid.devices)
         self.engine = processes.engine(grid, compile)
         # Whose effects are one for each device, though all compute the same.
@@ -52,16 +67,31 @@ class HostFleet:
         self.is_compared = self.count == len(grid.devices) or not talks
 
     def __call__(self, inputs: list[list], given: Iterable[int] = ()) -> list[list]:
-        """Run our devices: inputs and results are rows with a buffer for each of them."""
+        """Run our devices: inputs and results are rows with a buffer for each of them.
+
+        The memory of inputs `given` may be written over.
+        """
         if not self.is_compared:
             processes.compare(self.plan.graph, self.grid)
             self.is_compared = True
+        rows: list[Any] = inputs
+        if self.donated:
+            # What each device may write over is one more operand of its function.
+            rows = [*inputs, self._owned(inputs, self.donated.intersection(given))]
         try:
-            return driver.local.run(self._run, inputs)
+            return driver.local.run(self._run, rows)
         except Exception as error:
             if not driver.renewed(error):
                 raise explained(self, error) from None  # pyright: ignore[reportArgumentType]
-        return self(inputs)
+        return self(inputs, given)
+
+    def _owned(self, inputs: list[list], given: Iterable[int]) -> list[frozenset[int]]:
+        """Return the inputs whose memory belongs to one device alone, for each device."""
+        # Only the row holds the buffer of an array that was deleted; replicas are in it twice.
+        return [
+            frozenset(i for i in given if is_exclusive_here(inputs[i][d], 1)) or _NOTHING
+            for d in range(self.count)
+        ]
 
     def _run(self, inputs: list[list]) -> list[list]:
         if not self.count:

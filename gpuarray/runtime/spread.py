@@ -250,8 +250,43 @@ def _team(
         given = [p.sharding if p is not None and p.committed else None for p in places]
         team = Team(executable.graph, grid, ins, given, wanted, executable.donated)
     if executable.announce is not None:
-        executable.announce(team, time.perf_counter() - start)  # pyright: ignore
+        why = _changed(executable, places, wanted)
+        executable.announce(team, time.perf_counter() - start, why)  # pyright: ignore
     return team
+
+
+def _changed(
+    executable: Executable, places: tuple[Place | None, ...], wanted: Sequence[Sharding | None]
+) -> str | None:
+    """Return how inputs and results lie otherwise than in the call before; None for the first."""
+    if not executable.teams:
+        return None
+    before, asked, fusion, _ = next(reversed(executable.teams))
+    count = len(executable.in_avals)
+    changes = [
+        f"the layout of input {i} changed: {_shown(old)} -> {_shown(new)}"
+        for i, (old, new) in enumerate(zip(before, places, strict=True))
+        if old is not new and i < count
+    ]
+    changes += [
+        f"the layout asked for result {i} changed: {old} -> {new}"
+        for i, (old, new) in enumerate(zip(asked, wanted, strict=True))
+        if old != new
+    ]
+    if fusion != config.state.fusion:
+        changes.append("the setting fusion changed")
+    return "; ".join(changes) or "the mesh in context changed"
+
+
+def _shown(place: Place | None) -> str:
+    """Return where an input lies, in a word or two."""
+    if place is None:
+        return "a value of the host"
+    sharding = place.sharding
+    if not isinstance(sharding, NamedSharding):
+        return str(place.device)
+    axes = ", ".join(f"{name}={size}" for name, size in sharding.mesh.shape.items())
+    return f"{sharding.spec} over {axes}"
 
 
 def _check_devices(place: Place | None, grid: Grid) -> None:

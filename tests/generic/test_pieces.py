@@ -326,7 +326,10 @@ def _too_much(f: Factors) -> Factors:
     return f
 
 
-_OTHER = {"sum": "max", "prod": "sum", "max": "min", "min": "max", "and": "or", "or": "and"}
+_OTHER = {
+    "sum": "max", "prod": "sum", "max": "min", "min": "max", "and": "or", "or": "and",
+    "pick": "min",
+}  # fmt: skip
 
 MISTAKES = {
     "owed is dropped": lambda f: f._replace(owed={}),

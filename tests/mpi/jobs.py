@@ -391,6 +391,37 @@ def helpers():
     assert not ga.distributed.is_initialized()
 
 
+def mapped():
+    """pmap: each process has the elements of its own devices."""
+    here, every = len(ga.local_devices()), len(ga.devices())
+    first = sum(d.process_index < ga.process_index() for d in ga.devices())
+    whole = np.arange(every * 3, dtype=np.float32).reshape(every, 3)
+    mine = whole[first : first + here]
+    total = lambda v: (v / lax.psum(v, "i"), lax.psum(v.sum(), "i"))
+    shares, found = ga.pmap(total, "i", out_axes=(0, None))(mine)
+    assert shares.shape == (here, 3) and shares.is_fully_addressable
+    np.testing.assert_allclose(shares, mine / whole.sum(0), rtol=1e-6)
+    assert float(found) == whole.sum() and found.is_fully_addressable
+    # Results go into the next call; numbers of devices are those of all.
+    again = ga.pmap(lambda v, w: v * w + lax.axis_index("i"), "i", in_axes=(0, None))(shares, 2.0)
+    numbers = np.arange(first, first + here)[:, None]
+    np.testing.assert_allclose(again, 2 * mine / whole.sum(0) + numbers, rtol=1e-6)
+    columns = ga.pmap(lambda v: lax.pmean(v, "i"), "i", in_axes=1, out_axes=1)(mine.T)
+    np.testing.assert_allclose(columns, np.tile(whole.mean(0)[:, None], (1, here)), rtol=1e-6)
+    try:
+        ga.pmap(lambda v: v)(np.zeros((here + 1, 2)))
+    except ValueError as error:
+        assert f"only {here} XLA devices are available" in str(error), error
+    else:
+        raise AssertionError("more elements than devices")
+    try:
+        ga.jit(ga.pmap(lambda v: v))(mine)
+    except ValueError as error:
+        assert "pmap over several processes" in str(error), error
+    else:
+        raise AssertionError("pmap of traced values over processes")
+
+
 # ---- ends ----
 
 

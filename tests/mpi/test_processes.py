@@ -97,6 +97,11 @@ def test_multihost_utils(job):
     passed(job("helpers", devices=2))
 
 
+@pytest.mark.parametrize("ranks, devices", [(2, 1), (2, 2)])
+def test_pmap_over_processes(job, ranks, devices):
+    passed(job("mapped", ranks=ranks, devices=devices))
+
+
 def test_an_error_in_one_process_ends_the_job(job):
     done = job("raises")
     assert done.returncode == 1, done.stderr

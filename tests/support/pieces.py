@@ -20,7 +20,15 @@ from gpuarray.core.factors import Axes, Factors
 from gpuarray.core.primitive import Primitive, registry
 from gpuarray.core.value import Array
 
+
+def _picked(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The value whose bits are those of both."""
+    bits = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b)]
+    return (bits[0] | bits[1]).view(a.dtype).reshape(a.shape)
+
+
 COMBINE = {
+    "pick": _picked,
     "sum": np.add,
     "prod": np.multiply,
     "max": np.maximum,

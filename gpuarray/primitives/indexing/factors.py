@@ -2,7 +2,7 @@
 
 Floor 2. In: avals and parameters. Out: `Factors` (core/factors.py). Where a table is in pieces, and
 windows have one position along the axis that is cut, each piece looks up, or updates, the rows that
-it has: a lookup then owes a sum in which all terms but one are 0. Where updates are in pieces, only
+it has: a lookup is then the one term that is not 0, to the bit. Where updates are in pieces, only
 the first piece starts from the operand; sums, products and extremes of the pieces are owed.
 """
 
@@ -54,13 +54,15 @@ def _of_operand(shape, windows, mapped, removed, batching: Mapping[int, int]) ->
 
 
 def gather_factors(avals, out_avals, params) -> Factors:
-    """Batch axes, windows taken in full, and rows of a table, for which a sum is owed."""
+    """Batch axes, windows taken in full, and rows of a table, of which one piece has each."""
     (operand, indices), (out,) = avals, out_avals
     numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
     batching = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims))
     mapped = numbers.start_index_map
     table = _of_operand(operand.shape, sizes, mapped, numbers.collapsed_slice_dims, batching)
     how = "or" if operand.dtype == np.bool_ else "sum"
+    if dtypes.kind_of(operand.dtype) in "fc":
+        how = "pick"  # a sum would lose the sign of -0
     if isinstance(operand.dtype, dtypes.KeyDtype):  # keys cannot be added
         table = [None if str(n).startswith("row") else n for n in table]
     rows = {name: d for d, name in enumerate(table) if str(name).startswith("row")}
@@ -83,7 +85,7 @@ def gather_factors(avals, out_avals, params) -> Factors:
         limits = [operand.shape[d] - sizes[d] for d in mapped]
         where, inside = _local(where, mapped, limits, aval_of(x).shape, cut, True)
         mode, dtype = params["mode"], storage_dtype(operand)
-        nothing = Identity.NEGATIVE_ZERO.of(dtype)
+        nothing = Identity.ZERO.of(dtype)
         found = do.gather(
             x,
             where,

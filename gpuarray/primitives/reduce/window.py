@@ -191,8 +191,10 @@ def _window_factors(avals, out_avals, params) -> Factors:
     Initial values are scalars. Other windows reach into the pieces of neighbours.
     """
     # Of a derivative's operands one has the shape of the windows, not of what they are over.
-    whole = max((*avals, *out_avals), key=lambda a: a.size)
-    windows = min((a for a in (*avals, *out_avals) if a.ndim), key=lambda a: a.size, default=whole)
+    ranked = sorted(
+        (a for a in (*avals, *out_avals) if a.ndim == avals[0].ndim), key=lambda a: a.size
+    )
+    windows, whole = ranked[0], ranked[-1]
 
     def name(d: int) -> int | None:
         get = lambda key: params[key][d] if key in params else _ALONE[key]

@@ -28,9 +28,9 @@ from gpuarray.core.primitive import Kind
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.contract.factors import combined
 from gpuarray.primitives.define import do
+from gpuarray.primitives.factors import factors_of
 from gpuarray.primitives.reduce.cumulative import logaddexp
 from gpuarray.transforms.partition.cuts import chosen_cut
-from gpuarray.transforms.partition.divide import factors_in
 from gpuarray.transforms.partition.moves import gathered, position
 from gpuarray.transforms.partition.pieces import Note, Owed, Piece
 from gpuarray.transforms.partition.windows import Frame, Windows, along, extreme, like, zero
@@ -232,14 +232,18 @@ class _Halos(Windows):
         cut_axes = [s for s in sliding if operand.spec[s.axis]]
         read = [(s, r) for s in cut_axes if (r := self.reach(s)) is not None]
         own = {s.axis: operand.spec[s.axis] for s, _ in read}
-        summed = {s.kernel: own[s.axis] for s, r in read if r.frame is None}
+        summed = {
+            s.kernel: own[s.axis] for s, r in read if r.frame is None and s.kernel is not None
+        }
         if not read or set(operand.frame) - set(own):
             return None
         if any(set(p.frame) - set(summed) for p in self.pieces[1:]):
             return None
         # The other axes are cut as ever; those of windows are no factors.
         stay = [own if i < count else summed if i == 1 else {} for i in range(len(self.pieces))]
-        factors, grid = factors_in(self.eqn), self.splitter.grid
+        grid = self.splitter.grid
+        results_of = [v.aval for v in self.eqn.outvars]
+        factors = factors_of(self.eqn.primitive, self.avals, results_of, self.eqn.params)
         rest = [
             tuple(() if d in axes else names for d, names in enumerate(p.spec))
             for p, axes in zip(self.pieces, stay, strict=True)

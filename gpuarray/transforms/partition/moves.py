@@ -247,6 +247,9 @@ def scattered(x: Any, axis: int, names: tuple, sizes: Mapping[Any, int]) -> Any:
 
 def summed(x: Any, how: str, names: tuple, sizes: Mapping[Any, int]) -> tuple[Any, str]:
     """Return what partial results of all devices along some axes combine to, and what was sent."""
+    if how == "pick":
+        x, name = _by_bits(x, lambda bits: summed(bits, "sum", names, sizes))
+        return x, name
     aval = aval_of(x)
     named = {"sum": ops.psum_p, "max": ops.pmax_p, "min": ops.pmin_p}.get(how)
     if named is not None and aval.dtype != np.bool_:
@@ -260,6 +263,27 @@ def summed(x: Any, how: str, names: tuple, sizes: Mapping[Any, int]) -> tuple[An
     return getattr(do, fold[how])(parts, axes=(0,), **more), "all_gather"
 
 
+def _by_bits(x: Any, combined: Callable[[Any], tuple]) -> tuple:
+    """Apply a sum to the bits of a value, where all terms but one have none."""
+    aval = aval_of(x)
+    if aval.dtype.kind == "c":
+        # Both halves alike.
+        real, *rest = _by_bits(do.real(x), combined)
+        imag, *_ = _by_bits(do.imag(x), combined)
+        return (do.complex(real, imag), *rest)
+    bits = np.dtype(f"uint{8 * aval.dtype.itemsize}")
+    x = do.bitcast_convert_type(x, new_dtype=bits)
+    if bits.itemsize == 2:
+        # Words of two bytes are none that all backends add up.
+        x = do.convert_element_type(
+            x, new_dtype=np.dtype(np.uint32), weak_type=False, sharding=None
+        )
+    x, *rest = combined(x)
+    if bits.itemsize == 2:
+        x = do.convert_element_type(x, new_dtype=bits, weak_type=False, sharding=None)
+    return (do.bitcast_convert_type(x, new_dtype=aval.dtype), *rest)
+
+
 def settled(
     x: Any, how: str, owed: tuple, old: Spec, new: Spec, sizes: Mapping[Any, int]
 ) -> tuple[Any, Spec, list[str]]:
@@ -267,6 +291,9 @@ def settled(
 
     Returns the value, how it is cut now, and what was sent.
     """
+    if how == "pick":
+        x, spec, sent = _by_bits(x, lambda bits: settled(bits, "sum", owed, old, new, sizes))
+        return x, spec, sent
     spec, left, sent = list(old), set(owed), []
     if how == "sum" and aval_of(x).dtype != np.bool_:
         for i, wanted in enumerate(new):

@@ -20,7 +20,6 @@ import numpy as np
 
 from gpuarray import sites
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.factors import spec_of
 from gpuarray.core.flow import ByDevice, ByRule, Choice, Loop
 from gpuarray.core.graph import (
     Eqn,
@@ -38,9 +37,10 @@ from gpuarray.core.spec import UNCONSTRAINED
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.collective.once import once
 from gpuarray.primitives.factors import runs_once
-from gpuarray.transforms.partition.cuts import chosen_cut, wanted_of_operands
+from gpuarray.transforms.partition.cuts import wanted_of_operands
 from gpuarray.transforms.partition.divide import division, wants
 from gpuarray.transforms.partition.halos import evened, slid
+from gpuarray.transforms.partition.inside import by_rule, through
 from gpuarray.transforms.partition.moves import moved, position, settled, start_of
 from gpuarray.transforms.partition.pieces import Note, Owed, Piece
 from gpuarray.transforms.partition.windows import realised, windowed
@@ -196,6 +196,8 @@ class _Splitter:
         if whole is not None:
             found = self.wanted(whole, outs)
             return [found.get(v) for v in whole.invars]
+        if isinstance(flow, (Loop, Choice)):
+            return through(flow, eqn, outs, self.wanted)
         if prim.kind in (Kind.CALL, Kind.COLLECTIVE) or not any(map(_is_cut, outs)):
             return [None] * len(eqn.invars)
         return wants(eqn, outs, self.grid)
@@ -213,7 +215,9 @@ class _Splitter:
             return self.by_device(eqn, flow, pieces)
         # In a Graph of one device there is nothing to cut.
         if isinstance(flow, ByRule) and not self.inside:
-            return self.by_rule(eqn, flow, pieces, wanted)
+            pieces = [self.as_is(p, a.aval) for p, a in zip(pieces, eqn.invars, strict=True)]
+            ins, outs = [p.spec for p in pieces], [uncut(v.aval) for v in eqn.outvars]
+            return self.by_device(eqn, by_rule(eqn, flow, ins, outs, wanted, self.grid), pieces)
         # What has factors of its own stays one equation, on pieces.
         inline = prim.inline if prim.factors is None else None
         whole = None if inline is None else inline(eqn)
@@ -224,7 +228,7 @@ class _Splitter:
         if isinstance(flow, Loop):
             return self.loop(eqn, flow, pieces)
         if isinstance(flow, Choice):
-            return self.choice(eqn, flow, pieces)
+            return self.choice(eqn, flow, pieces, wanted)
         if called(eqn) is not None:
             return self.call(eqn, pieces)
         if runs_once(prim) and not self.inside:
@@ -422,23 +426,6 @@ class _Splitter:
             results.append(Piece(value, self.manual(mesh, spec, v.aval.ndim)))
         return results
 
-    def by_rule(
-        self, eqn: Eqn, rule: ByRule, pieces: list[Piece], wanted: list[Spec | None]
-    ) -> list[Piece]:
-        """Run what a user's rule has for pieces, in the layouts that it chooses."""
-        pieces = [self.as_is(p, a.aval) for p, a in zip(pieces, eqn.invars, strict=True)]
-        ins, outs = [p.spec for p in pieces], [uncut(v.aval) for v in eqn.outvars]
-        if rule.factors is not None:
-            factors = rule.factors(self.grid.main)
-            cut = chosen_cut(factors, eqn, ins, wanted, self.grid)
-            ins = [spec_of(axes, cut) for axes in factors.ins]
-            outs = [spec_of(axes, cut) for axes in factors.outs]
-        mesh, laid = self.grid.shardings([*ins, *outs])
-        in_shardings, out_shardings = laid[: len(ins)], laid[len(ins) :]
-        if rule.results is not None:
-            out_shardings = rule.results(mesh, in_shardings)
-        return self.by_device(eqn, rule.by_device(mesh, in_shardings, out_shardings), pieces)
-
     def constrained(self, mesh: Any, spec: Any, aval: ShapedArray, piece: Piece) -> Piece:
         """Lay a value as a constraint asks; an UNCONSTRAINED axis stays as it is."""
         want = self.manual(mesh, spec, aval.ndim)
@@ -577,7 +564,9 @@ class _Splitter:
         kept = [*carry, *free]
         return self.staged(loop.body, [*consts, *carry, *xs], kept if fixed else None, kept)
 
-    def choice(self, eqn: Eqn, choice: Choice, pieces: list[Piece]) -> list[Piece]:
+    def choice(
+        self, eqn: Eqn, choice: Choice, pieces: list[Piece], wanted: list[Spec | None]
+    ) -> list[Piece]:
         """Run a branch on pieces: the results of all branches are cut as the first one's."""
         pieces = list(pieces)
         number = eqn.invars[0].aval
@@ -585,7 +574,7 @@ class _Splitter:
         for i, a in enumerate(eqn.invars[1:], 1):
             pieces[i] = self.as_is(pieces[i], a.aval)
         ins = [p.spec for p in pieces[1:]]
-        first = self.staged(choice.branches[0], ins)
+        first = self.staged(choice.branches[0], ins, wanted=wanted)
         others = [self.staged(branch, ins, first.outs).graph for branch in choice.branches[1:]]
         graphs = dict(zip(map(id, choice.branches), (first.graph, *others), strict=True))
         params = {

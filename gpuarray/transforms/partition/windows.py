@@ -66,11 +66,6 @@ def _collected(
     x: Any, axis: int, names: tuple, start: int, length: int, sizes: Mapping[Any, int]
 ) -> tuple[Any, str]:
     """Return a short part of a cut axis: each device gives what it has of it."""
-    # Bits are added up as integers: a sum of floats may change the sign of a zero.
-    dtype = aval_of(x).dtype
-    if _is_float(aval_of(x)):
-        bits = np.dtype(f"uint{8 * dtype.itemsize}")
-        x = do.bitcast_convert_type(x, new_dtype=bits)
     aval = aval_of(x)
     # With nothing around a piece, every device has the part, or some of it and nothing.
     around, shape = [(0, 0, 0)] * aval.ndim, list(aval.shape)
@@ -80,8 +75,9 @@ def _collected(
     x = do.pad(x, zero(aval), padding_config=tuple(around))
     starts[axis] = do.sub(np.int32(start + length), start_of(names, aval.shape[axis], sizes))
     x = do.dynamic_slice(x, *starts, slice_sizes=tuple(shape))
-    x, how = summed(x, "or" if aval.dtype == np.bool_ else "sum", names, sizes)
-    return (x if aval.dtype == dtype else do.bitcast_convert_type(x, new_dtype=dtype)), how
+    # A sum of floats may change the sign of a zero.
+    how = "or" if aval.dtype == np.bool_ else "pick" if _is_float(aval) else "sum"
+    return summed(x, how, names, sizes)
 
 
 class Windows:

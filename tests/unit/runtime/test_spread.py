@@ -140,3 +140,48 @@ def test_many_programs_in_flight():
     for _ in range(10_000):
         x = f(x)
     np.testing.assert_array_equal(x, X + 10_000)
+
+
+def test_the_cache_report_says_whose_layout_changed():
+    def why(f, *args):
+        f(*args)
+        return ga.debug.cache_report(1)
+
+    f = ga.jit(lambda a, b: a + 3 * b)
+    assert "first call" in why(f, laid("x"), laid())
+    moved = "the layout of input 0 changed: P('x',) over x=4, y=2 -> P('y',) over x=4, y=2"
+    assert moved in why(f, laid("y"), laid())
+    both = why(f, laid(), laid("x"))
+    assert "input 0 changed" in both and "input 1 changed" in both
+    # Another shape is traced anew, and that is the reason.
+    shapes = why(f, laid()[:4], laid()[:4])
+    assert "float32[8,4]" in shapes and "layout" not in shapes
+    asked = lambda spec: ga.jit(lambda a: a * 11, out_shardings=NamedSharding(mesh(), spec))
+    why(asked(P("x")), laid())
+    assert "-> NamedSharding" in why(asked(P("y")), laid())
+
+
+def test_donated_pieces_are_written_over():
+    def places(x: Any) -> list[int]:
+        return [buffer.ctypes.data for buffer in x._buffers()]
+
+    value = np.ones((64, 32), np.float32)
+    programs = {
+        "alone": lambda x: x.at[:, 1].add(2.0),
+        "with a sum over devices": lambda x: x.at[:, 1].add(x.sum(), unique_indices=True),
+    }
+    for name, fun in programs.items():
+        # Each device's own piece is; what several have is not, nor is what somebody still reads.
+        for spec, reused in ((("x", "y"), 8), (("x",), 0), ((), 0)):
+            x = laid(*spec, value=value) + 0
+            before = places(x)
+            y = ga.jit(fun, donate_argnums=0)(x)
+            assert x.is_deleted()
+            if name == "alone":
+                assert sum(a == b for a, b in zip(before, places(y), strict=True)) == reused
+            np.testing.assert_allclose(y, fun(gnp.asarray(value)), rtol=1e-6)
+        x = laid("x", "y", value=value) + 0
+        kept = x.addressable_shards[3].data
+        y = ga.jit(fun, donate_argnums=0)(x)
+        np.testing.assert_array_equal(kept, np.ones_like(kept))
+        np.testing.assert_allclose(y, fun(gnp.asarray(value)), rtol=1e-6)

@@ -86,7 +86,7 @@ SUMMED, SCATTERED, GATHERED = moves.summed, moves.scattered, moves.gathered
 EXCHANGED, SLICED, PAIRS = moves.exchanged, moves.sliced, moves._pairs
 REACHED, ENLARGED = rims._reached, rims.Rims.enlarged
 SHIFTED, BETWEEN = windows.Windows.shifted, windows.Windows.between
-OTHER = {"sum": "max", "max": "min", "min": "max", "prod": "sum"}
+OTHER = {"pick": "min", "sum": "max", "max": "min", "min": "max", "prod": "sum"}
 
 MUTANTS = {
     "a sum is dropped": (moves, "summed", lambda x, how, names, sizes: (x, "psum")),

@@ -257,3 +257,35 @@ def test_loops_under_vmap_stop_element_by_element(spec):
     for name, loop in loops.items():
         found = ga.jit(ga.vmap(loop))(ga.device_put(x, NamedSharding(mesh, spec)))
         np.testing.assert_allclose(found, ga.vmap(loop)(x), rtol=1e-6, err_msg=name)
+
+
+THROUGH = {
+    "a branch": lambda x: lax.cond(x[0] > 0, jnp.sin, lambda a: a * 2, jnp.outer(x, x)),
+    "a loop": lambda x: lax.fori_loop(0, 3, lambda _, a: jnp.sin(a) + 1, jnp.outer(x, x)),
+    "a while": lambda x: lax.while_loop(
+        lambda c: c[0] < x.sum(), lambda c: (c[0] + 1, jnp.sin(c[1])), (0.0, jnp.outer(x, x))
+    )[1],
+    "results of steps": lambda x: lax.scan(
+        lambda c, i: (c, jnp.sin(c) * i), jnp.outer(x, x), jnp.arange(2.0)
+    )[1][1],
+    "what a step reads": lambda x: lax.scan(
+        lambda c, _: (c + jnp.outer(x, x), None), jnp.zeros((16, 16)), None, length=2
+    )[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", THROUGH)
+def test_what_is_wanted_reaches_what_makes_it(name):
+    """A result that is to be cut is made in pieces before the loop, and nowhere whole."""
+    parts, _ = split(THROUGH[name], [normal(16)], [P()], [P("x", "y")])
+    sizes = [v.aval.size for e in parts.local.eqns for v in e.outvars]
+    assert max(sizes) <= 2 * 256 // 8, sizes
+    assert sent(THROUGH[name], [normal(16)], [P()], [P("x", "y")]) == {}
+
+
+def test_branches_that_want_different_layouts():
+    def fun(x):
+        return lax.cond(x[0, 0] > 0, lambda a: a.T, lambda a: a + 1, jnp.sin(x))
+
+    sent(fun, [normal(16, 16)], [P()], [P("x", "y")])
+    sent(fun, [normal(16, 16)], [P("y")], [P("x")])

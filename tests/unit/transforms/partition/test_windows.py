@@ -106,3 +106,20 @@ def test_parts_of_integers_and_booleans_are_folded():
         return part.sum(), part.max(0), part.min(1), (part > 3).any(), jnp.prod(part[:2], 0)
 
     sent(fun, [np.arange(128, dtype=np.int32).reshape(16, 8) % 7], [P("x", "y")])
+
+
+def test_lookups_in_a_cut_table_keep_every_bit():
+    table = np.array([0.0, -0.0, np.inf, np.nan, -np.inf, 1.5, -0.0, 2.0], np.float32)
+    at = np.array([1, 6, 2, 3, 0, 1])
+    types = ("float32", "float16", "bfloat16", "complex64", "float8_e4m3fn", "int8")
+    for name in types:
+        values = jnp.asarray(np.nan_to_num(table) if name == "int8" else table).astype(name)
+        looked = np.asarray(values)[at]
+        clipped = lambda v: v.at[at].get(mode="clip")
+        for fun in (lambda v: v[at], lambda v: jnp.take(v, at), clipped):
+            assert _on_devices(fun, np.asarray(values)).tobytes() == looked.tobytes(), name
+        part = _on_devices(lambda v: v[1:3], np.asarray(values))
+        assert part.tobytes() == np.asarray(values)[1:3].tobytes(), name
+    assert sent(lambda v: v[at], [np.abs(table[:4]).repeat(4)], [P("x")]) == {"psum": 1}
+    rows = sent(lambda v: v[at[:4]] * 2, [normal(16, 8)], [P("x")], [P("x")])
+    assert rows == {"reduce_scatter": 1}

@@ -1,0 +1,72 @@
+"""Calls whose Graphs and rules say how operands are to lie: loops, branches, and rules of a user's.
+
+Floor 3. In: such a call, and how its results are wanted. Out: how it wants its operands, and what
+a user's rule makes of an equation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from gpuarray.core.factors import spec_of
+from gpuarray.core.flow import ByDevice, ByRule, Choice, Loop
+from gpuarray.core.graph import Eqn, Graph, Var
+from gpuarray.core.grid import Grid, Spec
+from gpuarray.transforms.partition.cuts import chosen_cut
+
+Wants = Sequence[Spec | None]
+#: A Graph, and how its results are wanted, to how its values are.
+Wanted = Callable[[Graph, Wants], dict[Var, Spec]]
+
+
+def through(flow: Loop | Choice, eqn: Eqn, outs: Wants, wanted: Wanted) -> list[Spec | None]:
+    """Return how a loop or a branch wants its operands, as readers of its results have them."""
+    found: list[Spec | None] = [None] * len(eqn.invars)
+    if isinstance(flow, Choice):
+        # Which branch will run is not known: all have to want the same.
+        each = [_of_inputs(branch, outs, wanted) for branch in flow.branches]
+        found[1:] = [_common(some) for some in zip(*each, strict=True)]
+        return found
+    # What is carried lies at every step as at the last; an element of ys has no leading axis.
+    carried = list(outs[: len(flow.carry)])
+    ys = [None if s is None else s[1:] for s in outs[len(flow.carry) :]]
+    inner = _of_inputs(flow.body, [*carried, *ys], wanted)
+    consts, rest = len(flow.consts), len(flow.consts) + len(flow.carry)
+    for i, spec in zip(flow.consts, inner[:consts], strict=True):
+        found[i] = spec
+    for i, spec, at_the_end in zip(flow.carry, inner[consts:rest], carried, strict=True):
+        found[i] = at_the_end if spec is None or spec == at_the_end else None
+    for i, spec in zip(flow.xs, inner[rest:], strict=True):
+        found[i] = None if spec is None else ((), *spec)
+    return found
+
+
+def _of_inputs(graph: Graph, outs: Wants, wanted: Wanted) -> list[Spec | None]:
+    specs = wanted(graph, outs)
+    return [specs.get(v) for v in graph.invars]
+
+
+def _common(specs: Iterable[Spec | None]) -> Spec | None:
+    different = set(specs)
+    return different.pop() if len(different) == 1 else None
+
+
+def by_rule(
+    eqn: Eqn, rule: ByRule, ins: list[Spec], outs: list[Spec], wanted: Wants, grid: Grid
+) -> ByDevice:
+    """Return what each device runs by a user's rule, for operands that lie as `ins` says.
+
+    `outs` is how results lie where the rule says nothing of it.
+    """
+    if rule.factors is not None:
+        factors = rule.factors(grid.main)
+        cut = chosen_cut(factors, eqn, ins, wanted, grid)
+        ins = [spec_of(axes, cut) for axes in factors.ins]
+        outs = [spec_of(axes, cut) for axes in factors.outs]
+    mesh, laid = grid.shardings([*ins, *outs])
+    in_shardings: list[Any] = laid[: len(ins)]
+    out_shardings: list[Any] = laid[len(ins) :]
+    if rule.results is not None:
+        out_shardings = rule.results(mesh, in_shardings)
+    return rule.by_device(mesh, in_shardings, out_shardings)

@@ -190,7 +190,15 @@ def run(
     lazy.flush_all()
     if _spreads(executable, constants, where, place):
         wanted = [None] * len(executable.out_avals) if where is None else where.outs
-        return spread.run(executable, inputs, wanted, donated, constants.values)
+        try:
+            return spread.run(executable, inputs, wanted, donated, constants.values)
+        except spread.Elsewhere as error:
+            if error.number >= len(inputs):
+                raise
+            raise ValueError(
+                "Received incompatible devices for jitted computation. Got "
+                f"{_named(error.number, inputs[error.number], info)}, and {error.program}"
+            ) from None
     places = (place,) * len(executable.out_avals) if where is None else where.places()
     # Results exist at once, without buffers; the launch fills them in.
     arrays = [ArrayImpl(a, p, None) for a, p in zip(executable.out_avals, places, strict=True)]

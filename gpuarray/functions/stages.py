@@ -7,6 +7,7 @@ at and to run.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuarray import config
@@ -17,7 +18,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.mesh import PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
-from gpuarray.core.sharding import Place, Sharding
+from gpuarray.core.sharding import Device, Place, Sharding
 from gpuarray.functions.layouts import Where, run, same_pieces, team_for
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, host
@@ -206,9 +207,30 @@ class Traced(Stage):
 class Lowered(Stage):
     """A traced function and the plan made of it."""
 
-    def compile(self) -> Compiled:
-        """The function compiled for these argument types, to be called."""
-        return self._next(Compiled)
+    def compile(
+        self,
+        compiler_options: dict[str, Any] | None = None,
+        *,
+        device_assignment: Sequence[Device] | None = None,
+    ) -> Compiled:
+        """The function compiled for these argument types, to be called.
+
+        `device_assignment` says which devices it has to be for; what decides about them is where
+        arguments lie.
+        """
+        if compiler_options:
+            raise ValueError(
+                f"No such compile option: {next(iter(compiler_options))!r}. Options of compile "
+                "tune XLA; what gpuarray has to set is a setting: "
+                "gpuarray.config.update(name, value)."
+            )
+        compiled = self._next(Compiled)
+        if device_assignment is not None and tuple(device_assignment) != compiled._devices():
+            raise ValueError(
+                "device_assignment passed to compile must match the devices of arguments and "
+                f"results, which are {list(compiled._devices())}; got {list(device_assignment)}"
+            )
+        return compiled
 
     @property
     def plan(self):
@@ -293,6 +315,9 @@ class Compiled(Lowered):
                 for a, p in zip(self.jaxpr.out_avals, places, strict=True)
             ],
         )
+
+    def _devices(self) -> tuple[Device, ...]:
+        return self._on_one()[0].devices if self._team is None else self._team.grid.devices
 
     def _on_one(self) -> list[Place]:
         """Return the place of a program for one device, in a list."""

@@ -74,6 +74,22 @@ def _noted() -> None:
         _first_use = sites.user_frame()
 
 
+class MachineDevice(Device):
+    """A Device of this machine or of another process's, which knows its memory."""
+
+    __slots__ = ()
+
+    def memory_stats(self) -> dict[str, int] | None:
+        """Return bytes in use, their peak and limit; None for devices in the host's memory."""
+        if not self.is_addressable:
+            raise ValueError(
+                f"memory_stats of {self}, which belongs to process {self.process_index}: each "
+                "process knows its own devices"
+            )
+        gpu = gpu_of(self)
+        return None if gpu is None else gpu.memory_stats()
+
+
 # Double-checked locking: these lists are read at every operation.
 def _cpu_devices() -> list[Device]:
     if not _cpus:
@@ -83,7 +99,7 @@ def _cpu_devices() -> list[Device]:
                 counts = _counts or (max(1, state.num_cpu_devices),)
                 owners = [(p, i) for p, count in enumerate(counts) for i in range(count)]
                 _cpus.extend(
-                    Device("cpu", number, process_index=p, local_hardware_id=i)
+                    MachineDevice("cpu", number, process_index=p, local_hardware_id=i)
                     for number, (p, i) in enumerate(owners)
                 )
     return _cpus
@@ -97,7 +113,7 @@ def _simulator_devices() -> list[Device]:
                 _noted()
                 count = max(1, state.num_cpu_devices)
                 _simulators.extend(
-                    Device("simulator", i, process_index=Device.here) for i in range(count)
+                    MachineDevice("simulator", i, process_index=Device.here) for i in range(count)
                 )
     return _simulators
 
@@ -109,7 +125,7 @@ def _gpu_devices() -> list[Device]:
             if not _gpus:
                 _noted()
                 _gpus.extend(
-                    Device("gpu", gpu.index, gpu.name, Device.here)
+                    MachineDevice("gpu", gpu.index, gpu.name, Device.here)
                     for gpu in found
                     if _chosen_gpus is None or gpu.index in _chosen_gpus
                 )

@@ -166,6 +166,16 @@ def test_one_device_takes_arrays_of_many():
         g(laid("x"))
 
 
+def test_who_is_somewhere_else_is_named():
+    target = laid("x").sharding
+    f = ga.jit(lambda left, right: lax.with_sharding_constraint(right, target) + left)
+    put = ga.device_put(X, ga.devices()[3])
+    with pytest.raises(ValueError, match=r"argument right of .* ids \[3\].* runs on \[0, 1,"):
+        f(X, put)
+    with pytest.raises(ValueError, match=r"args\[0\] of concatenate .*\[3\].*args\[2\] .*\[1\]"):
+        gnp.concatenate([put, X, ga.device_put(X, ga.devices()[1])])
+
+
 def test_an_unconstrained_axis_stays_as_it_is():
     with ga.set_mesh(mesh(4, 2)):
         f = ga.jit(lambda x: lax.with_sharding_constraint(x + 1, P(P.UNCONSTRAINED, "y")))
@@ -295,6 +305,19 @@ def test_types_are_no_values():
         assert ga.jit(lambda x: x).lower({"a": described}).out_info["a"].dtype == described.dtype
     with pytest.raises(TypeError, match="ShapeDtypeStruct does not have a value"):
         ga.jit(lambda x: (x, struct))(X)
+
+
+def test_options_of_compile():
+    lowered = ga.jit(lambda x: x + 1).lower(laid("x"))
+    devices = tuple(laid("x").sharding.mesh.devices.flat)
+    np.testing.assert_array_equal(lowered.compile(device_assignment=devices)(laid("x")), X + 1)
+    alone = ga.jit(lambda x: x + 1).lower(ga.device_put(X, devices[3]))
+    assert alone.compile(None, device_assignment=devices[3:4]).output_shardings.num_devices == 1
+    for which in (lowered, alone):
+        with pytest.raises(ValueError, match="must match the devices of arguments and results"):
+            which.compile(device_assignment=devices[:2])
+        with pytest.raises(ValueError, match="No such compile option: 'xla_fast'"):
+            which.compile({"xla_fast": True})
 
 
 def test_lowered_from_shapes():

@@ -155,11 +155,32 @@ def run(
     info: TracedFunction | None = None,
 ) -> list[ArrayImpl]:
     """The results of a program: where its inputs are, or where `where` and the program say."""
-    if where is not None:
-        inputs = [
-            x if s is None else _given_as(x, s, i)
-            for i, (x, s) in enumerate(zip(inputs, where.ins, strict=True))
-        ]
+    if where is None:
+        return _run(executable, inputs, donated, where, constants, info)
+    laid = [
+        x if s is None else _given_as(x, s, i)
+        for i, (x, s) in enumerate(zip(inputs, where.ins, strict=True))
+    ]
+    found = _run(executable, laid, donated, where, constants, info)
+    delete_moved(inputs, laid, donated)
+    return found
+
+
+def delete_moved(given: Sequence[Any], laid: Sequence[Any], donated: frozenset[int]) -> None:
+    """Delete donated arguments that the program took as others, laid out as it wants them."""
+    for i in donated:
+        if type(given[i]) is ArrayImpl and given[i] is not laid[i]:
+            given[i]._bufs = None
+
+
+def _run(
+    executable: Executable,
+    inputs: list[ArrayImpl],
+    donated: frozenset[int],
+    where: Where | None,
+    constants: Constants,
+    info: TracedFunction | None,
+) -> list[ArrayImpl]:
     mesh = _mesh_of("jit") if where is None else where.mesh
     if mesh is not None:
         _check_in_context(inputs, mesh, info)

@@ -19,7 +19,7 @@ from gpuarray.core.graph import Graph
 from gpuarray.core.mesh import PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding
-from gpuarray.functions.layouts import Where, run, same_pieces, team_for
+from gpuarray.functions.layouts import Where, delete_moved, run, same_pieces, team_for
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, host
 from gpuarray.runtime import device as devices
@@ -358,9 +358,11 @@ class Compiled(Lowered):
         if kinds != [(a.shape, a.dtype) for a in self.jaxpr.in_avals]:
             raise self._types_differ(leaves)
         inputs: list = [host.own(x) for x in leaves]
+        laid = list(inputs)
         if self._team is not None:
-            self._lay(inputs, self._team)
-        arrays = run(self._executable, inputs, self._donated, self._where, self._constants)
+            self._lay(laid, self._team)
+        arrays = run(self._executable, laid, self._donated, self._where, self._constants)
+        delete_moved(inputs, laid, self._donated)
         return tree.unflatten_raw(self._out_spec, arrays)
 
     def _name(self, i: int) -> str:

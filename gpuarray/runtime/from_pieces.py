@@ -18,6 +18,7 @@ from gpuarray.core.mesh import PartitionSpec
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, laid_out, place_of
 from gpuarray.core.trace import Tracer
+from gpuarray.errors import UnexpectedTracerError
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import pieces
@@ -70,7 +71,7 @@ def make_array_from_callback(
         if region not in made:
             part = data_callback(index[device])
             if isinstance(part, Tracer):
-                raise TypeError(
+                raise UnexpectedTracerError(
                     "the data_callback of make_array_from_callback returned a traced value: it "
                     "must return the data itself"
                 )
@@ -141,6 +142,11 @@ def make_array_from_single_device_arrays(
     expected = tuple(sharding.shard_shape(shape))
     by_device: dict[Device, ArrayImpl] = {}
     for number, x in enumerate(arrays):
+        if isinstance(x, Tracer):
+            raise ValueError(
+                f"{what}: arrays[{number}] is a traced value. Pieces are concrete arrays: call it "
+                "outside of jit and other transformations."
+            )
         if not isinstance(x, ArrayImpl):
             raise TypeError(f"{what}: arrays[{number}] is no array on a device but {type(x)}")
         if not x._place.is_single:
@@ -199,6 +205,7 @@ def make_array_from_process_local_data(
     global_shape :
         Shape of the whole. Along an axis where it is the data's own length, each process gives all
         of the axis; None (also for one axis) stands for the length that the processes' parts make.
+        For a pytree of data, one shape for all or a pytree of them that is a prefix of it.
 
     Examples
     --------
@@ -211,7 +218,17 @@ def make_array_from_process_local_data(
     """
     place = _place("make_array_from_process_local_data", sharding)
     leaves, spec = tree.flatten_raw(local_data)
-    return tree.unflatten_raw(spec, [_of_process(place, x, global_shape) for x in leaves])
+    shapes = tree.prefix_broadcast(global_shape, local_data, _is_shape, "global_shape")
+    return tree.unflatten_raw(
+        spec, [_of_process(place, x, shape) for x, shape in zip(leaves, shapes, strict=True)]
+    )
+
+
+def _is_shape(x: Any) -> bool:
+    """Whether `x` is a shape and no container of shapes."""
+    if x is None:
+        return True
+    return isinstance(x, (tuple, list)) and all(n is None or hasattr(n, "__index__") for n in x)
 
 
 def _of_process(place: Place, local_data: Any, global_shape: Any) -> ArrayImpl:

@@ -231,6 +231,18 @@ def test_values_are_laid_alike():
         a, b = f(x, np.ones_like(X))
         assert a.sharding == b.sharding == x.sharding
         np.testing.assert_array_equal(b, 1)
+    # In a program too, whichever of the two is cut, and beside other operations and constants.
+    constrained = lambda v: lax.with_sharding_constraint(v, x.sharding)
+    ones = gnp.ones_like(X)
+    for f in (
+        lambda v: shard_alike(constrained(v), v * 2),
+        lambda v: shard_alike(v + ones, constrained(v)),
+        lambda v: shard_alike(gnp.zeros((8, 4)), constrained(v) * 3),
+    ):
+        a, b = ga.jit(f)(X)
+        assert a.sharding == b.sharding == x.sharding
+        for found, expected in zip((a, b), ga.jit(f).__wrapped__(X), strict=True):
+            np.testing.assert_array_equal(found, expected)
     tangents = ga.jvp(lambda x: shard_alike(x, 2 * x), (x,), (x,))[1]
     np.testing.assert_array_equal(tangents[1], 2 * X)
     mapped = ga.vmap(lambda row, other: shard_alike(row, other)[1], (0, None))(x, X[0])
@@ -349,6 +361,14 @@ def test_donated_arrays_are_deleted():
     out = ga.jit(lambda x, y: x + y, donate_argnums=0)(x, y)
     assert x.is_deleted() and not y.is_deleted()
     np.testing.assert_array_equal(out, X + X)
+    # Those that are laid out before they go in, as well.
+    target = laid("x").sharding
+    for sharding in (target, SingleDeviceSharding(ga.devices()[1])):
+        f = ga.jit(lambda x: x * 2, in_shardings=sharding, donate_argnums=0)
+        given = [gnp.asarray(X), gnp.asarray(X)]
+        np.testing.assert_array_equal(f(given[0]), X * 2)
+        np.testing.assert_array_equal(f.lower(X).compile()(given[1]), X * 2)
+        assert [x.is_deleted() for x in given] == [True, True]
 
 
 def test_bad_numbers_are_found():

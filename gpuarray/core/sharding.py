@@ -46,6 +46,10 @@ class Device:
         """Whether this process can use it."""
         return self.process_index == Device.here
 
+    def memory_stats(self) -> dict[str, int] | None:
+        """Bytes in use, their peak and limit; None where the device's memory is the host's."""
+        return None
+
     def __repr__(self) -> str:
         return f"{self.lowering_platform.capitalize()}Device(id={self.id})"
 

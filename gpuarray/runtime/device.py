@@ -75,12 +75,11 @@ def _noted() -> None:
 
 
 class MachineDevice(Device):
-    """A Device of this machine or of another process's, which knows its memory."""
+    """A Device that a process found, and not just a name of one: it knows its memory."""
 
     __slots__ = ()
 
     def memory_stats(self) -> dict[str, int] | None:
-        """Return bytes in use, their peak and limit; None for devices in the host's memory."""
         if not self.is_addressable:
             raise ValueError(
                 f"memory_stats of {self}, which belongs to process {self.process_index}: each "

@@ -60,11 +60,11 @@ def make_array_from_callback(
            [3., 4., 5.]], dtype=float32)
     """
     shape, place = _lengths(shape), _place("make_array_from_callback", sharding)
-    sharding = place.sharding
+    laid: Sharding = place.sharding
     if not callable(data_callback):
         raise wrong_type(data_callback, "a function of an index, a tuple of slices")
-    index = sharding.devices_indices_map(shape)
-    expected = tuple(sharding.shard_shape(shape))
+    index = laid.devices_indices_map(shape)
+    expected = tuple(laid.shard_shape(shape))
     made: dict[Any, Any] = {}
     buffers = []
     for device, region in zip(place.devices, pieces.regions(place, shape), strict=True):
@@ -80,7 +80,7 @@ def make_array_from_callback(
                 raise ValueError(
                     "make_array_from_callback: the data_callback returned an array of shape "
                     f"{value.shape} for index {index[device]}, which is {device}'s; expected "
-                    f"{expected}, its part of {shape} under {sharding}"
+                    f"{expected}, its part of {shape} under {laid}"
                 )
             made[region] = value
         buffers.append(made[region])
@@ -138,8 +138,8 @@ def make_array_from_single_device_arrays(
     if isinstance(arrays, (ArrayImpl, np.ndarray)) or not isinstance(arrays, Sequence):
         raise TypeError(f"{what} takes a list of arrays, got {type(arrays)}")
     shape, place = _lengths(shape), _place(what, sharding)
-    sharding = place.sharding
-    expected = tuple(sharding.shard_shape(shape))
+    laid: Sharding = place.sharding
+    expected = tuple(laid.shard_shape(shape))
     by_device: dict[Device, ArrayImpl] = {}
     for number, x in enumerate(arrays):
         if isinstance(x, Tracer):
@@ -160,18 +160,18 @@ def make_array_from_single_device_arrays(
         if device not in place.devices:
             raise ValueError(
                 f"{what}: arrays[{number}] is on {device}, which is not among the devices of "
-                f"{sharding}: {list(place.devices)}"
+                f"{laid}: {list(place.devices)}"
             )
         if x.shape != expected:
             raise ValueError(
                 f"{what}: arrays[{number}], on {device}, has shape {x.shape}; expected {expected}, "
-                f"the part of {shape} under {sharding}"
+                f"the part of {shape} under {laid}"
             )
         by_device[device] = x
     lacking = [d for d in place.devices if d not in by_device]
     if lacking:
         raise ValueError(
-            f"{what} needs a piece for each of the {len(place.devices)} devices of {sharding}, got "
+            f"{what} needs a piece for each of the {len(place.devices)} devices of {laid}, got "
             f"{len(by_device)}: none is on {lacking}"
         )
     avals = {x.aval.strip_weak_type().dtype for x in by_device.values()}
@@ -191,7 +191,7 @@ def make_array_from_single_device_arrays(
 def make_array_from_process_local_data(
     sharding: Sharding | PartitionSpec | Device,
     local_data: Any,
-    global_shape: Sequence[int] | None = None,
+    global_shape: Any = None,
 ) -> Any:
     """Make an array over the devices of all processes of the data that each process has.
 

@@ -207,6 +207,13 @@ def _run(
     for x in inputs:
         if x.is_deleted():
             x._buffers()  # raises
+    over = [m for m in executable.meshes if m.size > 1]
+    if where is not None and where.device is not None and over:
+        raise ValueError(
+            f"Received incompatible devices for jitted computation: options of jit ask for "
+            f"{where.device}, and a part of the function runs over {over[0]}. Leave device= (or "
+            "the sharding on one device) out."
+        )
     # Pending operations run first: the program may donate what they read.
     lazy.flush_all()
     if _spreads(executable, constants, where, place):

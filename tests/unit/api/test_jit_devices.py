@@ -176,6 +176,18 @@ def test_who_is_somewhere_else_is_named():
         gnp.concatenate([put, X, ga.device_put(X, ga.devices()[1])])
 
 
+def test_a_device_and_a_mesh_inside_do_not_go_together():
+    constrained = lambda x: lax.with_sharding_constraint(x * 2, laid("x").sharding)
+    first = ga.devices()[0]
+    for options in (
+        {"device": first},
+        {"in_shardings": SingleDeviceSharding(first)},
+        {"out_shardings": SingleDeviceSharding(first)},
+    ):
+        with pytest.raises(ValueError, match="options of jit ask for cpu:0, and .* over Mesh"):
+            ga.jit(constrained, **options)(X)
+
+
 def test_an_unconstrained_axis_stays_as_it_is():
     with ga.set_mesh(mesh(4, 2)):
         f = ga.jit(lambda x: lax.with_sharding_constraint(x + 1, P(P.UNCONSTRAINED, "y")))

@@ -136,6 +136,21 @@ GROUPS = (
     ),
 )
 
+_PUT = "device_put(x, NamedSharding(mesh, spec))"
+_NAMED = "sharding.NamedSharding(mesh, spec)"
+
+#: Names that older programs use, and JAX itself no longer has: what is used instead.
+REMOVED = {
+    "device_put_sharded": _PUT,
+    "device_put_replicated": _PUT,
+    "lax.pvary": "lax.pcast(x, axis_name, to='varying')",
+    "sharding.PmapSharding": _NAMED,
+    "sharding.PositionalSharding": _NAMED,
+    "sharding.GSPMDSharding": _NAMED,
+    "sharding.use_mesh": "set_mesh(mesh)",
+    "lax.all_gather_invariant": "lax.all_gather(x, axis_name, to='invarying')",
+}
+
 
 @functools.cache
 def _groups() -> dict[str, Group]:

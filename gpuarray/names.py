@@ -63,6 +63,9 @@ def _message(module: str, name: str) -> str:
         return plain
     if reason := _missing(f"{module}.{name}"):
         return f"{plain}: {reason}"
+    path = f"{module}.{name}".removeprefix(f"{_PACKAGE}.")
+    if instead := _list.REMOVED.get(path):
+        return f"{plain}: jax.{path} is deprecated, and gone from JAX 0.10. Use {instead}"
     # JAX does not have the name either: a typo, perhaps.
     known = [n for n in dir(sys.modules[module]) if not n.startswith("_")]
     near = difflib.get_close_matches(name, known, 1, _ALIKE)

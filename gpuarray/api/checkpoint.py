@@ -229,7 +229,7 @@ def checkpoint(
         )
     if not isinstance(prevent_cse, bool):
         prevent_cse = util.elements(prevent_cse, "a bool or a sequence of bools")
-    static_names = argnums.names(static_argnames, "static_argnames")
+    static_names = argnums.names_in(static_argnames, "static_argnames")
 
     @boundary
     @functools.wraps(fun)

@@ -29,7 +29,8 @@ def indices(value, name: str) -> tuple[int, ...]:
     raise TypeError(f"{name} must be an int or a sequence of ints, got {value!r}")
 
 
-def names(value, name: str) -> tuple[str, ...]:
+def names_in(value, name: str) -> tuple[str, ...]:
+    """The names that an option holds; TypeError for anything but strings."""
     if value is None:
         return ()
     if isinstance(value, str):
@@ -40,8 +41,11 @@ def names(value, name: str) -> tuple[str, ...]:
     raise TypeError(f"{name} must be a str or an iterable of str, got {value!r}")
 
 
-def nums_and_names(sig: inspect.Signature | None, nums, names, what: str):
-    """Numbers and names of the same parameters: whichever the user gives, both are known."""
+def nums_and_names(sig: inspect.Signature | None, argnums: Any, argnames: Any, what: str):
+    """Numbers and names of the same parameters: where the user gives one of the two, both are
+    known.
+    """
+    nums, names = indices(argnums, f"{what}_argnums"), names_in(argnames, f"{what}_argnames")
     if sig is None:
         return nums, names
     params = list(sig.parameters.values())
@@ -66,13 +70,13 @@ def nums_and_names(sig: inspect.Signature | None, nums, names, what: str):
             )
     # Whichever the user left out follows from the other; where both are given they stand as they
     # are.
-    if nums and not names:
+    if argnames is None:
         names = tuple(
             positional[n]
             for n in nums
             if -len(positional) <= n < len(positional) and positional[n] in keywords
         )
-    elif names and not nums:
+    elif argnums is None:
         nums = tuple(positional.index(n) for n in names if n in positional)
     return nums, names
 

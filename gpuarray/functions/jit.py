@@ -238,7 +238,7 @@ class Jitted:
             except TypeError as reason:
                 if hasattr(x, "aval"):
                     raise TypeError(
-                        f"Argument {name!r} of shape {x.aval.str_short()} of type {type(x)} is not "
+                        f"Argument '{name}' of shape {x.aval.str_short()} of type {type(x)} is not "
                         f"a valid JAX type. {reason}"
                     ) from None
                 raise TypeError(
@@ -607,16 +607,10 @@ def jitted(
     # Numbers and names of the same parameters, so that a call by name finds them too.
     sig = argnums.signature_of(fun)
     static_nums, static_names = argnums.nums_and_names(
-        sig,
-        argnums.indices(static_argnums, "static_argnums"),
-        argnums.names(static_argnames, "static_argnames"),
-        "static",
+        sig, static_argnums, static_argnames, "static"
     )
     donate_nums, donate_names = argnums.nums_and_names(
-        sig,
-        argnums.indices(donate_argnums, "donate_argnums"),
-        argnums.names(donate_argnames, "donate_argnames"),
-        "donate",
+        sig, donate_argnums, donate_argnames, "donate"
     )
     # A static argument has no memory to give away.
     both = set(static_nums) & set(donate_nums) | set(static_names) & set(donate_names)

@@ -165,11 +165,32 @@ def run(
     info: TracedFunction | None = None,
 ) -> list[ArrayImpl]:
     """The results of a program: where its inputs are, or where `where` and the program say."""
-    if where is not None:
-        inputs = [
-            x if s is None else _given_as(x, s, i)
-            for i, (x, s) in enumerate(zip(inputs, where.ins, strict=True))
-        ]
+    if where is None:
+        return _run(executable, inputs, donated, where, constants, info)
+    laid = [
+        x if s is None else _given_as(x, s, i)
+        for i, (x, s) in enumerate(zip(inputs, where.ins, strict=True))
+    ]
+    found = _run(executable, laid, donated, where, constants, info)
+    delete_moved(inputs, laid, donated)
+    return found
+
+
+def delete_moved(given: Sequence[Any], laid: Sequence[Any], donated: frozenset[int]) -> None:
+    """Delete donated arguments that the program took as others, laid out as it wants them."""
+    for i in donated:
+        if type(given[i]) is ArrayImpl and given[i] is not laid[i]:
+            given[i]._bufs = None
+
+
+def _run(
+    executable: Executable,
+    inputs: list[ArrayImpl],
+    donated: frozenset[int],
+    where: Where | None,
+    constants: Constants,
+    info: TracedFunction | None,
+) -> list[ArrayImpl]:
     mesh = _mesh_of("jit") if where is None else where.mesh
     if mesh is not None:
         _check_in_context(inputs, mesh, info)
@@ -196,11 +217,26 @@ def run(
     for x in inputs:
         if x.is_deleted():
             x._buffers()  # raises
+    over = [m for m in executable.meshes if m.size > 1]
+    if where is not None and where.device is not None and over:
+        raise ValueError(
+            f"Received incompatible devices for jitted computation: options of jit ask for "
+            f"{where.device}, and a part of the function runs over {over[0]}. Leave device= (or "
+            "the sharding on one device) out."
+        )
     # Pending operations run first: the program may donate what they read.
     lazy.flush_all()
     if _spreads(executable, constants, where, place):
         wanted = [None] * len(executable.out_avals) if where is None else where.outs
-        return spread.run(executable, inputs, wanted, donated, constants.values)
+        try:
+            return spread.run(executable, inputs, wanted, donated, constants.values)
+        except spread.Elsewhere as error:
+            if error.number >= len(inputs):
+                raise
+            raise ValueError(
+                "Received incompatible devices for jitted computation. Got "
+                f"{_named(error.number, inputs[error.number], info)}, and {error.program}"
+            ) from None
     places = (place,) * len(executable.out_avals) if where is None else where.places()
     # Results exist at once, without buffers; the launch fills them in.
     arrays = [ArrayImpl(a, p, None) for a, p in zip(executable.out_avals, places, strict=True)]

@@ -7,6 +7,7 @@ at and to run.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuarray import config
@@ -19,8 +20,8 @@ from gpuarray.core.graph import Graph
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
-from gpuarray.core.sharding import Place, Sharding
-from gpuarray.functions.layouts import Where, run, same_pieces, team_for
+from gpuarray.core.sharding import Device, Place, Sharding
+from gpuarray.functions.layouts import Where, delete_moved, run, same_pieces, team_for
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, host
 from gpuarray.runtime import device as devices
@@ -234,9 +235,30 @@ class Traced(Stage):
 class Lowered(Stage):
     """A traced function and the plan made of it."""
 
-    def compile(self) -> Compiled:
-        """The function compiled for these argument types, to be called."""
-        return self._next(Compiled)
+    def compile(
+        self,
+        compiler_options: dict[str, Any] | None = None,
+        *,
+        device_assignment: Sequence[Device] | None = None,
+    ) -> Compiled:
+        """The function compiled for these argument types, to be called.
+
+        `device_assignment` says which devices it has to be for; what decides about them is where
+        arguments lie.
+        """
+        if compiler_options:
+            raise ValueError(
+                f"No such compile option: {next(iter(compiler_options))!r}. Options of compile "
+                "tune XLA; what gpuarray has to set is a setting: "
+                "gpuarray.config.update(name, value)."
+            )
+        compiled = self._next(Compiled)
+        if device_assignment is not None and tuple(device_assignment) != compiled._devices():
+            raise ValueError(
+                "device_assignment passed to compile must match the devices of arguments and "
+                f"results, which are {list(compiled._devices())}; got {list(device_assignment)}"
+            )
+        return compiled
 
     @property
     def plan(self):
@@ -341,6 +363,9 @@ class Compiled(Lowered):
             ],
         )
 
+    def _devices(self) -> tuple[Device, ...]:
+        return self._on_one()[0].devices if self._team is None else self._team.grid.devices
+
     def _on_one(self) -> list[Place]:
         """Return the place of a program for one device, in a list."""
         given = [self._executable.device, self._where and self._where.device]
@@ -380,9 +405,11 @@ class Compiled(Lowered):
         if kinds != [(a.shape, a.dtype) for a in self.jaxpr.in_avals]:
             raise self._types_differ(leaves)
         inputs: list = [host.own(x) for x in leaves]
+        laid = list(inputs)
         if self._team is not None:
-            self._lay(inputs, self._team)
-        arrays = run(self._executable, inputs, self._donated, self._where, self._constants)
+            self._lay(laid, self._team)
+        arrays = run(self._executable, laid, self._donated, self._where, self._constants)
+        delete_moved(inputs, laid, self._donated)
         return tree.unflatten_raw(self._out_spec, arrays)
 
     def _name(self, i: int) -> str:

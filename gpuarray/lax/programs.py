@@ -207,12 +207,13 @@ def _constrained(x: Any, sharding: Any) -> Any:
             f"One of shardings leaf specifications got an empty NamedSharding: {sharding} which is "
             "not allowed. Its mesh has no devices."
         )
-    if len(sharding.spec.partitions) > aval.ndim:
+    try:
+        sharding.check_compatible_aval(aval.shape)
+    except ValueError as error:
         raise ValueError(
             "One of with_sharding_constraint arguments is incompatible with its sharding "
-            f"annotation {sharding}: it is only valid for values of rank at least "
-            f"{len(sharding.spec.partitions)}, but was applied to a value of rank {aval.ndim}"
-        )
+            f"annotation. {error}"
+        ) from None
     traced = isinstance(x, Tracer)
     if sharding.mesh.are_all_axes_explicit and sharding.mesh.size > 1:
         return _asserted(x, aval, sharding)

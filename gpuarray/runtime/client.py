@@ -89,6 +89,11 @@ class _Answers:
 
     @staticmethod
     def memory_stats(device: Device) -> dict[str, int] | None:
+        if not device.is_addressable:
+            raise ValueError(
+                f"memory_stats of {device}, which belongs to process {device.process_index}: each "
+                "process knows its own devices"
+            )
         gpu = devices.gpu_of(device)
         return None if gpu is None else gpu.memory_stats()
 

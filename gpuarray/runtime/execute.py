@@ -79,7 +79,7 @@ def separated(graph: Graph) -> tuple[Graph, Constants]:
 def _separated(graph: Graph) -> tuple[Graph | None, Constants]:
     if is_pure_structure(graph):
         return None, NO_CONSTANTS
-    flat = inline_calls(graph)
+    flat = inline_calls(graph, to_split=True)
     made = Graph(
         [*flat.invars, *flat.constvars], flat.outvars, flat.eqns, debug_name=flat.debug_name
     )

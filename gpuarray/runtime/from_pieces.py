@@ -18,6 +18,7 @@ from gpuarray.core.mesh import PartitionSpec
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, laid_out, place_of
 from gpuarray.core.trace import Tracer
+from gpuarray.errors import UnexpectedTracerError
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import pieces
@@ -59,18 +60,18 @@ def make_array_from_callback(
            [3., 4., 5.]], dtype=float32)
     """
     shape, place = _lengths(shape), _place("make_array_from_callback", sharding)
-    sharding = place.sharding
+    laid: Sharding = place.sharding
     if not callable(data_callback):
         raise wrong_type(data_callback, "a function of an index, a tuple of slices")
-    index = sharding.devices_indices_map(shape)
-    expected = tuple(sharding.shard_shape(shape))
+    index = laid.devices_indices_map(shape)
+    expected = tuple(laid.shard_shape(shape))
     made: dict[Any, Any] = {}
     buffers = []
     for device, region in zip(place.devices, pieces.regions(place, shape), strict=True):
         if region not in made:
             part = data_callback(index[device])
             if isinstance(part, Tracer):
-                raise TypeError(
+                raise UnexpectedTracerError(
                     "the data_callback of make_array_from_callback returned a traced value: it "
                     "must return the data itself"
                 )
@@ -79,7 +80,7 @@ def make_array_from_callback(
                 raise ValueError(
                     "make_array_from_callback: the data_callback returned an array of shape "
                     f"{value.shape} for index {index[device]}, which is {device}'s; expected "
-                    f"{expected}, its part of {shape} under {sharding}"
+                    f"{expected}, its part of {shape} under {laid}"
                 )
             made[region] = value
         buffers.append(made[region])
@@ -139,10 +140,15 @@ def make_array_from_single_device_arrays(
     if isinstance(arrays, (ArrayImpl, np.ndarray)) or not isinstance(arrays, Sequence):
         raise TypeError(f"{what} takes a list of arrays, got {type(arrays)}")
     shape, place = _lengths(shape), _place(what, sharding)
-    sharding = place.sharding
-    expected = tuple(sharding.shard_shape(shape))
+    laid: Sharding = place.sharding
+    expected = tuple(laid.shard_shape(shape))
     by_device: dict[Device, ArrayImpl] = {}
     for number, x in enumerate(arrays):
+        if isinstance(x, Tracer):
+            raise ValueError(
+                f"{what}: arrays[{number}] is a traced value. Pieces are concrete arrays: call it "
+                "outside of jit and other transformations."
+            )
         if not isinstance(x, ArrayImpl):
             raise TypeError(f"{what}: arrays[{number}] is no array on a device but {type(x)}")
         if not x._place.is_single:
@@ -156,18 +162,18 @@ def make_array_from_single_device_arrays(
         if device not in place.devices:
             raise ValueError(
                 f"{what}: arrays[{number}] is on {device}, which is not among the devices of "
-                f"{sharding}: {list(place.devices)}"
+                f"{laid}: {list(place.devices)}"
             )
         if x.shape != expected:
             raise ValueError(
                 f"{what}: arrays[{number}], on {device}, has shape {x.shape}; expected {expected}, "
-                f"the part of {shape} under {sharding}"
+                f"the part of {shape} under {laid}"
             )
         by_device[device] = x
     lacking = [d for d in place.devices if d not in by_device]
     if lacking:
         raise ValueError(
-            f"{what} needs a piece for each of the {len(place.devices)} devices of {sharding}, got "
+            f"{what} needs a piece for each of the {len(place.devices)} devices of {laid}, got "
             f"{len(by_device)}: none is on {lacking}"
         )
     avals = {x.aval.strip_weak_type().dtype for x in by_device.values()}
@@ -187,7 +193,7 @@ def make_array_from_single_device_arrays(
 def make_array_from_process_local_data(
     sharding: Sharding | PartitionSpec | Device,
     local_data: Any,
-    global_shape: Sequence[int] | None = None,
+    global_shape: Any = None,
 ) -> Any:
     """Make an array over the devices of all processes of the data that each process has.
 
@@ -201,6 +207,7 @@ def make_array_from_process_local_data(
     global_shape :
         Shape of the whole. Along an axis where it is the data's own length, each process gives all
         of the axis; None (also for one axis) stands for the length that the processes' parts make.
+        For a pytree of data, one shape for all or a pytree of them that is a prefix of it.
 
     Examples
     --------
@@ -213,7 +220,17 @@ def make_array_from_process_local_data(
     """
     place = _place("make_array_from_process_local_data", sharding)
     leaves, spec = tree.flatten_raw(local_data)
-    return tree.unflatten_raw(spec, [_of_process(place, x, global_shape) for x in leaves])
+    shapes = tree.prefix_broadcast(global_shape, local_data, _is_shape, "global_shape")
+    return tree.unflatten_raw(
+        spec, [_of_process(place, x, shape) for x, shape in zip(leaves, shapes, strict=True)]
+    )
+
+
+def _is_shape(x: Any) -> bool:
+    """Whether `x` is a shape and no container of shapes."""
+    if x is None:
+        return True
+    return isinstance(x, (tuple, list)) and all(n is None or hasattr(n, "__index__") for n in x)
 
 
 def _of_process(place: Place, local_data: Any, global_shape: Any) -> ArrayImpl:

@@ -52,7 +52,7 @@ class EvalTrace(traces.Trace):
             if type(a) is ArrayImpl:
                 avals.append(a.aval)
                 if a._place is not place:
-                    place = a._place if place is None else common_place(place, a._place)
+                    place = a._place if place is None else _agreed(place, a._place, prim, args)
                 if a._work is not None:
                     pending = True
             # A tracer in the base trace: a function kept it, or switched traces; its own trace
@@ -231,6 +231,24 @@ def _scalar(x, aval: ShapedArray):
     if isinstance(x, np.generic):
         return x if x.dtype == aval.dtype else x.astype(aval.dtype)
     return typed_scalar(x, aval.dtype)
+
+
+def _agreed(a: Place, b: Place, prim: Primitive, args: tuple) -> Place:
+    """Return the place of an operation; a ValueError names the operands that are at odds."""
+    if not (a.committed and b.committed and a.all_devices != b.all_devices):
+        return common_place(a, b)
+    put = [(i, x) for i, x in enumerate(args) if type(x) is ArrayImpl and x._place.committed]
+    first = put[0]
+    other = next(pair for pair in put if pair[1]._place.all_devices != first[1]._place.all_devices)
+    said = [
+        f"argument args[{i}] of {prim.name} with shape {x.aval.str_short()} and device ids "
+        f"{[d.id for d in x._place.all_devices]} on platform {x._place.device.platform.upper()}"
+        for i, x in (first, other)
+    ]
+    raise ValueError(
+        f"Received incompatible devices for jitted computation. Got {said[0]} and {said[1]}. Move "
+        "one of them with gpuarray.device_put."
+    )
 
 
 def common_place(a: Place, b: Place) -> Place:

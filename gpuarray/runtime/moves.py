@@ -99,8 +99,9 @@ def _batch(
     axis: BatchAxis, args: list, dims: list, *, place: Place, src: Place | None
 ) -> tuple[Any, Any]:
     ((x,), (dim,)) = args, dims
-    around = lambda p: None if p is None else _with_axis(p, dim, axis.spread)
-    return device_put_p.bind(x, place=around(place), src=around(src)), dim
+    back = None if src is None else _with_axis(src, dim, axis.spread)
+    out = device_put_p.bind(x, place=_with_axis(place, dim, axis.spread), src=back)
+    return out, dim
 
 
 def _with_axis(place: Place, dim: int, names: tuple) -> Place:

@@ -242,7 +242,8 @@ def _team(
     grid = Grid(meshes_of(executable, places, wanted))
     ins: list[Spec] = []
     for place, v in zip(places, executable.graph.invars, strict=True):
-        _check_devices(place, grid)
+        if place is not None and place.committed and place.all_devices != grid.devices:
+            raise _elsewhere(place, grid, len(ins))
         spec = None if place is None else grid.of_sharding(place.sharding, v.aval.ndim)
         ins.append(((),) * v.aval.ndim if spec is None else spec)
     start = time.perf_counter()
@@ -289,16 +290,26 @@ def _shown(place: Place | None) -> str:
     return f"{sharding.spec} over {axes}"
 
 
-def _check_devices(place: Place | None, grid: Grid) -> None:
-    """Refuse an input that was put on other devices than the program's."""
-    if place is None or not place.committed or place.all_devices == grid.devices:
-        return
-    raise ValueError(
-        "Received incompatible devices for jitted computation: an argument is on "
-        f"{[d.id for d in place.all_devices]} of {place.device.platform}, and the computation runs "
-        f"on {[d.id for d in grid.devices]}. Move it with gpuarray.device_put, as in "
-        f"device_put(x, NamedSharding(mesh, PartitionSpec()))."
+class Elsewhere(ValueError):
+    """Raised for an input that was put on other devices than the program's."""
+
+    #: Which input it is.
+    number: int
+    #: Where the program runs, for messages.
+    program: str
+
+
+def _elsewhere(place: Place, grid: Grid, number: int) -> Elsewhere:
+    program = (
+        f"the computation runs on {[d.id for d in grid.devices]}. Move it with "
+        "gpuarray.device_put, as in device_put(x, NamedSharding(mesh, PartitionSpec()))."
     )
+    error = Elsewhere(
+        "Received incompatible devices for jitted computation: an argument is on "
+        f"{[d.id for d in place.all_devices]} of {place.device.platform}, and {program}"
+    )
+    error.number, error.program = number, program
+    return error
 
 
 def _buffers(x: Any, number: int, team: Team, executable: Executable) -> list:

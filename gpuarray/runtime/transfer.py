@@ -113,7 +113,8 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
         target = target.sharding_of(aval_of(x).shape, "the argument of device_put")
     place = None if target is None else devices.place_for(target)
     back = None if src is None else devices.place_for(src)
-    if back is not None and type(x) is ArrayImpl and x._place.devices != back.devices:
+    put = type(x) is ArrayImpl and x._place.committed
+    if put and back is not None and x._place.devices != back.devices:
         where = ", ".join(map(str, x._place.devices))
         raise ValueError(f"device_put got src={src!r}, and an array that is on {where}")
     if isinstance(x, traces.Tracer):

@@ -36,9 +36,13 @@ def simplify(graph: Graph) -> Graph:
     return drop_dead(sink_views(drop_dead(flat)))
 
 
-def inline_calls(graph: Graph, only: Sequence[Primitive] | None = None) -> Graph:
+def inline_calls(
+    graph: Graph, only: Sequence[Primitive] | None = None, to_split: bool = False
+) -> Graph:
     """Replace calls by the equations of their Graphs; with `only`, calls of these primitives alone.
     Constants of inner graphs join the outer ones.
+
+    With `to_split`, what says itself how it is cut into pieces (`factors`) stays one equation.
     """
     constvars, consts = list(graph.constvars), list(graph.consts)
     # Constants by identity: inner graphs often hold the array of the outer one.
@@ -69,7 +73,8 @@ def inline_calls(graph: Graph, only: Sequence[Primitive] | None = None) -> Graph
         site = eqn.site.within(scope) if scope and eqn.site is not None else eqn.site
         inner: Graph | None = None
         # A call: go on inside it. One constant of several calls is hoisted once.
-        if prim.inline is not None and (only is None or prim in only):
+        stays = to_split and prim.factors is not None
+        if prim.inline is not None and (only is None or prim in only) and not stays:
             inner = prim.inline(eqn)
         if inner is not None:
             inner_env: dict[Var, Atom] = {}

@@ -166,6 +166,28 @@ def test_one_device_takes_arrays_of_many():
         g(laid("x"))
 
 
+def test_who_is_somewhere_else_is_named():
+    target = laid("x").sharding
+    f = ga.jit(lambda left, right: lax.with_sharding_constraint(right, target) + left)
+    put = ga.device_put(X, ga.devices()[3])
+    with pytest.raises(ValueError, match=r"argument right of .* ids \[3\].* runs on \[0, 1,"):
+        f(X, put)
+    with pytest.raises(ValueError, match=r"args\[0\] of concatenate .*\[3\].*args\[2\] .*\[1\]"):
+        gnp.concatenate([put, X, ga.device_put(X, ga.devices()[1])])
+
+
+def test_a_device_and_a_mesh_inside_do_not_go_together():
+    constrained = lambda x: lax.with_sharding_constraint(x * 2, laid("x").sharding)
+    first = ga.devices()[0]
+    for options in (
+        {"device": first},
+        {"in_shardings": SingleDeviceSharding(first)},
+        {"out_shardings": SingleDeviceSharding(first)},
+    ):
+        with pytest.raises(ValueError, match="options of jit ask for cpu:0, and .* over Mesh"):
+            ga.jit(constrained, **options)(X)
+
+
 def test_an_unconstrained_axis_stays_as_it_is():
     with ga.set_mesh(mesh(4, 2)):
         f = ga.jit(lambda x: lax.with_sharding_constraint(x + 1, P(P.UNCONSTRAINED, "y")))
@@ -221,6 +243,18 @@ def test_values_are_laid_alike():
         a, b = f(x, np.ones_like(X))
         assert a.sharding == b.sharding == x.sharding
         np.testing.assert_array_equal(b, 1)
+    # In a program too, whichever of the two is cut, and beside other operations and constants.
+    constrained = lambda v: lax.with_sharding_constraint(v, x.sharding)
+    ones = gnp.ones_like(X)
+    for f in (
+        lambda v: shard_alike(constrained(v), v * 2),
+        lambda v: shard_alike(v + ones, constrained(v)),
+        lambda v: shard_alike(gnp.zeros((8, 4)), constrained(v) * 3),
+    ):
+        a, b = ga.jit(f)(X)
+        assert a.sharding == b.sharding == x.sharding
+        for found, expected in zip((a, b), ga.jit(f).__wrapped__(X), strict=True):
+            np.testing.assert_array_equal(found, expected)
     tangents = ga.jvp(lambda x: shard_alike(x, 2 * x), (x,), (x,))[1]
     np.testing.assert_array_equal(tangents[1], 2 * X)
     mapped = ga.vmap(lambda row, other: shard_alike(row, other)[1], (0, None))(x, X[0])
@@ -297,6 +331,19 @@ def test_types_are_no_values():
         ga.jit(lambda x: (x, struct))(X)
 
 
+def test_options_of_compile():
+    lowered = ga.jit(lambda x: x + 1).lower(laid("x"))
+    devices = tuple(laid("x").sharding.mesh.devices.flat)
+    np.testing.assert_array_equal(lowered.compile(device_assignment=devices)(laid("x")), X + 1)
+    alone = ga.jit(lambda x: x + 1).lower(ga.device_put(X, devices[3]))
+    assert alone.compile(None, device_assignment=devices[3:4]).output_shardings.num_devices == 1
+    for which in (lowered, alone):
+        with pytest.raises(ValueError, match="must match the devices of arguments and results"):
+            which.compile(device_assignment=devices[:2])
+        with pytest.raises(ValueError, match="No such compile option: 'xla_fast'"):
+            which.compile({"xla_fast": True})
+
+
 def test_lowered_from_shapes():
     s = NamedSharding(mesh(4, 2), P("x"))
     struct = ga.ShapeDtypeStruct((8, 4), "float32", sharding=s)
@@ -326,6 +373,14 @@ def test_donated_arrays_are_deleted():
     out = ga.jit(lambda x, y: x + y, donate_argnums=0)(x, y)
     assert x.is_deleted() and not y.is_deleted()
     np.testing.assert_array_equal(out, X + X)
+    # Those that are laid out before they go in, as well.
+    target = laid("x").sharding
+    for sharding in (target, SingleDeviceSharding(ga.devices()[1])):
+        f = ga.jit(lambda x: x * 2, in_shardings=sharding, donate_argnums=0)
+        given = [gnp.asarray(X), gnp.asarray(X)]
+        np.testing.assert_array_equal(f(given[0]), X * 2)
+        np.testing.assert_array_equal(f.lower(X).compile()(given[1]), X * 2)
+        assert [x.is_deleted() for x in given] == [True, True]
 
 
 def test_bad_numbers_are_found():

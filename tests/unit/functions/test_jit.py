@@ -388,3 +388,25 @@ def test_calls_with_arrays_are_fast_whatever_came_before(monkeypatch, first):
     assert f(gnp.zeros(3)).tolist() == [1.0] * 3
     with pytest.raises(AssertionError, match="one look-up"):
         f(np.zeros(3, "float32"))
+
+
+def test_numbers_and_names_of_static_arguments_may_disagree():
+    """What is given stands, () too; only what is left out follows from the other."""
+    rows = [
+        ({"static_argnums": 1}, [(False, True), (False, True)]),
+        ({"static_argnames": "y"}, [(False, True), (False, True)]),
+        ({"static_argnums": 1, "static_argnames": ()}, [(False, True), (False, False)]),
+        ({"static_argnums": (), "static_argnames": "y"}, [(False, False), (False, True)]),
+        ({"static_argnums": 1, "static_argnames": "x"}, [(False, True), (False, False)]),
+    ]
+    for options, expected in rows:
+        seen = []
+
+        def f(x, y, seen=seen):
+            seen.append(tuple(isinstance(v, int) for v in (x, y)))
+            return 1
+
+        g = ga.jit(f, **options)
+        g(2, 3)
+        g(1, y=3)
+        assert seen == expected, options

@@ -8,12 +8,14 @@ array functions no more than 2 % of the names may be missing or differ.
 import importlib
 import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import missing
+from gpuarray.missing import REMOVED
 from tests.support import ROOT
 
 LIST = Path(__file__).with_name("jax_names.txt")
@@ -106,6 +108,21 @@ def test_a_missing_name_says_so(full):
         AttributeError, match=r"is not in gpuarray. It belongs to .*differences\.md"
     ):
         getattr(module, name)
+
+
+@pytest.mark.parametrize("full", sorted(REMOVED))
+def test_a_removed_name_says_what_to_use(full):
+    namespace, _, name = full.rpartition(".")
+    module = importlib.import_module(f"gpuarray.{namespace}".rstrip("."))
+    with pytest.raises(AttributeError, match=rf"jax\.{full} is deprecated.* Use ") as raised:
+        getattr(module, name)
+    # The name that it points to is there.
+    path = str(raised.value).rpartition(" Use ")[2].partition("(")[0]
+    found: Any = ga
+    for part in path.split("."):
+        found = getattr(found, part)
+    assert callable(found)
+    assert name not in NAMES.get(namespace, ())
 
 
 @pytest.mark.parametrize("namespace", [n for n in NAMES if not n.startswith("scipy.stats.")])

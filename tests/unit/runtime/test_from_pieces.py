@@ -11,6 +11,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray.errors import UnexpectedTracerError
 from gpuarray.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from gpuarray.sharding import PartitionSpec as P
 
@@ -119,7 +120,7 @@ def test_callback_results():
         (lambda make: make((8, 4), laid("x"), lambda i: 1 // 0), ZeroDivisionError, "by zero"),
         (
             lambda make: ga.jit(lambda x: make((8, 4), laid("x"), lambda i: x[i]))(VALUE),
-            TypeError,
+            UnexpectedTracerError,
             "a traced value",
         ),
     ],
@@ -189,6 +190,13 @@ def deleted() -> list:
             ValueError,
             r"arrays\[0\] lies over 8 devices itself: give its pieces",
         ),
+        (
+            lambda s: [
+                ga.jit(lambda x: ga.make_array_from_single_device_arrays((8, 4), s, [x]))(VALUE)
+            ],
+            ValueError,
+            r"arrays\[0\] is a traced value",
+        ),
         (lambda s: VALUE, TypeError, "takes a list of arrays"),
         (lambda s: iter(parts(s)), TypeError, "takes a list of arrays"),
         (lambda s: deleted(), ga.errors.DeletedBufferError, r"deleted with shape=float32\[2,2\]"),
@@ -217,6 +225,18 @@ def test_misuse_of_other_arguments_of_pieces():
         ValueError, match=r"arrays\[0\] is on cpu:4, which is not among the devices"
     ):
         make((8, 4), NamedSharding(half, P("x")), elsewhere)
+
+
+def test_shapes_of_containers_of_data():
+    sharding = laid("x", "y")
+    data = {"a": VALUE, "b": [VALUE, VALUE[:4]]}
+    for shape in (None, {"a": (8, 4), "b": [(8, None), (4, 4)]}, {"a": None, "b": None}):
+        found = ga.make_array_from_process_local_data(sharding, data, shape)
+        assert ga.tree.leaves(ga.tree.map(lambda x: x.sharding == sharding, found)) == [True] * 3
+        np.testing.assert_array_equal(found["b"][1], VALUE[:4])
+    for shape in ({"a": (8, 4)}, {"a": (8, 4), "b": (8, 4), "c": (8, 4)}, (8, 4)):
+        with pytest.raises(ValueError, match="global_shape"):
+            ga.make_array_from_process_local_data(sharding, data, shape)
 
 
 def test_specs_and_devices_say_where_as_well():

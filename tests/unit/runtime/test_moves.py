@@ -45,8 +45,9 @@ def test_cotangents_go_back(number):
         return gnp.sum(y * 3)
 
     x = ga.device_put(X, here)
-    for src in ({}, {"src": here}):
-        value, found = ga.value_and_grad(lambda x, src=src: f(x, **src))(x)
+    # Where the value is or, of one that nobody has put anywhere, where it is said to be.
+    for src, given in (({}, x), ({"src": here}, x), ({"src": here}, X)):
+        value, found = ga.value_and_grad(lambda x, src=src: f(x, **src))(given)
         assert value.devices() == ga.device_put(X, there).devices()
         assert lies(found, here)
         np.testing.assert_array_equal(found, 6 * X)

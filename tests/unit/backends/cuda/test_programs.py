@@ -241,6 +241,7 @@ def test_memory_is_told_of(gpu):
     before = ga.memory_stats(device)
     x = gnp.ones(1 << 16).block_until_ready()
     after = ga.memory_stats(device)
+    assert device.memory_stats()["bytes_in_use"] == after["bytes_in_use"]
     assert after["bytes_in_use"] - before["bytes_in_use"] >= x.nbytes
     assert after["bytes_limit"] > after["bytes_in_use"] <= after["peak_bytes_in_use"]
     del x

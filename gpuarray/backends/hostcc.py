@@ -7,15 +7,17 @@ can be launched; kernels/host has the C++ that runs and checks them. Compiled li
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
 import pathlib
 import re
 import shutil
+import signal
 import struct
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,27 +103,50 @@ def _watched(path: str) -> tuple[str, ...]:
     return (*_WATCHED, *([_FILLED] if knows else []))
 
 
+#: Compilers that run, for `stop`.
+_running: set[Any] = set()
+
+
 def run(command: Sequence[str], timeout: float | None = None) -> str:
     """Run a compiler and return what it says; raise CompileError if it fails."""
     name = os.path.basename(command[0])
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-            stdin=subprocess.DEVNULL,
+        # In a group of its own: a compiler starts others, which have to end with it.
+        process = subprocess.Popen(
+            command, stdout=pipe, stderr=pipe, text=True, start_new_session=True
         )
-    except subprocess.TimeoutExpired:
-        raise CompileError(f"{name} took more than {timeout:g} s and was ended") from None
     except OSError as error:
         raise CompileError(f"{name} cannot be run: {error}") from error
-    if done.returncode:
+    _running.add(process)
+    try:
+        said, log = process.communicate(timeout=timeout)
+    except BaseException as error:
+        _kill(process)
+        process.communicate()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+        raise CompileError(f"{name} took more than {timeout:g} s and was ended") from None
+    finally:
+        _running.discard(process)
+    if process.returncode < 0:
+        raise CompileError(f"{name} was ended by signal {-process.returncode}")
+    if process.returncode:
         # An error in a template can be followed by hundreds of lines.
-        log = "\n".join(done.stderr.strip().splitlines()[:30])
+        log = "\n".join(log.strip().splitlines()[:30])
         raise CompileError(f"{name} refused a kernel:\n{log}")
-    return done.stdout
+    return said
+
+
+def stop() -> None:
+    """End the compilers that run; who waits for one gets a CompileError."""
+    for process in list(_running):
+        _kill(process)
+
+
+def _kill(process: Any) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 # ---- cached libraries ----

@@ -158,7 +158,7 @@ class Program:
         elif device.platform == "simulator":
             self.run = simulator.build(plan, [], donated)
         elif native != "off":
-            self.run = compiled.build(plan, [], donated)
+            self.run = compiled.build(plan, [], donated, native)
         else:
             self.run = driver.build(plan, [], donated)
 

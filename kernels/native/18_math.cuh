@@ -113,8 +113,8 @@ GA_INLINE float ga_tanh(float x) {
     const float a = fabsf(x), z = x * x, t = ga_expm1_of(a > 10.0f ? 20.0f : a + a);
     const float p = ga_horner(
         z, -0.006287554278969765f, 0.021081734449f, -0.053854953498f, 0.133326143026f, -0.33333319426f);
-    const float y = a < 0.54f ? ga_fma(x * z, p, x) : copysignf(t / (t + 2.0f), x);
-    return x != x ? x : y;
+    const float y = a < 0.54f ? ga_fma(a * z, p, a) : t / (t + 2.0f);
+    return x != x ? x : copysignf(y, x);
 }
 GA_INLINE double ga_tanh(double x) {
     const double a = fabs(x), t = ga_expm1_of(a > 22.0 ? 44.0 : a + a);
@@ -248,7 +248,7 @@ GA_INLINE float ga_circular(float x, int turns) {
 }
 
 //@ ga_sin
-GA_INLINE float ga_sin(float x) { return ga_circular(x, 0); }
+GA_INLINE float ga_sin(float x) { return x == 0.0f ? x : ga_circular(x, 0); }  // -0 stays
 GA_INLINE double ga_sin(double x) { return sin(x); }
 
 //@ ga_cos

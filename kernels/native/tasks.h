@@ -71,9 +71,13 @@ __forceinline__ ga_index ga_least(ga_index a, ga_index b) { return a < b ? a : b
 
 // ---- folds ----
 // Partial results side by side, merged in an order that no number of threads changes.
-template <class T, ga_index N> __forceinline__ void ga_fill(T (&parts)[N], T value) {
-    for (ga_index l = 0; l < N; ++l) parts[l] = value;
-}
+template <class T, ga_index N> struct ga_parts {
+    T part[N];
+    explicit __forceinline__ ga_parts(T value) {
+        for (ga_index l = 0; l < N; ++l) part[l] = value;
+    }
+    __forceinline__ T& operator[](ga_index lane) { return part[lane]; }
+};
 // Call `step(position, lane)` for positions begin ... end, LANES in turn.
 template <ga_index LANES, class Step> __forceinline__ void ga_lanes(ga_index begin, ga_index end, Step step) {
     ga_index j = begin;
@@ -82,7 +86,7 @@ template <ga_index LANES, class Step> __forceinline__ void ga_lanes(ga_index beg
     for (ga_index l = 0; j < end; ++j, ++l) step(j, l);
 }
 // The lanes as one: halves onto halves.
-template <class T, ga_index N, class Merge> __forceinline__ T ga_merged(T (&parts)[N], Merge merge) {
+template <class T, ga_index N, class Merge> __forceinline__ T ga_merged(ga_parts<T, N>& parts, Merge merge) {
     for (ga_index half = N / 2; half > 0; half /= 2)
         for (ga_index l = 0; l < half; ++l) parts[l] = merge(parts[l], parts[l + half]);
     return parts[0];

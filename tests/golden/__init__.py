@@ -1,7 +1,8 @@
 """Programs whose kernels are kept as files, so that a change of emitted text is seen in a review.
 
-In: nothing. Out: `programs()`, functions and the shapes they are called with, and `text(name)`,
-their kernels. `python -m tests.golden` writes the files anew.
+In: nothing. Out: `programs()`, functions and the shapes they are called with, `text(name)`, their
+kernels, and `native_text(name)`, those of some of them for a CPU. `python -m tests.golden` writes
+the files anew.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from gpuarray.compiler.cuda.emit import KernelSource, emit
+from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.native.emit import emit as emit_native
 from gpuarray.compiler.pipeline import Plan
 
 HERE = pathlib.Path(__file__).parent
@@ -204,3 +207,22 @@ def text(name: str) -> str:
 def path(name: str) -> pathlib.Path:
     """The file of a program."""
     return HERE / f"{name}.cu"
+
+
+#: Programs whose native kernels are kept too: one of each kind of loops.
+NATIVE = (
+    "saxpy", "gelu_bias", "transposed_add", "gather", "padded_stencil", "mean_squared", "softmax",
+    "layer_norm", "row_argmin", "column_sum", "softmax_columns",
+)  # fmt: skip
+
+
+def native_text(name: str) -> str:
+    """The native kernels of a program as one text."""
+    function, arguments = programs()[name]
+    steps = ga.jit(function).lower(*arguments).plan.on_native.steps
+    return "\n".join(emit_native(s).text for s in steps if isinstance(s, Kernel))
+
+
+def native_path(name: str) -> pathlib.Path:
+    """The file of a program's native kernels."""
+    return HERE / f"{name}.cpp"

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 import warnings
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from gpuarray.backends.native import arrays, library
+from gpuarray.backends.native import arrays, background, library
 from gpuarray.backends.numpy import memory
 from gpuarray.backends.numpy import program as host
 from gpuarray.compiler.fuse.group import FusedGroup
@@ -25,7 +26,7 @@ from gpuarray.compiler.native.emit import emit, unit
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.graph import Graph, Var, storage_dtype
-from gpuarray.errors import DeviceError
+from gpuarray.errors import CompileError, DeviceError
 
 #: Kernels of less work keep Python's lock: about what taking it back from another thread costs.
 BRIEF = 1 << 14
@@ -99,33 +100,98 @@ def _again(function: Callable[..., int], buffers: tuple) -> None:
         raise MemoryError("no memory for the partial results of a kernel")
 
 
-def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
-    """Return a function from buffers to a list of buffers, as `backends.numpy.program.build`."""
-    writer = NativeProgramWriter()
-    function: Any = host.build(plan.on_native, consts, donated, writer)
-    if writer.sources:
-        try:
-            compile_kernels([writer])
-        except library.FAULTS as error:
-            _tell(error)
-        else:
-            function.kernels = list(writer.sources.values())
-            return function
+def build(
+    plan: Plan, consts: list, donated: frozenset[int] = frozenset(), mode: str = "wait"
+) -> Callable[..., list]:
+    """Return a function from buffers to a list of buffers, as `backends.numpy.program.build`.
+
+    With the mode "wait" its kernels are compiled. With "auto" NumPy runs it until they are, some
+    time after its second call: a program that is called once costs no compiler.
+    """
+    if not _possible:
+        return host.build(plan, consts, donated)
+    if mode == "auto":
+        return _built_later(plan, consts, donated)
+    try:
+        function = _built(plan, consts, donated)
+    except library.FAULTS as error:
+        _tell(error)
+        function = None
     # Without kernels the host's own plan is the better one.
-    return host.build(plan, consts, donated)
+    return host.build(plan, consts, donated) if function is None else function
 
 
+def _built(plan: Plan, consts: list, donated: frozenset[int], space: dict | None = None) -> Any:
+    """Return the function with its kernels, in the space of another one if it is given; None if
+    there would be no kernel in it.
+    """
+    writer = NativeProgramWriter()
+    if space is not None:
+        writer.space = space
+    function: Any = host.build(plan.on_native, consts, donated, writer)
+    if not writer.sources:
+        return None
+    compile_kernels([writer])
+    function.kernels = list(writer.sources.values())
+    return function
+
+
+def _built_later(plan: Plan, consts: list, donated: frozenset[int]) -> Callable[..., list]:
+    """Return the function for NumPy; its second call has it replaced."""
+    writer = host.ProgramWriter()
+    called = writer.bind("called", None)
+    writer.line(f"{called}()")
+    function: Any = host.build(plan, consts, donated, writer)
+    this = weakref.ref(function)
+
+    def compile() -> None:
+        # The program may be gone by the time that its turn comes.
+        old: Any = this()
+        if old is None or not _possible:
+            return
+        try:
+            new = _built(plan, consts, donated, old.__globals__)
+        except Exception as error:  # whatever it is: the caller has had his answer from NumPy
+            _tell(error)
+            return
+        if new is not None:
+            # Who holds the function runs the new code from the next call on; the globals are the
+            # same, since both were written into one space.
+            old.__dict__.pop("profiled", None)
+            old.__dict__.update(new.__dict__)
+            old.__code__ = new.__code__
+
+    def first() -> None:
+        writer.space[called] = second
+
+    def second() -> None:
+        writer.space[called] = _nothing
+        background.submit(compile)
+
+    writer.space[called] = first
+    return function
+
+
+def _nothing() -> None:
+    """Take the place of a counter that has counted enough."""
+
+
+#: Whether there is a compiler, and a place for what it makes, as far as is known.
+_possible = True
 _told = False
 
 
 def _tell(error: Exception) -> None:
     """Warn, once in a process, that NumPy runs what could have been compiled."""
-    global _told
+    global _possible, _told
+    # A refused text, or a compiler that takes too long, says nothing of the next program.
+    if not isinstance(error, CompileError):
+        _possible = False
     if not _told:
         _told = True
         warnings.warn(
-            f"native code is not available, so NumPy runs everything: {error} Switch it off with "
-            "GPUARRAY_NATIVE=off.",
+            f"NumPy runs a program, because it could not be compiled: {error} Set "
+            "GPUARRAY_NATIVE=off to have none compiled.",
             RuntimeWarning,
             stacklevel=2,
         )

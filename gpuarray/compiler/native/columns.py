@@ -9,7 +9,7 @@ import math
 
 from gpuarray.compiler.lower.kernel import Columns
 from gpuarray.compiler.lower.passes import Pass
-from gpuarray.compiler.native.folds import FoldWriter
+from gpuarray.compiler.native.folds import FoldWriter, declared
 from gpuarray.compiler.native.schedule import pieces_of
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.text import types as ct
@@ -84,8 +84,7 @@ class ColumnsWriter(FoldWriter):
         states: dict[Var, str] = {}
         for v in one.partial:
             name, reducer = self.new_name(), self.reducer(v)
-            self.line(depth, f"{reducer.state} {name}[{self.width}];", reducer.eqn.primitive.name)
-            self.line(depth, f"ga_fill({name}, {reducer.identity});")
+            self.line(depth, declared(name, reducer, self.width), reducer.eqn.primitive.name)
             states[v] = f"{name}[lane]"
         scope: Fetched = {}
         for k, axis in enumerate(self.reduced):
@@ -146,7 +145,7 @@ class ColumnsWriter(FoldWriter):
             self.line(3, f"{part}[task * {w} + lane] = {self.names[v]};")
         self.line(2, "}")
         self.line(1, "}")
-        given = [*self.parameters(outputs=False), *self.parts(list(parts.values()), False)]
+        given = [*self.parameters(outputs=False), *self.rooms(constant=False)]
         self.end_function(f"{name}_pieces", given, self.tasks * pieces, 1)
         # Merge the pieces of a block, in order.
         self.names = {}
@@ -154,8 +153,7 @@ class ColumnsWriter(FoldWriter):
         self.define_block(2, "block")
         for v, part in parts.items():
             reducer, r = self.reducer(v), self.new_name()
-            self.line(2, f"{reducer.state} {r}[{w}];")
-            self.line(2, f"ga_fill({r}, {reducer.identity});")
+            self.line(2, declared(r, reducer, w))
             self.line(2, f"for (ga_index p = block * {pieces}; p < (block + 1) * {pieces}; ++p) {{")
             step = reducer.merge(f"{r}[lane]", f"{part}[p * {w} + lane]")
             self.line(3, f"for (ga_index lane = 0; lane < width; ++lane) {r}[lane] = {step};")
@@ -164,7 +162,7 @@ class ColumnsWriter(FoldWriter):
         self.finish_columns(2, one, set(self.outputs))
         self.write_columns(2, self.outputs)
         self.line(1, "}")
-        given = [*self.parts(list(parts.values()), True), *self.parameters()]
+        given = [*self.rooms(constant=True), *self.parameters()]
         self.end_function(f"{name}_merge", given, self.tasks, max(1, self.tasks))
         note = f"{self.columns} columns of {self.length} in {pieces} pieces, merged in order"
         return self.finish(note)

@@ -14,6 +14,7 @@ from gpuarray.compiler.lower.kernel import Columns, Rows
 from gpuarray.compiler.lower.passes import Pass, once_each
 from gpuarray.compiler.native.writer import NativeWriter
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import PROCESSOR
 
@@ -67,14 +68,16 @@ class FoldWriter(NativeWriter):
         self.room[name] = (self.reducer(v).state, states)
         return name
 
-    def parts(self, names: list[str], constant: bool) -> list[tuple[str, str]]:
+    def rooms(self, constant: bool) -> list[tuple[str, str]]:
         """Arrays between phases as parameters."""
-        kinds = [self.room[name][0] for name in names]
-        return [
-            (f"const {kind}*" if constant else f"{kind}*", name)
-            for kind, name in zip(kinds, names, strict=True)
-        ]
+        const = "const " if constant else ""
+        return [(f"{const}{kind}*", name) for name, (kind, _) in self.room.items()]
 
 
 def _takes_long(member: Member) -> bool:
     return member.eqn.primitive.weight > _WORTH_KEEPING
+
+
+def declared(name: str, reducer: Reducer, count: int) -> str:
+    """The declaration of partial results side by side, all set to the identity of the fold."""
+    return f"ga_parts<{reducer.state}, {count}> {name}({reducer.identity});"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gpuarray.compiler.lower.kernel import Rows
 from gpuarray.compiler.lower.passes import Pass
-from gpuarray.compiler.native.folds import FoldWriter
+from gpuarray.compiler.native.folds import FoldWriter, declared
 from gpuarray.compiler.native.schedule import lanes_of, pieces_of
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.text import types as ct
@@ -70,10 +70,8 @@ class RowsWriter(FoldWriter):
         for v in one.partial:
             name, reducer = self.new_name(), self.reducer(v)
             if self.lanes > 1:
-                self.line(
-                    depth, f"{reducer.state} {name}[{self.lanes}];", reducer.eqn.primitive.name
-                )
-                self.line(depth, f"ga_fill({name}, {reducer.identity});")
+                what = reducer.eqn.primitive.name
+                self.line(depth, declared(name, reducer, self.lanes), what)
                 states[v] = f"{name}[lane]"
             else:
                 text = f"{reducer.state} {name} = {reducer.identity};"
@@ -129,7 +127,7 @@ class RowsWriter(FoldWriter):
         for v, part in parts.items():
             self.line(2, f"{part}[task] = {self.names[v]};")
         self.line(1, "}")
-        given = [*self.parameters(outputs=False), *self.parts(list(parts.values()), False)]
+        given = [*self.parameters(outputs=False), *self.rooms(constant=False)]
         self.end_function(f"{name}_pieces", given, self.rows * pieces, 1)
         # Merge the pieces of a row, in order.
         self.names = {}
@@ -150,6 +148,6 @@ class RowsWriter(FoldWriter):
         for v in self.outputs:
             self.write(2, v)
         self.line(1, "}")
-        given = [*self.parts(list(parts.values()), True), *self.parameters()]
+        given = [*self.rooms(constant=True), *self.parameters()]
         self.end_function(f"{name}_merge", given, self.rows, self.rows)
         return self.finish(f"{self.rows} rows of {self.length} in {pieces} pieces, merged in order")

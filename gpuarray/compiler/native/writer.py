@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import math
+import re
 from collections.abc import Iterable
 
 from gpuarray.compiler.fuse.group import Load, Member
@@ -151,6 +152,9 @@ class NativeWriter(Statements, abc.ABC):
         it; `arguments` are (type, name).
         """
         self.drop_unused()
+        # Only what the body reads or writes.
+        words = set(re.findall(r"\w+", "\n".join(self.lines)))
+        arguments = [(kind, a) for kind, a in arguments if a in words]
         given = [f"{kind} GA_ALONE {a}" for kind, a in arguments]
         head = f"GA_TASKS {name}(ga_index first, ga_index last, {', '.join(given)}) {{"
         if len(head) > 100:

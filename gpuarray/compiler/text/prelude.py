@@ -49,25 +49,29 @@ def blocks(native: bool = False) -> dict[str, Block]:
     """All blocks by the names they provide. Native code has some of its own, which take the place
     of those of the same names.
     """
-    # Files and blocks are read in a fixed order, since the text is the key of the compile cache.
-    paths = [*(folder() / "prelude").glob("*.cuh")]
-    paths += [*(folder() / "native").glob("*.cuh")] if native else []
+    own = _read("native") if native else []
+    replaced = {name for _, block in own for name in block.provides}
+    # In the order of the files' numbers, whichever folder they are in: a text that is always the
+    # same is the key of the compile cache.
+    others = [(f, b) for f, b in _read("prelude") if replaced.isdisjoint(b.provides)]
     found: dict[str, Block] = {}
-    own: set[str] = set()
-    order = 0
-    for path in sorted(paths, key=lambda path: path.name):
+    for order, (_, block) in enumerate(sorted([*own, *others], key=lambda read: read[0])):
+        for name in block.provides:
+            if name in found:
+                raise ValueError(f"kernels: {name} is provided twice")
+            found[name] = block._replace(order=order)
+    return found
+
+
+def _read(place: str) -> list[tuple[str, Block]]:
+    """The blocks of a folder, each with the name of its file."""
+    found: list[tuple[str, Block]] = []
+    for path in sorted((folder() / place).glob("*.cuh")):
         for part in re.split(r"^//@ ", path.read_text(), flags=re.MULTILINE)[1:]:
             header, _, text = part.partition("\n")
             names, _, needs = header.partition(" if ")
-            block = Block(order, tuple(names.split()), tuple(needs.split()), text.rstrip() + "\n")
-            order += 1
-            is_own = path.parent.name == "native"
-            for name in block.provides:
-                if name in found and (is_own or name not in own):
-                    raise ValueError(f"{path.name}: {name} is provided twice")
-                if name not in found:
-                    found[name] = block
-            own.update(block.provides if is_own else ())
+            block = Block(0, tuple(names.split()), tuple(needs.split()), text.rstrip() + "\n")
+            found.append((path.name, block))
     return found
 
 

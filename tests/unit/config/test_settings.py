@@ -233,6 +233,7 @@ EFFECTS = {
     "scatter_atomics": "test_device_steps.py::test_sums_of_floats_take_atomics_only",
     "cuda_graphs": "test_driver.py::test_random_schedules",
     "num_threads": (3, lambda: tiles.thread_count() == 3),
+    "native": "backends/native/test_native_program.py::test_the_setting_chooses",
     "lazy_threshold": (1, lambda: (gnp.ones(3) + 1)._work is not None),
 }
 

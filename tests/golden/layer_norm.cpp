@@ -1,0 +1,49 @@
+// k0_rows: convert_element_type, reduce_sum, div, convert_element_type, sub, sub, square, reduce_sum, div, convert_element_type, add, rsqrt, mul, mul, add
+//   in0 bf16[8192,4096], in1 bf16[4096], in2 bf16[4096] -> out0 bf16[8192,4096]    134234112 bytes
+//   8192 rows of 4096, 32 lanes
+GA_TASKS k0_rows(
+    ga_index first, ga_index last,
+    const ga_bf16* GA_ALONE in0,
+    const ga_bf16* GA_ALONE in1,
+    const ga_bf16* GA_ALONE in2,
+    ga_bf16* GA_ALONE out0) {
+    for (ga_index row = first; row < last; ++row) {
+        ga_parts<float, 32> r0(0.0f);                                     // reduce_sum
+        ga_lanes<32>(0, 4096, [&](ga_index i1, ga_index lane) GA_STEP {   // pass 1 over the row
+            const float x0 = ga_value(in0[row * 4096 + i1]);
+            const float v1 = (float)x0;                                   // convert_element_type
+            r0[lane] = r0[lane] + v1;
+        });
+        const float r2 = ga_merged(r0, [](float p, float q) -> float { return p + q; });
+        const float v3 = r2 / 4096.0f;                                    // div
+        const float v4 = ga_round<ga_bf16>((float)v3);                    // convert_element_type
+        ga_parts<float, 32> r5(0.0f);                                     // reduce_sum
+        ga_lanes<32>(0, 4096, [&](ga_index i1, ga_index lane) GA_STEP {   // pass 2 over the row
+            const float x0 = ga_value(in0[row * 4096 + i1]);
+            const float v6 = (float)x0;                                   // convert_element_type
+            const float v7 = v6 - v3;                                     // sub
+            const float v8 = v7 * v7;                                     // square
+            r5[lane] = r5[lane] + v8;
+        });
+        const float r9 = ga_merged(r5, [](float p, float q) -> float { return p + q; });
+        const float v10 = r9 / 4096.0f;                                   // div
+        const float v11 = ga_round<ga_bf16>((float)v10);                  // convert_element_type
+        const float v12 = ga_round<ga_bf16>(v11 + 1.001358e-05f);         // add
+        const float v13 = ga_round<ga_bf16>(ga_rsqrt(v12));
+        for (ga_index i1 = 0; i1 < 4096; ++i1) {                          // write the row
+            const float x0 = ga_value(in0[row * 4096 + i1]);
+            const float v14 = ga_round<ga_bf16>(x0 - v4);                 // sub
+            const float v15 = ga_round<ga_bf16>(v14 * v13);               // mul
+            const float x1 = ga_value(in1[i1]);
+            const float v16 = ga_round<ga_bf16>(v15 * x1);                // mul
+            const float x2 = ga_value(in2[i1]);
+            const float v17 = ga_round<ga_bf16>(v16 + x2);                // add
+            out0[row * 4096 + i1] = ga_exact<ga_bf16>(v17);
+        }
+    }
+}
+GA_CALLED int call_k0_rows(ga_array* in0, ga_array* in1, ga_array* in2, ga_array* out0) {
+    if (!ga_plain(in0, in1, in2, out0)) return 1;
+    ga_tasks(8192, 4, k0_rows, in0, in1, in2, out0);
+    return 0;
+}

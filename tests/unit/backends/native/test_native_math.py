@@ -1,0 +1,111 @@
+"""Elementary functions of native code: how near they are, and their special values.
+
+In: floats of every size. Out: errors in units of the last place against the C library's in double,
+and NumPy's values for zeros, infinities, nan and subnormal numbers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax, nn
+from tests.support import natively
+
+natively.need_compiler()
+
+#: Name -> function, in double, and the greatest error in units of the last place.
+FUNCTIONS = {
+    "exp": (gnp.exp, np.exp, 1.0),
+    "expm1": (gnp.expm1, np.expm1, 1.5),
+    "log": (gnp.log, np.log, 0.9),
+    "log1p": (gnp.log1p, np.log1p, 1.4),
+    "tanh": (gnp.tanh, np.tanh, 1.5),
+    "logistic": (nn.sigmoid, special.expit, 2.5),
+    "erf": (lax.erf, special.erf, 1.3),
+    "sin": (gnp.sin, np.sin, 1.6),
+    "cos": (gnp.cos, np.cos, 1.6),
+}
+#: In double against long double, where that is longer.
+LONG = {
+    "exp": (gnp.exp, np.exp, 1.0),
+    "log": (gnp.log, np.log, 0.9),
+    "tanh": (gnp.tanh, np.tanh, 2.6),
+}
+SPECIAL = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 1e-39]
+SPECIAL += [88.7, 88.8, -103.9, -104.1, 3e38, -3e38]
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """A function on an array of any length, for each name and dtype."""
+    made = {}
+    with ga.enable_x64(True):
+        for kind, table in (("float32", FUNCTIONS), ("float64", LONG)):
+            for name, (f, _, _) in table.items():
+                argument = ga.ShapeDtypeStruct((1 << 14,), kind)
+                made[name, kind] = natively.written(ga.jit(f).lower(argument).jaxpr)
+    natively.compile_all(list(made.values()))
+
+    def call(name: str, x: np.ndarray) -> np.ndarray:
+        program, size = made[name, x.dtype.name], 1 << 14
+        padded = np.concatenate([x, np.ones(-len(x) % size, x.dtype)])
+        found = [program(padded[i : i + size])[0] for i in range(0, len(padded), size)]
+        return np.concatenate(found)[: len(x)]
+
+    return call
+
+
+def errors(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Distances in units of the last place; values that are not finite have to be the same."""
+    with np.errstate(over="ignore"):
+        near = wanted.astype(found.dtype)
+    finite = np.isfinite(near)
+    assert np.array_equal(found[~finite], near[~finite], equal_nan=True)
+    assert np.isfinite(found[finite]).all()
+    assert np.array_equal(np.signbit(found[near == 0]), np.signbit(near[near == 0]))
+    unit = np.spacing(np.abs(near[finite])).astype(wanted.dtype)
+    return np.abs(found[finite].astype(wanted.dtype) - wanted[finite]) / unit
+
+
+def floats(step: int) -> np.ndarray:
+    """Every so many of all float32."""
+    return np.arange(0, 1 << 32, step, dtype=np.uint64).astype(np.uint32).view(np.float32)
+
+
+def check(name: str, x: np.ndarray, compiled) -> None:
+    table = FUNCTIONS if x.dtype == np.float32 else LONG
+    wide = np.float64 if x.dtype == np.float32 else np.longdouble
+    _, reference, most = table[name]
+    with np.errstate(all="ignore"):
+        wanted = reference(x.astype(wide))
+    assert errors(compiled(name, x), wanted).max() <= most
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_size_of_float(name, compiled):
+    check(name, floats(65_537), compiled)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_all_floats(name, compiled):
+    for part in np.array_split(floats(61), 64):
+        check(name, part, compiled)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="long double is no longer")
+@pytest.mark.parametrize("name", LONG)
+def test_double(name, compiled, rng):
+    x = np.concatenate([rng.standard_normal(20_000) * s for s in (1e-8, 0.1, 1, 30, 300)])
+    check(name, np.abs(x) if name == "log" else x, compiled)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_special_values(name, compiled):
+    check(name, np.array(SPECIAL, np.float32), compiled)

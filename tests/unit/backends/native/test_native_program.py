@@ -1,0 +1,281 @@
+"""Programs with native kernels: lengths about which loops are cut, and any number of threads.
+
+In: functions over arrays that are long enough for lanes, blocks and pieces. Out: NumPy's values, in
+float64 where they are sums, and the same bits whatever shares the work.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax, nn
+from gpuarray.backends.native import arrays, library
+from gpuarray.core.target import PROCESSOR
+from tests.support import natively
+
+natively.need_compiler()
+
+LANES, BLOCK, PIECE = PROCESSOR.lanes, PROCESSOR.columns, PROCESSOR.piece
+#: About one, four times the lanes, where they begin to be used.
+LENGTHS = (1, 7, 31, 32, 33, 4 * LANES - 1, 4 * LANES, 4 * LANES + 1, 1000)
+
+
+def softmax64(x, axis):
+    e = np.exp(x.astype(np.float64) - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def norm64(x):
+    x = x.astype(np.float64)
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+
+
+def norm(x):
+    mean = gnp.mean(x, -1, keepdims=True)
+    return (x - mean) * lax.rsqrt(gnp.var(x, -1, keepdims=True) + 1e-5)
+
+
+def wide(f):
+    """A function of NumPy's on float64."""
+    return lambda *xs: f(*[x.astype(np.float64) if x.dtype.kind == "f" else x for x in xs])
+
+
+#: Name -> function, the same by NumPy, shapes and dtypes of the operands.
+CASES: dict = {
+    f"rows of {n}: {name}": (f, g, [((5, n), "float32")])
+    for n in LENGTHS
+    for name, f, g in (
+        ("softmax", lambda x: nn.softmax(x, axis=-1), lambda x: softmax64(x, -1)),
+        ("norm", norm, norm64),
+        ("argmax", lambda x: gnp.argmax(x, -1), lambda x: np.argmax(x, -1)),
+    )
+}
+CASES |= {
+    f"{n} columns of {m}: {name}": (f, g, [((m, n), "float32")])
+    for n, m in ((3, 40), (BLOCK, 9), (BLOCK + 1, 9), (2 * BLOCK - 1, 5), (2, 2 * PIECE + 5))
+    for name, f, g in (
+        ("variance", lambda x: gnp.var(x, 0), wide(lambda x: x.var(0))),
+        ("softmax", lambda x: nn.softmax(x, axis=0), lambda x: softmax64(x, 0)),
+        ("argmin", lambda x: gnp.argmin(x, 0), lambda x: np.argmin(x, 0)),
+    )
+}
+CASES |= {
+    "all": (
+        lambda x: gnp.sum(x * x),
+        wide(lambda x: (x * x).sum()),
+        [((3 * PIECE + 17,), "float32")],
+    ),
+    "largest": (gnp.max, np.max, [((2 * PIECE + 1,), "float32")]),
+    "where": (gnp.argmax, np.argmax, [((2 * PIECE + 1,), "float32")]),
+    "mean of few rows": (
+        lambda x: gnp.mean(x, 1),
+        wide(lambda x: x.mean(1)),
+        [((3, PIECE + 9), "float32")],
+    ),
+    "softmax of one row": (nn.softmax, lambda x: softmax64(x, -1), [((2 * PIECE + 3,), "float32")]),
+    "norm of columns": (
+        lambda x: (x - x.mean(0)) / gnp.sqrt(x.var(0) + 1),
+        wide(lambda x: (x - x.mean(0)) / np.sqrt(x.var(0) + 1)),
+        [((PIECE, 4), "float32")],
+    ),
+    "middle axis": (lambda x: gnp.sum(x, 1), wide(lambda x: x.sum(1)), [((4, 50, 33), "float32")]),
+    "outer axes": (
+        lambda x: gnp.sum(x, (0, 2)),
+        wide(lambda x: x.sum((0, 2))),
+        [((40, 5, 130), "float32")],
+    ),
+    "half": (lambda x: gnp.sum(x, 1), wide(lambda x: x.sum(1)), [((4, 500), "float16")]),
+    "integers": (lambda x: gnp.sum(x * 3, 1), lambda x: (x * 3).sum(1), [((4, 500), "int32")]),
+    "count": (lambda x: gnp.sum(x > 0), lambda x: (x > 0).sum(), [((2 * PIECE + 1,), "float32")]),
+    "any": (lambda x: gnp.any(x > 3, 1), lambda x: (x > 3).any(1), [((9, 700), "float32")]),
+    "chain": (
+        lambda x, y: (x * y + 1) / 2,
+        lambda x, y: (x * y + 1) / 2,
+        [((PIECE + 1,), "float32")] * 2,
+    ),
+    "broadcast": (
+        lambda x, b: gnp.where(x > b, x, b),
+        lambda x, b: np.where(x > b, x, b),
+        [((300, 501), "float32"), ((501,), "float32")],
+    ),
+    "two long rows": (
+        lambda x, b: x - b,
+        lambda x, b: x - b,
+        [((2, 3 * PIECE), "float32"), ((2, 1), "float32")],
+    ),
+    "short rows": (
+        lambda x, b: x + b,
+        lambda x, b: x + b,
+        [((900, 5, 3), "float32"), ((3,), "float32")],
+    ),
+    "turned": (
+        lambda x, y: x.T + y,
+        lambda x, y: x.T + y,
+        [((130, 70), "float32"), ((70, 130), "float32")],
+    ),
+    "gathered": (
+        lambda x, i: x[i] * 2,
+        lambda x, i: x[i] * 2,
+        [((70, 40), "float32"), ((90,), "int32")],
+    ),
+    "padded": (
+        lambda x: gnp.pad(x, 2)[:-1] + 1,
+        lambda x: np.pad(x, 2)[:-1] + 1,
+        [((50, 60), "float32")],
+    ),
+    "joined": (
+        lambda x, y: gnp.concatenate([x, y], 1) * 2,
+        lambda x, y: np.concatenate([x, y], 1) * 2,
+        [((20, 60), "float32"), ((20, 9), "float32")],
+    ),
+    "empty rows": (lambda x: gnp.sum(x, 1), lambda x: x.sum(1), [((7, 0), "float32")]),
+    "nothing": (lambda x: x + 1, lambda x: x + 1, [((0, 7), "float32")]),
+    "no axes": (lambda x: x + 1, lambda x: x + 1, [((), "float32")]),
+}
+
+
+def operand(rng, shape, dtype):
+    if dtype == "int32":
+        return rng.integers(0, 40, shape, dtype=dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+@pytest.fixture(scope="module")
+def programs():
+    """All cases, compiled together."""
+    rng = np.random.default_rng(0)
+    found = {}
+    for name, (f, g, operands) in CASES.items():
+        xs = [operand(rng, *o) for o in operands]
+        graph = ga.jit(f).lower(*[ga.ShapeDtypeStruct(x.shape, x.dtype) for x in xs]).jaxpr
+        found[name] = natively.written(graph), g, xs
+    natively.compile_all([w for w, _, _ in found.values()])
+    return found
+
+
+def test_every_case_has_kernels(programs):
+    assert [name for name, (w, _, _) in programs.items() if not w.kernels] == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name, programs):
+    written, reference, xs = programs[name]
+    (found,), expected = written(*xs), np.asarray(reference(*xs))
+    assert found.shape == expected.shape
+    if found.dtype.kind != "f":
+        assert np.array_equal(found, expected)
+    else:
+        tolerance = 2e-3 if found.dtype == np.float16 else 5e-6
+        scale = np.abs(expected).max(initial=1)
+        assert np.abs(found - expected).max(initial=0) <= tolerance * scale
+
+
+def test_bits_do_not_depend_on_threads(programs):
+    """Pieces are merged in order: one, two and seven threads find the same."""
+    found = {}
+    try:
+        for threads in (1, 2, 7):
+            ga.config.update("num_threads", threads)
+            found[threads] = {n: w(*xs)[0].tobytes() for n, (w, _, xs) in programs.items()}
+    finally:
+        ga.config.update("num_threads", 0)
+    assert found[1] == found[2] == found[7]
+
+
+def test_operands_in_any_layout(programs):
+    """Turned, with gaps, unaligned, read-only, or a scalar: copied where that is needed."""
+    written, reference, (x, b) = programs["broadcast"]
+    expected = reference(x, b)
+    gaps = np.zeros((2 * x.shape[0], x.shape[1]), x.dtype)[::2]
+    gaps[...] = x
+    shifted = np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    shifted[...] = x
+    read_only = x.copy()
+    read_only.flags.writeable = False
+    for same in (np.asfortranarray(x), gaps, shifted, read_only):
+        (found,) = written(same, b)
+        assert np.array_equal(found, expected)
+    written, reference, (x,) = programs["no axes"]
+    assert written(np.float32(2.0))[0] == np.float32(3.0)
+
+
+def test_threads_of_python_share_the_pool(programs):
+    """Who finds the pool busy works alone."""
+    written, _, xs = programs["all"]
+    expected = written(*xs)[0].tobytes()
+    found: list[bytes] = []
+    callers = [
+        threading.Thread(target=lambda: found.extend(written(*xs)[0].tobytes() for _ in range(30)))
+        for _ in range(4)
+    ]
+    for t in callers:
+        t.start()
+    for t in callers:
+        t.join()
+    assert len(found) == 120
+    assert set(found) == {expected}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_forked_child_has_threads_of_its_own(programs):
+    written, _, xs = programs["all"]
+    expected = written(*xs)[0].tobytes()  # the workers of this process exist
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if written(*xs)[0].tobytes() == expected else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+# ---- arrays ----
+
+
+def test_arrays_are_laid_out_as_native_code_reads_them():
+    assert arrays.are_readable()
+
+
+def test_a_layout_that_is_not_known_is_noticed(monkeypatch):
+    fields = (("head", ctypes.c_char * 16), *arrays._Array._fields_[1:])
+    monkeypatch.setattr(arrays, "_Array", type("Moved", (ctypes.Structure,), {"_fields_": fields}))
+    arrays.are_readable.cache_clear()
+    try:
+        assert not arrays.are_readable()
+    finally:
+        arrays.are_readable.cache_clear()
+
+
+# ---- the setting ----
+
+
+def test_the_setting_chooses(rng):
+    """The same function compiled and not: programs of their own, and nearly the same values."""
+    x = rng.standard_normal(1000).astype(np.float32)
+    f = ga.jit(lambda x: gnp.exp(x) * 2)
+    plain = np.asarray(f(x))
+    with native_set("wait"):
+        assert f.lower(x).compile() is not None
+        compiled = np.asarray(f(x))
+    assert np.allclose(plain, compiled, rtol=1e-6)
+    assert library._units
+
+
+class native_set:
+    """Context manager: `GPUARRAY_NATIVE` for a block."""
+
+    def __init__(self, value: str):
+        self.value = value
+
+    def __enter__(self):
+        ga.config.update("native", self.value)
+
+    def __exit__(self, *_):
+        ga.config.update("native", "off")

@@ -1,0 +1,132 @@
+"""Native text: the golden programs, and what the compiler makes of their loops.
+
+In: the golden programs, elementary functions. Out: texts as they are kept; machine code with packed
+instructions and no call inside its loops.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import subprocess
+
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax, nn
+from gpuarray.backends import hostcc
+from gpuarray.backends.native import library
+from gpuarray.compiler.lower.kernel import Kernel, NoKernel
+from gpuarray.compiler.native.emit import emit, unit
+from gpuarray.compiler.native.schedule import FORMS, cut_axes, pieces_of
+from tests import golden
+from tests.support import natively
+
+natively.need_compiler()
+
+needs_packed = pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="the names of packed instructions are those of x86"
+)
+
+
+@pytest.mark.parametrize("name", golden.NATIVE)
+def test_golden_text(name):
+    kept = golden.native_path(name)
+    assert kept.exists(), "run `python -m tests.golden`"
+    assert golden.native_text(name) == kept.read_text(), (
+        "if this is meant: `python -m tests.golden`"
+    )
+
+
+def test_golden_files_belong_to_programs():
+    assert {p.stem for p in golden.HERE.glob("*.cpp")} == set(golden.NATIVE)
+
+
+# ---- machine code ----
+
+
+def steps_of(function, *arguments):
+    return ga.jit(function).lower(*arguments).plan.on_native.steps
+
+
+def assembly(function, *arguments) -> str:
+    """The machine code of a function's kernels, as the library compiles them."""
+    text, _ = unit([emit(s) for s in steps_of(function, *arguments)])
+    cxx = hostcc.compiler()
+    command = [cxx, *library._FLAGS, *library._tuned(cxx), "-S", "-o", "-", "-x", "c++", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+FUNCTIONS = {
+    "exp": gnp.exp, "expm1": gnp.expm1, "log": gnp.log, "log1p": gnp.log1p, "tanh": gnp.tanh,
+    "logistic": nn.sigmoid, "erf": lax.erf, "sin": gnp.sin, "cos": gnp.cos, "gelu": nn.gelu,
+    "pow": lambda x: x**x, "chain": lambda x: (x * 2 + 1) / 3, "choice": nn.relu,
+    "sum": gnp.sum, "softmax": nn.softmax, "largest": gnp.max,
+}  # fmt: skip
+
+
+def calls_in(code: str) -> set[str]:
+    """The functions of other libraries that machine code calls; memory between phases is theirs."""
+    return set(re.findall(r"\b(?:call|jmp)\s+(\w+)@PLT", code)) - {"malloc", "free"}
+
+
+@needs_packed
+def test_loops_are_packed():
+    """All in one text: arithmetic on vectors, and no call of the C library."""
+    functions = list(FUNCTIONS.values())
+    arguments = [golden.shape("float32", 1 << 20)] * len(functions)
+    code = assembly(lambda *xs: [f(x) for f, x in zip(functions, xs, strict=True)], *arguments)
+    assert not calls_in(code)
+    assert len(re.findall(r"\bv?mulps\b|\bvfn?m(?:add|sub)\d+ps\b", code)) > 100
+
+
+@needs_packed
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_loop_is_packed(name):
+    code = assembly(FUNCTIONS[name], golden.shape("float32", 1 << 20))
+    assert not calls_in(code)
+    assert re.search(r"\bv?(?:mul|add|max)ps\b", code)
+
+
+# ---- what has no text ----
+
+
+def test_forms_without_text_say_so():
+    (kernel,) = golden.plan("sort_rows").groups
+    assert isinstance(kernel, Kernel)
+    assert type(kernel) not in FORMS
+    with pytest.raises(NoKernel, match="'sort' have no native text yet"):
+        emit(kernel)
+
+
+def test_what_has_no_text_stays_a_step_of_its_own():
+    """A sort, a scan and an update in place are NumPy's, which are not worse than before."""
+    x, i = golden.shape("float32", 4096, 8), golden.shape("int32")
+    f = lambda x, i: (
+        gnp.cumsum(x * 2, 0),
+        gnp.sort(x, 1),
+        lax.dynamic_update_index_in_dim(x, x[0], i, 0),
+    )
+    names = [s.primitive.name for s in steps_of(f, x, i) if not isinstance(s, Kernel)]
+    assert {"cumsum", "sort", "dynamic_update_slice"} <= set(names)
+
+
+# ---- tasks ----
+
+
+def test_axes_are_cut_where_there_are_few():
+    assert cut_axes([2000, 3000]) == (1, 0)
+    assert cut_axes([900, 5, 3]) == (1, 0)
+    outer, cut = cut_axes([2, 8_000_000])
+    assert outer == 1
+    assert 0 < cut < 100_000
+
+
+def test_rows_are_cut_where_they_are_few():
+    assert pieces_of(1000, [100_000]) == (1, 100_000)
+    pieces, length = pieces_of(1, [8_000_000])
+    assert pieces > 30
+    assert (pieces - 1) * length < 8_000_000 <= pieces * length

@@ -94,8 +94,12 @@ def _exchanges(team: Team) -> Callable[[Eqn], dict[str, Any]]:
         alike = [n for n in notes if n.sent.startswith(eqn.primitive.name)]
         here = [n for n in alike if n.site == eqn.site]
         for note in (here or alike)[:1]:
-            notes.remove(note)
             found["why"] = note.why
+        # Of values that are sent together, one each.
+        for note in (here + [n for n in alike if n not in here])[: len(eqn.invars)]:
+            notes.remove(note)
+        if len(eqn.invars) > 1:
+            found["values"] = len(eqn.invars)
         return found
 
     return facts

@@ -24,6 +24,7 @@ from gpuarray.backends import lockstep
 from gpuarray.backends.cuda import library
 from gpuarray.backends.cuda.device import ALIGNMENT, UNDRAWN, Buffer, Gpu, gpus
 from gpuarray.backends.cuda.kernels import GRAPH_FROM, Replay, Table, announced, load
+from gpuarray.backends.cuda.places import Memory, Value, packed
 from gpuarray.backends.cuda.substitutes import (
     by_host,
     drawing,
@@ -37,20 +38,18 @@ from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
 from gpuarray.compiler.explain.source import emitted
 from gpuarray.compiler.lower.in_place import overwritable
 from gpuarray.compiler.lower.kernel import DeviceStep
+from gpuarray.compiler.lower.overlap import last_reads
 from gpuarray.compiler.lower.steps import group_in, step_eqns, step_inputs, step_outputs
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.config import state
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype, talks
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind
-from gpuarray.util import Struct
 
 #: The names of addresses in a generated function.
 _ADDRESS = re.compile(r"\b[abct]\d+\.pointer\b|\bp\d+\b|\bbase\b")
 #: A line at which the program of one GPU stops until all have come there.
-_PAUSE = re.compile(r"(b\d+, )*(= )?yield ")
-#: Pieces of the shared allocation start at multiples of this many bytes.
-PIECE = 256
+_PAUSE = re.compile(r"(b\d+, |h\d+ )*(= )?yield ")
 
 
 def build(
@@ -108,57 +107,6 @@ class Inside:
         return self._made[key]
 
 
-# ---- memory of values ----
-class _Memory(Struct, frozen=False, eq=False):
-    """Memory that kernels of a plan write to.
-
-    first, last: the steps between which it is in use; result: whether it leaves the plan
-    donor: number of the donated input whose memory it is, or None
-    """
-
-    nbytes: int
-    first: int
-    last: int
-    result: bool = False
-    donor: int | None = None
-    offset: int = 0
-
-
-class _Value(Struct):
-    """Location of a value as text: its address, the owner of the memory, its Buffer if any."""
-
-    base: str
-    offset: int
-    owner: str
-    buffer: str = ""
-
-    @property
-    def pointer(self) -> str:
-        return f"{self.base} + {self.offset}" if self.offset else self.base
-
-
-def _packed(pieces: list[_Memory]) -> int:
-    """Assign offsets so that no two pieces in use at once overlap; return the total bytes.
-
-    First fit, the largest pieces first.
-    """
-    placed: list[_Memory] = []
-    for piece in sorted(pieces, key=lambda m: (-m.nbytes, m.first)):
-        # Pieces placed already whose lifetimes overlap, by offset; take the first gap between them.
-        neighbours = sorted(
-            (m for m in placed if m.first <= piece.last and piece.first <= m.last),
-            key=lambda m: m.offset,
-        )
-        at = 0
-        for m in neighbours:
-            if at + piece.nbytes <= m.offset:
-                break
-            at = max(at, -(-(m.offset + m.nbytes) // PIECE) * PIECE)
-        piece.offset = at
-        placed.append(piece)
-    return max((m.offset + m.nbytes for m in placed), default=0)
-
-
 # ---- the generated function ----
 class _CudaProgramWriter:
     """Writes the function of a plan line by line; `space` holds the values of its names."""
@@ -178,7 +126,9 @@ class _CudaProgramWriter:
         self.sites: dict[int, Eqn] = {}  # line number -> equation, for error messages
         self.ran: dict[int, DeviceStep | str] = {}  # line number -> what it runs, for profiles
         self.holders: dict[str, Eqn] = {}  # name -> the equation with Graphs that it runs
-        self.values: dict[Var, _Value] = {}
+        self.values: dict[Var, Value] = {}
+        # Exchanges in progress (by id): the variable that holds one, and its equation.
+        self.going: dict[int, tuple[str, Eqn]] = {}
         # Names that every plan uses.
         self.space: dict[str, Any] = {
             "Buffer": Buffer,
@@ -196,7 +146,7 @@ class _CudaProgramWriter:
         graph = plan.graph
         self.inputs = {v: i for i, v in enumerate(graph.invars)}
         for v, i in self.inputs.items():
-            self.values[v] = _Value(f"a{i}.pointer", 0, f"a{i}.memory", f"a{i}")
+            self.values[v] = Value(f"a{i}.pointer", 0, f"a{i}.memory", f"a{i}")
         for v, c in zip(graph.constvars, consts, strict=True):
             self.values[v] = self.constant(np.asarray(c).astype(storage_dtype(v.aval), copy=False))
         self.views = {
@@ -207,7 +157,7 @@ class _CudaProgramWriter:
         self.routines = {
             s: self.routine(s) for s, _ in steps if isinstance(s, Eqn) and not _is_view(s)
         }
-        self.memory: dict[Var, _Memory] = {}
+        self.memory: dict[Var, Memory] = {}
         self.last = self.last_reads()
         self.plan_memory()
 
@@ -236,6 +186,8 @@ class _CudaProgramWriter:
                 end = max((last.get(v, i) for v in passed_on), default=i)
             for v in map(self.root, step_inputs(step)):
                 last[v] = max(last.get(v, i), end)
+        for v, i in last_reads(self.plan.halves, self.plan.steps).items():
+            last[self.root(v)] = max(last[self.root(v)], i)
         return last
 
     def plan_memory(self) -> None:
@@ -254,15 +206,15 @@ class _CudaProgramWriter:
                 found = (self.taken_over(x, v, kernel, i) for x in sources)
                 memory = next((m for m in found if m is not None), None)
                 if memory is None:
-                    memory = _Memory(v.aval.nbytes, i, i)
+                    memory = Memory(v.aval.nbytes, i, i)
                 self.memory[v] = memory
                 memory.last = max(memory.last, self.last.get(v, i))
                 memory.result |= v in results
         # Results have allocations of their own; the others are packed into one.
         pieces = {id(m): m for m in self.memory.values() if not m.result}
-        self.shared_bytes = _packed(list(pieces.values()))
+        self.shared_bytes = packed(list(pieces.values()))
 
-    def taken_over(self, source: Var, v: Var, kernel: KernelSource, i: int) -> _Memory | None:
+    def taken_over(self, source: Var, v: Var, kernel: KernelSource, i: int) -> Memory | None:
         """Return the memory of a value that dies at step i, if `v` may be written over it.
 
         The memory must be donated or the plan's own, and the kernel must be able to write in place.
@@ -272,7 +224,7 @@ class _CudaProgramWriter:
         if number is None:
             memory = self.memory.get(source)
         elif number in self.donated and all(m.donor != number for m in self.memory.values()):
-            memory = _Memory(v.aval.nbytes, i, i, result=True, donor=number)
+            memory = Memory(v.aval.nbytes, i, i, result=True, donor=number)
         # An input may be donated to one value only.
         else:
             memory = None
@@ -299,19 +251,19 @@ class _CudaProgramWriter:
         if step is not None:
             self.ran[len(self.lines)] = step
 
-    def constant(self, value: np.ndarray) -> _Value:
+    def constant(self, value: np.ndarray) -> Value:
         """Upload a value that stays on the GPU as long as the function."""
         # `space` holds the Buffer, so its address stays valid.
         buffer = self.gpu.upload(value)
         name = self.bind("const", buffer)
-        return _Value(self.bind("address", buffer.pointer), 0, f"{name}.memory", name)
+        return Value(self.bind("address", buffer.pointer), 0, f"{name}.memory", name)
 
     def typed(self, v: Var) -> str:
         """Return shape and dtype of a value, as text."""
         shape = self.bind("shape", v.aval.shape)
         return f"{shape}, {self.bind('dtype', storage_dtype(v.aval))}"
 
-    def value(self, a: Atom) -> _Value:
+    def value(self, a: Atom) -> Value:
         if isinstance(a, Literal):
             return self.constant(np.asarray(a.val).astype(storage_dtype(a.aval)))
         return self.values[a]
@@ -338,11 +290,13 @@ class _CudaProgramWriter:
         # One block of lines for each step; only launches may become a CUDA graph.
         before = len(self.lines)
         for i, (step, kernel) in enumerate(self.steps):
+            self.arrive(i)
             if kernel is not None:
                 self.launch(step, kernel, functions.get(kernel.name))
             elif isinstance(step, Eqn):
                 (self.view if _is_view(step) else self.call)(step)
             self.drop(i)
+        self.arrive(len(self.steps))
         if state.cuda_graphs:
             self.as_graphs(before)
         self.line("t = launched()")
@@ -426,7 +380,7 @@ class _CudaProgramWriter:
         names: dict[int, str] = {}
         for v, memory in self.memory.items():
             if not memory.result:
-                self.values[v] = _Value("base", memory.offset, "shared")
+                self.values[v] = Value("base", memory.offset, "shared")
                 continue
             name = names.get(id(memory))
             if name is None:
@@ -441,7 +395,7 @@ class _CudaProgramWriter:
                 if memory.donor is not None:
                     at = f"a{memory.donor}.pointer if {memory.donor} in owned else {at}"
                 self.line(f"p{name} = {at}")
-            self.values[v] = _Value(f"p{name}", 0, f"m{name}")
+            self.values[v] = Value(f"p{name}", 0, f"m{name}")
 
     def launch(self, step: DeviceStep, kernel: KernelSource, function: Any) -> None:
         """Write a kernel launch, after copies of operands that it updates in place."""
@@ -488,7 +442,7 @@ class _CudaProgramWriter:
         # From here on the aligned copy is the value, so that it is made once.
         name = f"c{len(self.lines)}"
         self.line(f"{name} = {self.buffer(v)}")
-        self.values[v] = _Value(f"{name}.pointer", 0, f"{name}.memory", name)
+        self.values[v] = Value(f"{name}.pointer", 0, f"{name}.memory", name)
         return f"{name}.pointer"
 
     def view(self, eqn: Eqn) -> None:
@@ -498,7 +452,7 @@ class _CudaProgramWriter:
         start = contiguous_offset(eqn) if eqn.primitive.kind is Kind.VIEW else 0
         assert start is not None
         offset = value.offset + start * storage_dtype(v.aval).itemsize
-        self.values[v] = _Value(value.base, offset, value.owner)
+        self.values[v] = Value(value.base, offset, value.owner)
 
     def call(self, eqn: Eqn) -> None:
         """Write a call of a library routine, a loop, or a Python function."""
@@ -511,7 +465,7 @@ class _CudaProgramWriter:
         operands = ", ".join(self.buffer(a) for a in eqn.invars)
         for v in eqn.outvars:
             name = f"b{len(self.values)}"
-            self.values[v] = _Value(f"{name}.pointer", 0, f"{name}.memory", name)
+            self.values[v] = Value(f"{name}.pointer", 0, f"{name}.memory", name)
         names = ", ".join(self.values[v].buffer for v in eqn.outvars)
         comma = "," if eqn.primitive.multiple_results else ""
         self.line(
@@ -526,16 +480,34 @@ class _CudaProgramWriter:
         A loop or branch that holds one is a program of the same kind, which this one runs.
         """
         operands = ", ".join(self.buffer(a) for a in eqn.invars)
-        for v in eqn.outvars:
-            name = f"b{len(self.values)}"
-            self.values[v] = _Value(f"{name}.pointer", 0, f"{name}.memory", name)
-        names = "".join(f"{self.values[v].buffer}, " for v in eqn.outvars)
-        target = f"{names}= " if names else ""
+        halves = self.plan.halves.get(id(eqn))
+        if halves is not None:
+            going = f"h{len(self.space)}"
+            self.line(f"{going} = yield {self.bind('asked', halves.start)}, [{operands}]", eqn, eqn)
+            self.going[id(eqn)] = going, eqn
+            return
+        target = self.targets(eqn)
         called = self.bind("asked" if run is None else "run", eqn if run is None else run)
         asked = (
             f"yield {called}, [{operands}]" if run is None else f"yield from {called}({operands})"
         )
         self.line(target + asked, eqn, eqn)
+
+    def targets(self, eqn: Eqn) -> str:
+        """Return the left side of a line that gives the results of an exchange."""
+        for v in eqn.outvars:
+            name = f"b{len(self.values)}"
+            self.values[v] = Value(f"{name}.pointer", 0, f"{name}.memory", name)
+        names = "".join(f"{self.values[v].buffer}, " for v in eqn.outvars)
+        return f"{names}= " if names else ""
+
+    def arrive(self, i: int) -> None:
+        """Write the waits for exchanges in progress that have to end before step i."""
+        for number in [n for n in self.going if self.plan.halves[n].until <= i]:
+            going, eqn = self.going.pop(number)
+            asked = self.bind("asked", self.plan.halves[number].wait)
+            self.line(f"{self.targets(eqn)}yield {asked}, {going}", eqn, eqn)
+            self.line(f"{going} = None")
 
     def routine(self, eqn: Eqn) -> tuple[Callable[..., Any] | None, frozenset[int]]:
         """Return what runs an equation without a kernel, as a function of Buffers.

@@ -27,6 +27,7 @@ from gpuarray.compiler.fuse.group import (
     members_in_order,
 )
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
+from gpuarray.compiler.lower.overlap import Halves, last_reads
 from gpuarray.compiler.lower.steps import group_in, step_inputs
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.flow import Loop
@@ -98,6 +99,8 @@ class ProgramWriter:
     def __init__(self):
         self.lines: list[str] = []
         self.indent = "    "
+        # Exchanges in progress (by id): the variable that holds one, and its equation.
+        self.going: dict[int, tuple[str, Eqn]] = {}
         # The generated function's globals, by name.
         self.space: dict[str, Any] = {}
         self.names: dict[Any, str] = {}
@@ -178,6 +181,12 @@ class ProgramWriter:
         given = ", ".join(operands)
         outs = ", ".join(self.name(v) for v in eqn.outvars)
         target = f"{outs}, = " if outs else ""
+        if id(eqn) in self.halves:
+            asked = self.bind(_safe(eqn.primitive.name), self.halves[id(eqn)].start)
+            going = f"h{len(self.space)}"
+            self.line(f"{going} = yield {asked}, [{given}]", eqn, eqn)
+            self.going[id(eqn)] = going, eqn
+            return
         if eqn.primitive.kind is Kind.COLLECTIVE:
             asked = self.bind(_safe(eqn.primitive.name), eqn)
             self.line(f"{target}yield {asked}, [{given}]", eqn, eqn)
@@ -189,10 +198,18 @@ class ProgramWriter:
         called = self.bind(_safe(eqn.primitive.name), run)
         self.line(f"{target}yield from {called}({given})", eqn, eqn)
 
+    def arrive(self, i: int) -> None:
+        """Write the waits for exchanges in progress that have to end before step i."""
+        for number in [n for n in self.going if self.halves[n].until <= i]:
+            going, eqn = self.going.pop(number)
+            outs = ", ".join(self.name(v) for v in eqn.outvars)
+            asked = self.bind(_safe(eqn.primitive.name), self.halves[number].wait)
+            self.line(f"{outs}, = yield {asked}, {going}", eqn, eqn)
+
     def loop(self, loop: Loop, eqn: Eqn, operands: list[str]) -> None:
         """Write a loop whose steps are so short that calling a function for each costs as much."""
         plan = self.planned(loop.body)
-        around = self.made_by, self.overwrites
+        around = self.made_by, self.overwrites, self.halves
         consts = [self.bind("const", np.asarray(c)) for c in plan.graph.consts]
         given = [operands[i] for i in loop.consts]
         carry = [self.bind("carry", None) for _ in loop.carry]
@@ -203,7 +220,7 @@ class ProgramWriter:
         results = self.program(plan, consts, [*given, *carry], frozenset())
         self.line(f"{', '.join(carry)}, = {', '.join(results)},")
         self.indent = self.indent[4:]
-        self.made_by, self.overwrites = around
+        self.made_by, self.overwrites, self.halves = around
         for v, name in zip(eqn.outvars, carry, strict=True):
             self.line(f"{self.name(v)} = {name}")
 
@@ -213,14 +230,18 @@ class ProgramWriter:
         """Write the steps of a plan, given the names of its values; return those of its results."""
         graph = plan.graph
         self.made_by = {v: e for e in graph.eqns for v in e.outvars}
-        self.overwrites = _overwrites(plan, donated)
+        self.overwrites, self.halves = _overwrites(plan, donated), plan.halves
         self.names.update(zip((*graph.constvars, *graph.invars), (*consts, *inputs), strict=True))
         # One or more lines for each step.
-        for step in plan.steps:
+        for i, step in enumerate(plan.steps):
+            if self.halves:
+                self.arrive(i)
             if isinstance(step, Eqn):
                 self.call(step, [self.atom(a) for a in step.invars])
             else:
                 self.fused(step)
+        if self.halves:
+            self.arrive(len(plan.steps))
         return [self.atom(a) for a in graph.outvars]
 
     def fused(self, step: Kernel | FusedGroup) -> None:
@@ -292,6 +313,8 @@ class ProgramWriter:
     made_by: dict[Var, Eqn]
     # Equations (by id) that may overwrite their first operand: the number of the input, or -1.
     overwrites: dict[int, int]
+    # Exchanges (by id) that others run beside.
+    halves: dict[int, Halves]
 
 
 #: The bytes that a step of a loop may make, for the loop to be written out.
@@ -356,6 +379,8 @@ def _overwrites(plan: Plan, donated: frozenset[int]) -> dict[int, int]:
     for a in graph.outvars:
         if isinstance(a, Var):
             last[root(a)] = len(plan.steps)
+    for v, i in last_reads(plan.halves, plan.steps).items():
+        last[root(v)] = max(last[root(v)], i)
     found: dict[int, int] = {}
     for i, step in enumerate(plan.steps):
         # Only equations with an in-place rule can overwrite an operand.

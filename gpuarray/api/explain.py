@@ -10,16 +10,28 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from gpuarray import tree
 from gpuarray.backends.cuda import nvrtc
 from gpuarray.backends.cuda.library import host_reason
+from gpuarray.compiler.explain.exchanges import Exchanges
 from gpuarray.compiler.explain.facts import Explanation as Explanation
 from gpuarray.compiler.explain.facts import explain_plan
 from gpuarray.compiler.explain.source import device_facts
-from gpuarray.core.graph import Eqn
-from gpuarray.core.primitive import Kind
+from gpuarray.compiler.partition.buckets import bucketed
+from gpuarray.compiler.partition.network import Network, network_named
+from gpuarray.compiler.pipeline import plan_graph
+from gpuarray.config import state
+from gpuarray.core.abstract_mesh import AbstractMesh
+from gpuarray.core.grid import Grid
+from gpuarray.core.mesh import Mesh, NamedSharding
+from gpuarray.core.mesh_context import set_mesh
+from gpuarray.core.sharding import Device
 from gpuarray.functions.jit import Jitted, jit
-from gpuarray.primitives.collective.ops import names_in
-from gpuarray.runtime.spread import Team
+from gpuarray.functions.stages import Lowered, ShapeDtypeStruct
+from gpuarray.runtime import processes
+from gpuarray.transforms.partition.split import partition
 
 
 def explain(
@@ -29,6 +41,8 @@ def explain(
     static_argnames: str | Iterable[str] | None = None,
     platform: str | None = None,
     arch: str = "sm_90",
+    mesh: Mesh | AbstractMesh | None = None,
+    network: Network | str | None = None,
 ) -> Callable[..., Explanation]:
     """A function of the same arguments that says how `fun` is fused: kernels, bytes, user lines.
 
@@ -39,6 +53,11 @@ def explain(
     GPU of architecture `arch`, and `registers` and `spills` where NVRTC is here; no GPU is needed.
     What runs on the host even then says why: its fact `on the host`. Steps in which devices send
     values to each other have the facts `axes`, `devices`, `bytes a device` and `why`.
+
+    With `mesh`, the program is partitioned for devices that need not be here: arguments are
+    ShapeDtypeStructs with shardings over it, or lie whole on every device. With `network` (a
+    `gpuarray.compiler.partition.network.Network`, or its name there), exchanges have the facts
+    `predicted`, their time, and `by`, in which way; and the text says what costs most.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> def mse(a, b):
@@ -52,6 +71,9 @@ def explain(
     platform = "cuda" if platform == "gpu" else platform
     if platform not in (None, "cpu", "cuda"):
         raise ValueError(f"platform must be None, 'cpu', 'gpu' or 'cuda', got {platform!r}")
+    if not (mesh is None or isinstance(mesh, Mesh | AbstractMesh)):
+        raise TypeError(f"explain: mesh is a Mesh or an AbstractMesh, got {mesh!r}")
+    known = None if network is None else network_named(network)
     # A function that is jitted already keeps its own options.
     jitted = (
         fun
@@ -62,40 +84,80 @@ def explain(
     @functools.wraps(fun)
     def explain_it(*args, **kwargs) -> Explanation:
         # Traced and planned, not run; a plan for a GPU cuts groups by other limits.
-        lowered = jitted.lower(*args, **kwargs)
-        plan = lowered.plan.on_device if platform == "cuda" else lowered.plan
-        team = lowered._team
-        exchange = (lambda eqn: {}) if team is None else _exchanges(team)
-        if platform != "cuda":
-            return explain_plan(plan, lowered.fun_name, exchange=exchange)
-        # Registers and spills are known only where NVRTC can compile.
-        compile = nvrtc.compile if nvrtc.available() else None
-        facts = device_facts(plan, arch, compile)
-        return explain_plan(plan, lowered.fun_name, facts, host_reason, exchange)
+        if mesh is None:
+            lowered = jitted.lower(*args, **kwargs)
+        else:
+            there = _stand_in(mesh)
+            lay = functools.partial(_on_stand_ins, mesh=there)
+            is_leaf = lambda x: isinstance(x, ShapeDtypeStruct)
+            args, kwargs = tree.map(lay, (args, kwargs), is_leaf=is_leaf)
+            # So that shardings without devices, and bare PartitionSpecs, mean this mesh.
+            with set_mesh(there):
+                lowered = jitted.lower(*args, **kwargs)
+        plan, exchanges = _parts(lowered, mesh, known)
+        plan = plan.on_device if platform == "cuda" else plan
+        exchange = (lambda eqn: {}) if exchanges is None else exchanges.facts
+        facts, reason = {}, lambda eqn: None
+        if platform == "cuda":
+            # Registers and spills are known only where NVRTC can compile.
+            compile = nvrtc.compile if nvrtc.available() else None
+            facts, reason = device_facts(plan, arch, compile), host_reason
+        found = explain_plan(plan, lowered.fun_name, facts, reason, exchange)
+        return found if exchanges is None else found.replace(remarks=exchanges.remarks())
 
     return explain_it
 
 
-def _exchanges(team: Team) -> Callable[[Eqn], dict[str, Any]]:
-    """Return what gives the facts of an exchange: between whom, how much, and what needs it."""
-    notes = list(team.parts.notes)
+def _parts(lowered: Lowered, mesh: Mesh | AbstractMesh | None, network: Network | None):
+    """Return the plan of one device, and the exchanges in it; None for a program on one."""
+    if mesh is None:
+        team = lowered._team
+        if team is None:
+            return lowered.plan, None
+        return team.plan, Exchanges(team.grid, team.parts.notes, network)
+    # Partitioned for devices that need not be there, and never built.
+    grid = Grid([_stand_in(mesh)])
+    where, graph = lowered._where, lowered.jaxpr
+    given = [None if p is None else p.sharding for p in lowered._places]
+    asked: Sequence[Any] = [None] * len(graph.outvars)
+    if where is not None and where.device is None:
+        given = [s or g for s, g in zip(where.ins, given, strict=True)]
+        asked = where.outs
+    ins = [
+        _spec(grid, s, v.aval.ndim) or ((),) * v.aval.ndim
+        for s, v in zip(given, graph.invars, strict=True)
+    ]
+    outs = [_spec(grid, s, v.aval.ndim) for s, v in zip(asked, graph.outvars, strict=True)]
+    parts = partition(graph, ins, outs, grid)
+    local = bucketed(parts.local, grid.sizes, processes.network(grid))
+    return plan_graph(local, state.fusion), Exchanges(grid, parts.notes, network)
 
-    def facts(eqn: Eqn) -> dict[str, Any]:
-        if eqn.primitive.kind is not Kind.COLLECTIVE:
-            return {}
-        names = names_in(eqn.params)
-        found: dict[str, Any] = {
-            "axes": ", ".join(map(str, names)),
-            "devices": team.grid.size(names),
-            "bytes a device": sum(a.aval.nbytes for a in eqn.invars),
-        }
-        # Moves are noted in the order in which they are bound, mostly at the line of the exchange;
-        # what a later reader settles is bound at that reader's.
-        alike = [n for n in notes if n.sent.startswith(eqn.primitive.name)]
-        here = [n for n in alike if n.site == eqn.site]
-        for note in (here or alike)[:1]:
-            notes.remove(note)
-            found["why"] = note.why
-        return found
 
-    return facts
+def _stand_in(mesh: Mesh | AbstractMesh) -> Mesh:
+    """Return a mesh of the same axes; where one has no devices, over some that are not here."""
+    if isinstance(mesh, Mesh):
+        return mesh
+    devices = np.array([Device("gpu", i) for i in range(mesh.size)], dtype=object)
+    return Mesh(devices.reshape(mesh.axis_sizes), mesh.axis_names, mesh.axis_types)
+
+
+def _spec(grid: Grid, sharding: Any, ndim: int) -> Any:
+    """Return how a sharding over a mesh of these axes cuts a value; None where it does not say."""
+    if not isinstance(sharding, NamedSharding):
+        return None
+    mesh, main = sharding.mesh, grid.main
+    if (mesh.axis_names, mesh.axis_sizes) != (main.axis_names, main.axis_sizes):
+        raise ValueError(
+            f"explain: an argument or result lies over {dict(mesh.shape)}, and mesh= is over "
+            f"{dict(main.shape)}. Give ShapeDtypeStructs with shardings over the latter."
+        )
+    return grid.spec(mesh, sharding.spec, ndim)
+
+
+def _on_stand_ins(x: Any, mesh: Mesh) -> Any:
+    """Return an argument that says how it lies over a mesh without devices, with the stand-in's."""
+    sharding = x.sharding if isinstance(x, ShapeDtypeStruct) else None
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
+        _spec(Grid([mesh]), sharding, x.ndim)
+        return x.update(sharding=NamedSharding(mesh, sharding.spec))
+    return x

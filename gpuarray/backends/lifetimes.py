@@ -7,7 +7,7 @@ the plan made it: what may be written over, freed, or handed out as the caller's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from gpuarray.compiler.lower.kernel import DeviceStep
 from gpuarray.compiler.lower.steps import step_inputs
@@ -24,6 +24,8 @@ class Lifetimes:
     own :
         The numbers of the results for which an equation that is no view takes memory of its own.
         Others may be operands that are passed on, as the carry of a loop without turns is.
+    later :
+        The steps until which exchanges in progress read their operands.
 
     Attributes
     ----------
@@ -40,6 +42,7 @@ class Lifetimes:
         steps: Sequence[DeviceStep],
         is_view: Callable[[Eqn], bool],
         own: Callable[[Eqn], Collection[int]],
+        later: Mapping[Var, int] | None = None,
     ):
         self._graph = graph
         self._viewed: dict[Var, Var] = {}  # a view -> what it looks at
@@ -65,6 +68,9 @@ class Lifetimes:
             end = max((self.last.get(v, i) for v in passed_on.get(i, ())), default=i)
             for v in map(self.root, step_inputs(step)):
                 self.last[v] = max(self.last.get(v, i), end)
+        for v, i in (later or {}).items():
+            v = self.root(v)
+            self.last[v] = max(self.last.get(v, i), i)
 
     def root(self, v: Var) -> Var:
         """Return the value whose memory this one is part of."""

@@ -17,8 +17,10 @@ import numpy as np
 from gpuarray.core.flow import Choice, Loop
 from gpuarray.core.graph import Eqn, Graph, called, storage_dtype
 
-#: (equation, operands of each device) -> results of each device.
-Engine = Callable[[Eqn, list[list]], list[list]]
+#: (equation, operands of each device) -> results of each device. An engine that exchanges values
+#: while devices compute is also asked for halves (compiler/lower/overlap.py): to start an exchange,
+#: for which each device is given the same thing, and, given that by each, for the results.
+Engine = Callable[[Any, list], list]
 
 
 def run(programs: Sequence[Any], engine: Engine) -> list[list]:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuarray import util
 from gpuarray.backends.shared import groups_of, meaning, run_once
+from gpuarray.compiler.lower.overlap import Half
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.dtypes import kind_of
 from gpuarray.core.graph import Eqn, storage_dtype
@@ -29,6 +30,8 @@ MPI = util.lazy_module("mpi4py.MPI", "pip install 'gpuarray-runtime[mpi]' brings
 
 #: Elements or bytes in one call of MPI.
 CHUNK = 1 << 30
+#: Bytes up to which an array is sent in one buffer with others.
+PACKED = 1 << 16
 #: Tries before a process that waits gives its core away: with a core for each process (then about
 #: a millisecond), and without. Two that share a core after all would each use up their time on it.
 PATIENT, POLITE = 1000, 20
@@ -44,6 +47,18 @@ class Waiting(NamedTuple):
     limit: float | None
 
 
+#: An exchange between processes: it yields the requests to wait for, and returns results.
+Steps = Generator[list, None, list]
+
+
+class Going(NamedTuple):
+    """An exchange in progress, or the results of one in which nothing is sent."""
+
+    steps: Steps | None
+    requests: list
+    results: list[list]
+
+
 class World:
     """The processes of a job, as this one sees them."""
 
@@ -54,6 +69,8 @@ class World:
         #: What is going on, None between exchanges.
         self.waiting: Waiting | None = None
         self.number = 0
+        #: Exchanges in progress by id: MPI writes to their memory, whatever becomes of the program.
+        self.going: dict[int, Going] = {}
         self._patience = POLITE
         self._teams: dict[tuple[int, ...], Any] = {}
 
@@ -113,6 +130,28 @@ class World:
             for i in range(0, sent.size, CHUNK)
         ]
         return made.reshape(value.shape), requests
+
+    def reduced(self, values: list[np.ndarray], op: Any, comm: Any) -> tuple[list, list]:
+        """Start to reduce several arrays, small ones of a dtype as one; return as `reduce`."""
+        together: dict[Any, list[int]] = {}
+        for i, x in enumerate(values):
+            key = x.dtype if x.nbytes <= PACKED else i
+            together.setdefault(key, []).append(i)
+        made: list[Any] = [None] * len(values)
+        requests = []
+        for some in together.values():
+            if len(some) == 1:
+                (i,) = some
+                made[i], more = self.reduce(values[i], op, comm)
+            else:
+                packed = np.concatenate([values[i].ravel() for i in some])
+                flat, more = self.reduce(packed, op, comm)
+                end = 0
+                for i in some:
+                    start, end = end, end + values[i].size
+                    made[i] = flat[start:end].reshape(values[i].shape)
+            requests += more
+        return made, requests
 
     def gather(self, mine: np.ndarray, counts: Sequence[int], comm: Any) -> tuple[list, list]:
         """Start to gather bytes; return those of each process to be, and the requests."""
@@ -215,7 +254,8 @@ class Processes:
         self.mine = [i for i, p in enumerate(self.owners) if p == world.rank]
         self._by_eqn: dict[int, tuple[Eqn, Callable, str]] = {}
 
-    def __call__(self, eqn: Eqn, operands: list[list]) -> list[list]:
+    def __call__(self, asked: Eqn | Half, operands: list) -> list:
+        eqn = asked.eqn if isinstance(asked, Half) else asked
         known = self._by_eqn.get(id(eqn))
         if known is None:
             what = f"{eqn.primitive.name} ({eqn.site})"
@@ -223,9 +263,34 @@ class Processes:
         world = self.world
         world.begin(known[2])
         try:
-            return known[1](operands)
+            if not isinstance(asked, Half):
+                return self._ended(self._started(known[1], operands))
+            if asked.is_start:
+                return [self._started(known[1], operands)] * len(operands)
+            return self._ended(operands[0])
         finally:
             world.end()
+
+    def _started(self, exchange: Callable, operands: list[list]) -> Going:
+        """Start an exchange."""
+        steps = exchange(operands)
+        if isinstance(steps, list):  # nothing is sent
+            return Going(None, [], steps)
+        going = Going(steps, next(steps), [])
+        self.world.going[id(going)] = going
+        return going
+
+    def _ended(self, going: Going) -> list[list]:
+        """Wait for an exchange; return the results of our devices."""
+        if going.steps is None:
+            return going.results
+        self.world.wait(going.requests)
+        del self.world.going[id(going)]
+        try:
+            next(going.steps)
+        except StopIteration as end:
+            return end.value
+        raise AssertionError("an exchange waits once")
 
     def _parts(self, params: dict) -> list[Part]:
         names = ops.names_in(params)
@@ -276,11 +341,11 @@ class Processes:
         counts = [int(ends[-1]) if p == first else 0 for p in processes]
         world = self.world
 
-        def exchange(operands: list[list]) -> list[list]:
+        def exchange(operands: list[list]) -> Steps:
             out = run(operands[0]) if world.rank == first else []
             data = np.concatenate([np.empty(0, np.uint8), *map(as_bytes, out)])
             found, requests = world.gather(data, counts, world.among(processes))
-            world.wait(requests)
+            yield requests
             row = next(_rows(dtypes, avals, ends)(found[processes.index(first)]))
             return [row] * len(operands)
 
@@ -294,7 +359,7 @@ class Processes:
         ends = np.cumsum([0, *sizes])
         world, owners = self.world, self.owners
 
-        def exchange(operands: list[list]) -> list[list]:
+        def exchange(operands: list[list]) -> Steps:
             started = []
             for part in parts:
                 mine = [as_bytes(x) for _, i in part.mine for x in operands[i]]
@@ -304,7 +369,7 @@ class Processes:
                     for p in part.processes
                 ]
                 started.append((data, *world.gather(data, counts, world.among(part.processes))))
-            world.wait([r for _, _, requests in started for r in requests])
+            yield [r for _, _, requests in started for r in requests]
             results: list = [None] * len(operands)
             for part, function, (_, found, _) in zip(parts, functions, started, strict=True):
                 # The devices of a process are in the order of the group.
@@ -335,7 +400,7 @@ class Processes:
         world = self.world
         op = {ops.psum_p: "SUM", ops.pmax_p: "MAX", ops.pmin_p: "MIN"}[prim]
 
-        def exchange(operands: list[list]) -> list[list]:
+        def exchange(operands: list[list]) -> Steps:
             started, requests = [], []
             for part, function in zip(parts, locals_, strict=True):
                 rows = [
@@ -343,18 +408,15 @@ class Processes:
                     for _, i in part.mine
                 ]
                 values = map(np.asarray, function(rows)[0])
-                sums = []
-                for c, x in zip(codes, values, strict=True):
-                    if len(part.processes) > 1:
-                        coded = c.encoded(x)
-                        comm = world.among(part.processes)
-                        made, more = world.reduce(coded, getattr(MPI, op), comm)
-                        requests += more
-                        sums.append((made, coded))  # what is sent stays alive
-                    else:
-                        sums.append((x, None))
-                started.append(sums)
-            world.wait(requests)
+                if len(part.processes) > 1:
+                    coded = [c.encoded(x) for c, x in zip(codes, values, strict=True)]
+                    comm = world.among(part.processes)
+                    sums, more = world.reduced(coded, getattr(MPI, op), comm)
+                    requests += more
+                    started.append(list(zip(sums, coded, strict=True)))  # coded stays alive
+                else:
+                    started.append([(x, None) for x in values])
+            yield requests
             results: list = [None] * len(operands)
             for part, sums in zip(parts, started, strict=True):
                 row = [
@@ -379,7 +441,7 @@ class Processes:
         ]
         dtype, world, owners = storage_dtype(aval), self.world, self.owners
 
-        def exchange(operands: list[list]) -> list[list]:
+        def exchange(operands: list[list]) -> Steps:
             requests: list = []
             kept, sent = [], []
             for part, function in zip(parts, locals_, strict=True):
@@ -400,7 +462,7 @@ class Processes:
                             requests += world.receive(term, process, part.members[at])
                         terms.append(term)
                     kept.append((i, terms))
-            world.wait(requests)
+            yield requests
             results: list = [None] * len(operands)
             for i, terms in kept:
                 # In the order of processes: all add up alike.
@@ -418,7 +480,7 @@ class Processes:
         split, joined = params["split_axis"], params["concat_axis"]
         world, owners, count = self.world, self.owners, len(self.owners)
 
-        def exchange(operands: list[list]) -> list[list]:
+        def exchange(operands: list[list]) -> Steps:
             requests: list = []
             kept, sent = [], []
             for part in parts:
@@ -438,7 +500,7 @@ class Processes:
                         pieces.append(np.empty(shape, away.dtype))
                         requests += world.receive(pieces[-1], other, device * count + me)
                     kept.append((i, pieces))
-            world.wait(requests)
+            yield requests
             results: list = [None] * len(operands)
             for i, pieces in kept:
                 results[i] = [np.concatenate(pieces, joined)]
@@ -450,7 +512,7 @@ class Processes:
         perm, dtype = params["perm"], storage_dtype(aval)
         world, owners = self.world, self.owners
 
-        def exchange(operands: list[list]) -> list[list]:
+        def exchange(operands: list[list]) -> Steps:
             requests: list = []
             sent: list = []
             results: list = [[np.zeros(aval.shape, dtype)] for _ in operands]
@@ -467,7 +529,7 @@ class Processes:
                         value = np.empty(aval.shape, dtype)
                         results[mine[target]] = [value]
                         requests += world.receive(value, owners[part.members[source]], device)
-            world.wait(requests)
+            yield requests
             return results
 
         return exchange

@@ -166,6 +166,17 @@ def meaning(
 
     `on_host` says that operands are NumPy's, which it stacks itself; else the program does.
     """
+    if prim in _added and len(avals) > 1:  # a bucket: each as it would be alone
+        parts = [meaning(prim, (a,), params, size, compile, on_host) for a in avals]
+
+        def each(operands: list[list]) -> list[list]:
+            columns = zip(*operands, strict=True)
+            found = [
+                part([[x] for x in column]) for part, column in zip(parts, columns, strict=True)
+            ]
+            return [[x for (x,) in row] for row in zip(*found, strict=True)]
+
+        return each
     params = along_group(params)
     numbers = [a for a in params.get("axes", ()) if isinstance(a, int)]
     outputs: list[int | None] = []

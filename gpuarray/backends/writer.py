@@ -19,6 +19,7 @@ from gpuarray.backends.lifetimes import Lifetimes
 from gpuarray.backends.profiled import Steps
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
+from gpuarray.compiler.lower.overlap import last_reads
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, talks
 from gpuarray.core.primitive import Kind
@@ -63,6 +64,8 @@ class ProgramWriter(abc.ABC):
         self.sites: dict[int, Eqn] = {}
         self.ran: dict[int, DeviceStep | str] = {}
         self.holders: dict[str, Eqn] = {}
+        # Exchanges in progress (by id): the variable that holds one, and its equation.
+        self.going: dict[int, tuple[str, Eqn]] = {}
 
     # ---- what a backend says ----
     @abc.abstractmethod
@@ -107,7 +110,8 @@ class ProgramWriter(abc.ABC):
     @functools.cached_property
     def lifetimes(self) -> Lifetimes:
         """Whose memory the values are in, and until when it is read."""
-        return Lifetimes(self.graph, self.steps, self.is_view, self.own)
+        later = last_reads(self.plan.halves, self.steps)
+        return Lifetimes(self.graph, self.steps, self.is_view, self.own, later)
 
     # ---- lines ----
     def bind(self, prefix: str, value: Any) -> str:
@@ -157,14 +161,33 @@ class ProgramWriter(abc.ABC):
         A loop or branch that holds one is a program of the same kind, which this one runs.
         """
         given = self.operands(eqn)
-        names = "".join([f"{self.name(v)}, " for v in eqn.outvars])
-        target = f"{names}= " if names else ""
+        halves = self.plan.halves.get(id(eqn))
+        if halves is not None:
+            going = f"h{len(self.space)}"
+            asked = self.bind(identifier(eqn), halves.start)
+            self.line(f"{going} = yield {asked}, [{given}]", eqn, eqn)
+            self.going[id(eqn)] = going, eqn
+            return
+        target = self.targets(eqn)
         if eqn.primitive.kind is Kind.COLLECTIVE:
             asked = f"yield {self.bind(identifier(eqn), eqn)}, [{given}]"
         else:
             run = lockstep.steps(eqn, self.inside, self.room)
             asked = f"yield from {self.bind(identifier(eqn), run)}({given})"
         self.line(target + asked, eqn, eqn)
+
+    def targets(self, eqn: Eqn) -> str:
+        """Return the left side of a line that gives the results of an exchange."""
+        names = "".join([f"{self.name(v)}, " for v in eqn.outvars])
+        return f"{names}= " if names else ""
+
+    def arrive(self, number: int) -> None:
+        """Write the waits for exchanges that have to end before the step of this number."""
+        for key in [k for k in self.going if self.plan.halves[k].until <= number]:
+            going, eqn = self.going.pop(key)
+            asked = self.bind(identifier(eqn), self.plan.halves[key].wait)
+            self.line(f"{self.targets(eqn)}yield {asked}, {going}", eqn, eqn)
+            self.line(f"{going} = None")
 
     # ---- the function ----
     def write(self) -> None:
@@ -175,6 +198,7 @@ class ProgramWriter(abc.ABC):
     def write_steps(self) -> None:
         """Write one or more lines for each step."""
         for number, step in enumerate(self.steps):
+            self.arrive(number)
             if not isinstance(step, Eqn):
                 self.kernel(number, step)
             elif self.is_view(step):
@@ -185,6 +209,7 @@ class ProgramWriter(abc.ABC):
                 self.call(step)
             if dead := self.dead(number):
                 self.line(f"{' = '.join(dead)} = None")
+        self.arrive(len(self.steps))
 
     def write_return(self) -> None:
         """Write the line that hands the results over."""

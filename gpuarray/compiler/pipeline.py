@@ -17,6 +17,7 @@ from gpuarray.compiler.lower.choose import choose_forms, named
 from gpuarray.compiler.lower.horizontal import fuse_horizontally
 from gpuarray.compiler.lower.inline import inline_producers
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
+from gpuarray.compiler.lower.overlap import Halves, overlapped
 from gpuarray.compiler.lower.split_passes import split_into_passes
 from gpuarray.compiler.lower.steps import (
     eqn_bytes,
@@ -131,6 +132,7 @@ class Plan(Struct, frozen=False, eq=False):
     steps: list[DeviceStep]
     refusals: list[Refusal]
     fusion: bool = True
+    halves: dict[int, Halves] = {}  # by the id of a step: an exchange that others run beside
 
     @functools.cached_property
     def on_device(self) -> Plan:
@@ -144,6 +146,16 @@ class Plan(Struct, frozen=False, eq=False):
     def on_native(self) -> Plan:
         """The plan of the same graph for CPUs that run compiled kernels."""
         return _plan_for_native(self)
+
+    @functools.cached_property
+    def overlapped(self) -> Plan:
+        """The plan of the same steps for engines that exchange values while devices compute."""
+        steps, halves = overlapped(self.steps, self.graph.outvars)
+        plan = self.replace(steps=steps, halves=halves)
+        plan.overlapped = plan
+        if self.__dict__.get("on_device") is self:
+            plan.on_device = plan
+        return plan
 
     @property
     def device_steps(self) -> list[DeviceStep]:

@@ -34,6 +34,9 @@ def fleet(plan: Plan, grid: Grid, donated: frozenset[int]) -> HostFleet | GpuFle
     if platform == "gpu":
         return GpuFleet(plan, consts, grid, sizes, donated)
     backend = simulator if platform == "simulator" else driver
+    # MPI exchanges values while we compute; devices that share a memory do one thing at a time.
+    if not all(device.is_addressable for device in grid.devices):
+        plan = plan.overlapped
     return HostFleet(
         plan, backend.build(plan, consts, donated), grid, backend.compile_graph, donated
     )
@@ -138,13 +141,15 @@ class GpuFleet:
         self.gpus = [gpu for gpu in gpus if gpu is not None]
         self.plan, self.donated = plan, donated
         plans: dict = {}
+        self.engine = nccl.engine(self.gpus, sizes)
+        if self.engine.overlaps:
+            plan = plan.on_device.overlapped
         self.parts = []
         for gpu in self.gpus:
             inside = cuda.Inside(gpu, plans)
             run = cuda.build(plan, consts, donated, gpu=gpu, inside=inside)
             self.parts.append(_OnGpu(run, gpu))
         self.run = self.parts[0].run
-        self.engine = nccl.engine(self.gpus, sizes)
 
     def __call__(self, inputs: list[list], given: Iterable[int] = ()) -> list[list]:
         """Run all GPUs; the memory of inputs `given` may be written over."""
@@ -154,7 +159,12 @@ class GpuFleet:
             # Only the row holds the buffer of an array that was deleted.
             owned = [{i for i in given if is_exclusive(inputs[i][d], 1)}] if self.donated else []
             programs.append(part.steps([row[d] for row in inputs] + owned))
-        return _columns(lockstep.run(programs, self._exchange))
+        try:
+            return _columns(lockstep.run(programs, self._exchange))
+        except BaseException:
+            # Nobody waits for what is going on, and its memory is about to be used again.
+            self.engine.settle()
+            raise
 
     def _exchange(self, eqn: Any, operands: list[list]) -> list[list]:
         try:

@@ -34,6 +34,7 @@ from gpuarray.backends.cuda import device as cuda
 from gpuarray.backends.cuda.availability import missing
 from gpuarray.backends.mpi import Processes, World
 from gpuarray.backends.shared import SharedMemory
+from gpuarray.compiler.partition.network import Network, network_named
 from gpuarray.core.graph import Eqn, Graph, subgraphs
 from gpuarray.core.grid import Grid
 from gpuarray.core.primitive import Kind
@@ -196,6 +197,14 @@ def engine(grid: Grid, compile: Callable) -> Any:
     found = world()
     assert found is not None
     return Processes(sizes, [d.process_index for d in grid.devices], found)
+
+
+def network(grid: Grid) -> Network:
+    """Return a network such as the devices of a grid have, where nothing better is known."""
+    if grid.devices[0].platform == "gpu":
+        return network_named("h100-ib")
+    here = all(device.is_addressable for device in grid.devices)
+    return network_named("cpu" if here else "mpi")
 
 
 def compare(graph: Graph, grid: Grid) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import config
+from gpuarray.compiler.partition.buckets import bucketed
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core import ranges
 from gpuarray.core.abstract_mesh import AbstractMesh
@@ -25,7 +26,7 @@ from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import entered_mesh
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.primitives.reshard import stated
-from gpuarray.runtime import pieces
+from gpuarray.runtime import pieces, processes
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.device import stored
 from gpuarray.runtime.execute import ASYNC_FROM, Executable, held
@@ -59,7 +60,8 @@ class Team:
         ]
         self.grid = grid
         self.parts: Partitioned = partition(graph, ins, outs, grid)
-        self.plan: Plan = plan_graph(self.parts.local, fusion=config.state.fusion)
+        local = bucketed(self.parts.local, grid.sizes, processes.network(grid))
+        self.plan: Plan = plan_graph(local, fusion=config.state.fusion)
         # A layout that was asked for, or that an input has, is shown in the words it was given in.
         words: dict[Spec, Sharding] = {}
         self.in_places: list[Place] = []

@@ -18,6 +18,7 @@ from gpuarray import lax
 from gpuarray.experimental import multihost_utils
 from gpuarray.sharding import Mesh, NamedSharding
 from gpuarray.sharding import PartitionSpec as P
+from tests.support.exchanging import exchanging
 
 
 def mesh_of(*shape, names="xyz"):
@@ -222,6 +223,36 @@ def loops():
     )
     pieces_are(ga.jit(mapped)(x), wanted)
     pieces_are(mapped(x), wanted)  # without jit
+
+
+def overlap():
+    """Many exchanges in progress at a time, in random programs, and in buckets."""
+    from gpuarray.backends import mpi
+
+    most = [0]
+    started = mpi.Processes._started
+
+    def noted(self, exchange, operands):
+        going = started(self, exchange, operands)
+        most[0] = max(most[0], len(self.world.going))
+        return going
+
+    mpi.Processes._started = noted
+    n, mesh = len(ga.devices()), mesh_of()
+    cut = NamedSharding(mesh, P("x"))
+    for seed in range(6):
+        fun, given = exchanging(seed, n, name="x")
+        whole = [np.stack(rows) for rows in zip(*given, strict=True)]
+        wanted = ga.vmap(fun, axis_name="x")(*whole)
+        mapped = ga.shard_map(
+            lambda x, y, fun=fun: [v[None] for v in fun(x[0], y[0])],
+            mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False,
+        )  # fmt: skip
+        out = ga.jit(mapped)(*(ga.device_put(v, cut) for v in whole))
+        for got, want in zip(out, wanted, strict=True):
+            pieces_are(got, np.asarray(want), close=1e-4)
+    if ga.process_index() == 0:
+        print(f"{most[0]} at a time")
 
 
 # ---- programs ----

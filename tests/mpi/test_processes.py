@@ -76,6 +76,12 @@ def test_collectives_in_loops_and_in_small_messages(job):
     passed(job("loops", devices=2))
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_exchanges_overlap(job, ranks):
+    out = passed(job("overlap", ranks=ranks, devices=4 // ranks))
+    assert int(out.split(" at a time")[0].split()[-1]) > 1
+
+
 def test_training_is_that_of_one_process(job):
     out = passed(job("training", devices=2))
     # Who prints on one process only holds nobody up.

@@ -21,13 +21,14 @@ import functools
 import logging
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.backends.cuda.availability import INSTALL, cupy
 from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.peers import Peers
 from gpuarray.backends.shared import of_stack
+from gpuarray.compiler.lower.overlap import Half
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.errors import DeviceError
 from gpuarray.primitives.collective import ops
@@ -97,18 +98,53 @@ class _Way(NamedTuple):
     after: list[Callable[..., list]] | None  # by GPU: what was received -> results
 
 
+class _Going(NamedTuple):
+    """An exchange in progress: what it fills, when, and the memory that it reads until then."""
+
+    way: _Way | None
+    received: list[list]
+    events: list
+    reads: list
+
+
 class Nccl(Peers):
     """The engine of the GPUs of one process, each of which is one rank."""
 
+    overlaps = True
+
+    def __init__(self, gpus: Sequence[Gpu], sizes: Mapping[Any, int]):
+        super().__init__(gpus, sizes)
+        # By equation, as what it is done by.
+        self._ways: dict[int, tuple[Eqn, _Way | None, list[list[int]]]] = {}
+
+    def __call__(self, asked: Eqn | Half, operands: list) -> list:
+        if not isinstance(asked, Half):
+            return super().__call__(asked, operands)
+        if not asked.is_start:
+            return self._end(operands[0])
+        way, groups = self._known(asked.eqn)
+        if way is None:
+            return [_Going(None, super().__call__(asked.eqn, operands), [], [])] * len(operands)
+        return [self._start(way, groups, operands)] * len(operands)
+
     def exchange(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
-        groups = self.groups(eqn)
-        way = self._way(eqn, groups)
-        if way is None or len(groups[0]) == 1:
+        way, groups = self._known(eqn)
+        if way is None:
             return super().exchange(eqn)
-        return lambda operands: self._run(way, groups, operands)
+        return lambda operands: self._end(self._start(way, groups, operands))
+
+    def _known(self, eqn: Eqn) -> tuple[_Way | None, list[list[int]]]:
+        """Return how NCCL does an equation, None if it does not; and between whom."""
+        known = self._ways.get(id(eqn))
+        if known is None:
+            groups = self.groups(eqn)
+            way = None if len(groups[0]) == 1 else self._way(eqn, groups)
+            known = self._ways[id(eqn)] = (eqn, way, groups)
+        return known[1:]
 
     # ---- running ----
-    def _run(self, way: _Way, groups: list[list[int]], operands: list[list]) -> list[list]:
+    def _start(self, way: _Way, groups: list[list[int]], operands: list[list]) -> _Going:
+        """Enqueue an exchange behind what fills its operands."""
         gpus = self.gpus
         sends = operands if way.before is None else self._each(way.before, operands)
         received = [[gpu.attempt(gpu.empty, *room) for room in way.room] for gpu in gpus]
@@ -130,13 +166,28 @@ class Nccl(Peers):
             except Exception as error:
                 self._abandon(groups)
                 raise DeviceError(f"an exchange between GPUs failed: {error}") from error
+            events = []
             for gpu in gpus:
                 with gpu.device:
-                    event = cupy.cuda.Event(disable_timing=True)
-                event.record(gpu.exchanges)
-                # What comes next may read the results, and write to the operands' memory.
-                gpu.stream.wait_event(event)
-        return received if way.after is None else self._each(way.after, received)
+                    events.append(cupy.cuda.Event(disable_timing=True))
+                events[-1].record(gpu.exchanges)
+        return _Going(way, received, events, [operands, sends])
+
+    def _end(self, going: _Going) -> list[list]:
+        """Let what the GPUs compute from here on wait for an exchange; return its results."""
+        # What comes next may read the results, and write to the operands' memory.
+        for gpu, event in zip(self.gpus, going.events, strict=False):
+            gpu.stream.wait_event(event)
+        if going.way is None or going.way.after is None:
+            return going.received
+        return self._each(going.way.after, going.received)
+
+    def settle(self) -> None:
+        for gpu in self.gpus:
+            with gpu.device:
+                event = cupy.cuda.Event(disable_timing=True)
+            event.record(gpu.exchanges)
+            gpu.stream.wait_event(event)
 
     def _each(self, functions: Sequence[Callable[..., list]], rows: list[list]) -> list[list]:
         """Run a program on each GPU."""

@@ -39,11 +39,17 @@ class Peers:
         # By equation, whose params and avals need not be looked at again.
         self._by_eqn: dict[int, tuple[Eqn, Callable]] = {}
 
+    #: Whether exchanges go on while GPUs compute, so that programs should ask for halves.
+    overlaps = False
+
     def __call__(self, eqn: Eqn, operands: list[list]) -> list[list]:
         known = self._by_eqn.get(id(eqn))
         if known is None:
             known = self._by_eqn[id(eqn)] = (eqn, self.exchange(eqn))
         return known[1](operands)
+
+    def settle(self) -> None:
+        """Order what is computed next behind all exchanges, when a program has failed."""
 
     def groups(self, eqn: Eqn) -> list[list[int]]:
         """Return the numbers of the GPUs that talk to each other."""

@@ -47,7 +47,7 @@ from gpuarray.util import Struct
 #: The names of addresses in a generated function.
 _ADDRESS = re.compile(r"\b[abct]\d+\.pointer\b|\bp\d+\b|\bbase\b")
 #: A line at which the program of one GPU stops until all have come there.
-_PAUSE = re.compile(r"(b\d+, )*(= )?yield ")
+_PAUSE = re.compile(r"(b\d+, |h\d+ )*(= )?yield ")
 
 
 def build(

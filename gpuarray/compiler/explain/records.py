@@ -126,6 +126,7 @@ class Record(Struct):
 
     bytes_unfused, launches_unfused: the same cost if each operation were a step of its own
     temporary_bytes: the most memory that values between steps take at one time
+    remarks: what is to be said of the whole, a line each
     """
 
     name: str
@@ -134,6 +135,7 @@ class Record(Struct):
     bytes_unfused: int
     launches_unfused: int
     temporary_bytes: int
+    remarks: tuple[str, ...] = ()
 
     @property
     def kernels(self) -> list[StepRecord]:

@@ -118,7 +118,7 @@ def table(e: Record) -> str:
                 " ".join([line_ranges(s), *(["in", ", ".join(s.scopes)] if s.scopes else [])]),
             )
         )
-    lines = [f"{headline(e)} ({comparison(e)})"]
+    lines = [f"{headline(e)} ({comparison(e)})", *e.remarks]
     if e.steps:
         # Numbers are flush right: reads, writes, mul-adds, and all facts.
         lines += ["", *columns(rows, right=range(3, 6 + len(facts)))]

@@ -37,7 +37,7 @@ import itertools
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -481,3 +481,69 @@ def network_named(network: Network | str | None = None) -> Network:
             f"Network of your own"
         )
     return NETWORKS[network]
+
+
+# ---- machines that are measured ----
+
+
+def fitted(
+    measured: Iterable[tuple[str, float, int, float]], like: Network | str = "mpi"
+) -> Network:
+    """Return the network of one level that agrees best with measured exchanges.
+
+    Parameters
+    ----------
+    measured :
+        Of each exchange the kind, the bytes on each device, the number of devices, and the seconds.
+        Two sizes or more, small ones for the latency and large ones for the bytes per second.
+    like :
+        Where to begin, and whether the memory is shared.
+
+    The sum of squares of the logarithms of model / measured is least: errors count alike at all
+    sizes.
+
+    >>> machine = Network((Level(alpha=5e-6, bytes_per_s=2e9),))
+    >>> sizes = (8, 1e4, 1e6, 1e8)
+    >>> found = fitted(("all_reduce", s, 4, machine.cost("all_reduce", s, 4)) for s in sizes)
+    >>> [f"{x:.3g}" for x in (found.levels[0].alpha, found.levels[0].bytes_per_s)]
+    ['5e-06', '2e+09']
+    """
+    rows = [(kind, nbytes, n, float(seconds)) for kind, nbytes, n, seconds in measured]
+    if len({nbytes for _, nbytes, _, _ in rows}) < 2 or min(row[3] for row in rows) <= 0:
+        raise ValueError(f"a fit needs times above 0 of exchanges of two sizes or more, got {rows}")
+    level = network_named(like).levels[0]
+
+    def network(point: tuple[float, float]) -> Network:
+        alpha, bytes_per_s = map(math.exp, point)
+        return Network((replace(level, alpha=alpha, bytes_per_s=bytes_per_s, size=None),), "fitted")
+
+    def errors(point: tuple[float, float]) -> list[float]:
+        there = network(point)
+        return [math.log(there.cost(kind, s, n) / seconds) for kind, s, n, seconds in rows]
+
+    point = (math.log(level.alpha), math.log(level.bytes_per_s))
+    now = errors(point)
+    for _ in range(_ROUNDS):
+        # Gauss and Newton: both slopes by differences, and the step where errors would be least.
+        x, y = point
+        slopes = zip(errors((x + _NEAR, y)), errors((x, y + _NEAR)), now, strict=True)
+        pairs = [((a - e) / _NEAR, (b - e) / _NEAR) for a, b, e in slopes]
+        aa, ab, bb = (sum(p[i] * p[j] for p in pairs) for i, j in ((0, 0), (0, 1), (1, 1)))
+        ga, gb = (sum(p[i] * e for p, e in zip(pairs, now, strict=True)) for i in (0, 1))
+        flat = 1e-9 * (aa + bb)  # where only one of both matters, the other stays
+        det = (aa + flat) * (bb + flat) - ab * ab
+        step = ((bb + flat) * ga - ab * gb) / det, ((aa + flat) * gb - ab * ga) / det
+        # The algorithm changes with the size, so a whole step may be too long.
+        for part in (1.0, 0.5, 0.25, 0.1, 0.01):
+            there = (x - part * step[0], y - part * step[1])
+            trial = errors(there) if max(map(abs, there)) < _FAR else now
+            if sum(e * e for e in trial) < sum(e * e for e in now):
+                point, now = there, trial
+                break
+        else:
+            break
+    return network(point)
+
+
+#: Of a fit: rounds at most, the logarithms between which slopes are taken, and the largest.
+_ROUNDS, _NEAR, _FAR = 100, 1e-4, 60.0

@@ -294,14 +294,24 @@ class _Splitter:
         site, why = sites.replaying.site or piece.site, "part of an axis that is cut"
         self.notes += [Note(what, aval, site, why) for what in sent]
 
+    @sites.replays
     def laid(
         self, graph: Graph, pieces: Sequence[Piece], outs: Sequence[Spec | None], why: str
     ) -> list[Piece]:
         """Return the results of a Graph in layouts that were asked for; None: as they are."""
-        return [
-            self.as_is(piece, v.aval) if want is None else self.to(piece, want, v.aval, why)
-            for piece, want, v in zip(pieces, outs, graph.outvars, strict=True)
-        ]
+        before, found = sites.replaying.site, []
+        try:
+            for piece, want, v in zip(pieces, outs, graph.outvars, strict=True):
+                # What nobody combined before belongs to the line that left it so.
+                owed = piece.site if piece.owed is None else piece.owed.site
+                sites.replaying.site = before or owed
+                asked = want is not None
+                found.append(
+                    self.to(piece, want, v.aval, why) if asked else self.as_is(piece, v.aval)
+                )
+        finally:
+            sites.replaying.site = before
+        return found
 
     def bound(self, eqn: Eqn, values: Sequence[Any], params: dict) -> list:
         out = eqn.primitive.bind(*values, **params)

@@ -365,6 +365,19 @@ def test_explain_lists_exchanges():
     assert "test_jit_devices.py" in str(explanation)
 
 
+def test_explain_says_what_is_sent_together():
+    def slopes(w, x):
+        return ga.grad(lambda w: gnp.sum(gnp.tanh(x @ w[0] + w[1]) ** 2))(w)
+
+    w = ga.device_put((gnp.ones((4, 5)), gnp.ones(5)), NamedSharding(mesh(4, 2), P()))
+    explanation = ga.explain(slopes)(w, laid("x"))
+    (total,) = (step for step in explanation.steps if step.ops == ("psum",))
+    assert (total.facts["values"], total.facts["bytes a device"]) == (2, 4 * 5 * 4 + 5 * 4)
+    assert "along a cut axis" in total.facts["why"]
+    # Nobody reads them, so they belong to the line that left them to be summed.
+    assert total.user_lines == (f"test_jit_devices.py:{slopes.__code__.co_firstlineno + 1}",)
+
+
 # ---- calls ----
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 
@@ -361,6 +362,17 @@ def test_calls_over_devices_are_measured_and_right(tmp_path):
     assert set(figures["workloads"]) == {"jit_add", "psum_4B", "psum_loop", "first_pmap"}
     for record in figures["workloads"].values():
         assert record["median"]["fused"] > 0 and record["errors"]["fused"] <= record["tolerance"]
+
+
+def test_the_network_model_is_fitted_to_devices():
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.network", "--rounds", "1"],
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all-reduces among 8 devices, devices of one process" in done.stdout
+    found = re.search(r"alpha=(\S+), bytes_per_s=(\S+), shared=True", done.stdout)
+    assert found and 0 < float(found[1]) < 1 < float(found[2])
 
 
 def test_unknown_calls_over_devices_are_refused(capsys):

@@ -225,3 +225,59 @@ def test_graphs_are_between_exchanges(monkeypatch):
         assert all(np.array_equal(o, first) for o in others)
         assert world.counts["graph"] > 0
     config.update("cuda_graphs", False)
+
+
+# ---- overlap ----
+def beside(v, w):
+    """A sum, and kernels that write to memory of the plan while it is in progress."""
+    total = lax.psum(gnp.cumsum(gnp.sin(v)), "x")
+    for _ in range(3):
+        w = gnp.cumsum(w - w.max())
+    return total * w.sum()
+
+
+def overlapping(mesh) -> list:
+    f = ga.jit(ga.shard_map(beside, mesh=mesh, in_specs=P("x"), out_specs=P("x")))
+    x = np.linspace(-1, 1, 4096, dtype=np.float32)
+    return [np.asarray(f(x, x)), np.asarray(f(x, x))]
+
+
+def test_kernels_run_beside_an_exchange_and_leave_its_operands_alone():
+    with machine("nccl", 4) as (world, mesh):
+        world.remembered = {}
+        rows = np.linspace(-1, 1, 4096, dtype=np.float32).reshape(4, 1024)
+        with ga.default_device(ga.devices("cpu")[0]):
+            wanted = np.asarray(ga.vmap(beside, axis_name="x")(rows, rows)).ravel()
+        for seed in SEEDS:
+            world.reseed(seed)
+            for made in overlapping(mesh):
+                np.testing.assert_allclose(made, wanted, rtol=2e-3)
+            assert not world.faults, (seed, world.faults[0])
+
+
+def test_memory_that_is_used_again_too_early_is_found(monkeypatch):
+    """So there are kernels beside the exchange, which would write where it reads."""
+    with machine("nccl", 4) as (world, mesh):
+        monkeypatch.setattr(build, "last_reads", lambda halves, steps: {})
+        overlapping(mesh)
+        assert any("race" in fault for fault in world.faults)
+        world.faults.clear()
+
+
+def test_what_comes_behind_a_failed_program_waits_for_its_exchanges(monkeypatch):
+    with machine("nccl", 4) as (world, mesh):
+        settled = []
+        settle = nccl.Nccl.settle
+        monkeypatch.setattr(nccl.Nccl, "settle", lambda self: (settled.append(1), settle(self)))
+        world.fail("exchange", 1)
+
+        def two(v):
+            return lax.psum(v, "x") + 1, lax.pmax((v * 2).astype("int32"), "x")
+
+        f = ga.jit(ga.shard_map(two, mesh=mesh, in_specs=P("x"), out_specs=P()))
+        x = np.arange(16, dtype=np.float32)
+        with pytest.raises(ga.errors.DeviceError, match="exchange between GPUs failed"):
+            f(x)
+        assert settled == [1]
+        np.testing.assert_array_equal(f(x)[0], x.reshape(4, 4).sum(0) + 1)
+        assert not world.faults

@@ -11,10 +11,11 @@ import functools
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gpuarray.compiler.partition import network as model
-from gpuarray.compiler.partition.network import NETWORKS, Level, Network, network_named
+from gpuarray.compiler.partition.network import NETWORKS, Level, Network, fitted, network_named
 from tests.support import ROOT
 from tests.support import network as messages
 
@@ -335,3 +336,44 @@ h100: Any = H100
 def test_bad_input(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+# ---- machines that are measured ----
+def measured(machine: Network, kind: str, n: int, sizes) -> list[tuple[str, float, int, float]]:
+    """What a simulation of a machine of one level takes by its quickest algorithm."""
+    found = []
+    for nbytes in sizes:
+        names = machine.times(kind, nbytes, n)
+        times = [messages.simulate(machine, kind, name, nbytes, n) for name in names]
+        found.append((kind, nbytes, n, min(times)))
+    return found
+
+
+@pytest.mark.parametrize("n", [2, 4, 8])
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter"])
+@pytest.mark.parametrize(("alpha", "bytes_per_s"), [(2e-6, 5e9), (1e-4, 1e8), (5e-7, 4e11)])
+def test_a_fit_finds_the_machine_that_was_simulated(n, kind, alpha, bytes_per_s):
+    machine = Network((Level(alpha=alpha, bytes_per_s=bytes_per_s),))
+    (level,) = fitted(measured(machine, kind, n, (64, 4e3, 1e5, 1e6, 3e7))).levels
+    assert level.alpha == pytest.approx(alpha, rel=0.02)
+    assert level.bytes_per_s == pytest.approx(bytes_per_s, rel=0.02)
+
+
+def test_a_fit_of_noisy_times_is_near():
+    rng = np.random.default_rng(0)
+    machine = Network((Level(alpha=1e-5, bytes_per_s=0.8 * 51e9, shared=True),))
+    rows = [
+        ("all_reduce", s, 8, machine.cost("all_reduce", s, 8) * rng.lognormal(0, 0.2))
+        for s in np.geomspace(8, 1e8, 30)
+    ]
+    (level,) = fitted(rows, "cpu").levels
+    assert level.shared
+    assert level.alpha == pytest.approx(1e-5, rel=0.2)
+    assert level.bytes_per_s == pytest.approx(0.8 * 51e9, rel=0.2)
+
+
+def test_a_fit_of_one_size_is_refused():
+    with pytest.raises(ValueError, match="two sizes or more"):
+        fitted([("all_reduce", 8, 4, 1e-6)] * 3)
+    with pytest.raises(ValueError, match="times above 0"):
+        fitted([("all_reduce", 8, 4, 0.0), ("all_reduce", 800, 4, 1e-6)])

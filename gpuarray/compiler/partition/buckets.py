@@ -1,0 +1,185 @@
+"""Buckets: small sums that wait for nothing of each other become one exchange.
+
+Floor 3. In: the Graph of one device, the lengths of the axes its collectives name, and a network.
+Out: the same program, in which a psum (pmax, pmin) has the operands of several, and stands where
+the last of them is ready.
+
+An exchange of few bytes mostly waits for messages, so many of them are best sent at once, up to the
+size at which sending takes as long as waiting (`Network.bucket_bytes`). What an engine does with
+several operands is its own affair: MPI sends them as one buffer, NCCL as one group of calls. Each
+element is summed as before.
+
+Members of a bucket are of one kind, among the same devices, of one dtype, and none needs the result
+of another, be it through other buckets: so the equations still have an order. It follows from the
+Graph alone, and is the same on all devices.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpuarray.compiler.partition.network import Network
+from gpuarray.core.graph import Atom, Eqn, Graph, Var, has_effect, has_exchanges, params_key, talks
+from gpuarray.core.primitive import Kind
+from gpuarray.primitives.collective import ops
+
+
+def bucketed(graph: Graph, sizes: Mapping[Any, int], network: Network) -> Graph:
+    """Return a Graph whose small sums are put together, also those in loops and branches."""
+    if not has_exchanges(graph):
+        return graph
+    eqns = [_inside(e, sizes, network) if talks(e) else e for e in graph.eqns]
+    joined = _joined(_needed(graph, eqns), sizes, network)
+    if joined is None and all(a is b for a, b in zip(eqns, graph.eqns, strict=True)):
+        return graph
+    return Graph(
+        graph.invars,
+        graph.outvars,
+        eqns if joined is None else joined,
+        graph.constvars,
+        graph.consts,
+        debug_name=graph.debug_name,
+    )
+
+
+def _inside(eqn: Eqn, sizes: Mapping[Any, int], network: Network) -> Eqn:
+    """Return an equation with the Graphs that it holds rewritten."""
+    if eqn.primitive.kind is not Kind.CALL:
+        return eqn
+
+    def rewritten(value: Any) -> Any:
+        if isinstance(value, Graph):
+            return bucketed(value, sizes, network)
+        if isinstance(value, tuple) and any(isinstance(x, Graph) for x in value):
+            found = tuple(map(rewritten, value))
+            return value if all(map(operator.is_, found, value)) else found
+        return value
+
+    params = {name: rewritten(value) for name, value in eqn.params.items()}
+    same = all(map(operator.is_, params.values(), eqn.params.values()))
+    return eqn if same else eqn.replace(params=params)
+
+
+def _needed(graph: Graph, eqns: Sequence[Eqn]) -> list[Eqn]:
+    """Return the equations that something needs: a bucket would keep the others alive."""
+    read: set[Atom] = set(graph.outvars)
+    found = []
+    for eqn in reversed(eqns):
+        if has_effect(eqn) or not read.isdisjoint(eqn.outvars):
+            found.append(eqn)
+            read.update(eqn.invars)
+    return found[::-1]
+
+
+class _Bucket:
+    """Sums that become one: their numbers, their bytes, and a bit for each bucket they need."""
+
+    def __init__(self, number: int):
+        self.number = number
+        self.members: list[int] = []
+        self.nbytes = 0
+        self.needs = 0
+
+
+def _joined(eqns: list[Eqn], sizes: Mapping[Any, int], network: Network) -> list[Eqn] | None:
+    """Return equations with the sums of each bucket as one; None where no two belong together."""
+    buckets: list[_Bucket] = []
+    latest: dict[tuple, _Bucket] = {}
+    # The buckets that a value needs, as bits: those of its operands, or the one it comes from.
+    behind: dict[Atom, int] = {}
+    effects = 0
+
+    def all_needed(bits: int) -> int:
+        found, new = bits, bits
+        while new:
+            more = 0
+            for bucket in buckets:
+                if new >> bucket.number & 1:
+                    more |= bucket.needs
+            new, found = more & ~found, found | more
+        return found
+
+    for i, eqn in enumerate(eqns):
+        bits = 0
+        for a in eqn.invars:
+            bits |= behind.get(a, 0)
+        if has_effect(eqn):  # these keep their order
+            effects = bits = bits | effects
+        key, nbytes, most = _kind(eqn, sizes, network)
+        if key is not None:
+            bucket = latest.get(key)
+            full = bucket is not None and bucket.nbytes + nbytes > most
+            if bucket is None or full or all_needed(bits) >> bucket.number & 1:
+                bucket = latest[key] = _Bucket(len(buckets))
+                buckets.append(bucket)
+            bucket.members.append(i)
+            bucket.nbytes += nbytes
+            bucket.needs |= bits
+            bits = 1 << bucket.number
+        for v in eqn.outvars:
+            behind[v] = bits
+    several = [b.members for b in buckets if len(b.members) > 1]
+    return _in_order(eqns, several) if several else None
+
+
+def _kind(eqn: Eqn, sizes: Mapping[Any, int], network: Network) -> tuple[tuple | None, int, int]:
+    """Return what members of a bucket have in common, an equation's bytes, and the most of all.
+
+    None: the equation stays alone.
+    """
+    prim, params = eqn.primitive, eqn.params
+    if prim not in (ops.psum_p, ops.pmax_p, ops.pmin_p) or not eqn.invars:
+        return None, 0, 0
+    names, groups = ops.names_in(params), params["axis_index_groups"]
+    dtypes = {a.aval.dtype for a in eqn.invars}
+    if len(dtypes) > 1 or len(names) < len(params["axes"]) or any(n not in sizes for n in names):
+        return None, 0, 0
+    count = math.prod(sizes[n] for n in names) if groups is None else max(map(len, groups))
+    nbytes, most = sum(a.aval.nbytes for a in eqn.invars), network.bucket_bytes(count)
+    key = (prim, params_key(params), dtypes.pop())
+    return (key if nbytes < most else None), nbytes, most
+
+
+def _in_order(eqns: list[Eqn], buckets: list[list[int]]) -> list[Eqn]:
+    """Return equations, some put together, each as early as what it needs and the order allow."""
+    # Each one stands for itself, or for a bucket where the last of its members was.
+    stands = {i: i for i in range(len(eqns))}
+    made: dict[int, Eqn] = dict(enumerate(eqns))
+    for members in buckets:
+        some = [made.pop(i) for i in members]
+        stands.update(dict.fromkeys(members, members[-1]))
+        made[members[-1]] = Eqn(
+            some[0].primitive,
+            [a for e in some for a in e.invars],
+            [v for e in some for v in e.outvars],
+            some[0].params,
+            some[0].site,
+        )
+    maker = {v: stands[i] for i, e in enumerate(eqns) for v in e.outvars}
+    readers: dict[int, list[int]] = {i: [] for i in made}
+    missing: dict[int, int] = {}
+    effect: int | None = None
+    for i in sorted(made):
+        needed = {maker[a] for a in made[i].invars if isinstance(a, Var) and a in maker}
+        if has_effect(made[i]):
+            needed |= set() if effect is None else {effect}
+            effect = i
+        missing[i] = len(needed)
+        for j in needed:
+            readers[j].append(i)
+    ready = [i for i in made if not missing[i]]
+    heapq.heapify(ready)
+    found = []
+    while ready:
+        i = heapq.heappop(ready)
+        found.append(made[i])
+        for j in readers[i]:
+            missing[j] -= 1
+            if not missing[j]:
+                heapq.heappush(ready, j)
+    assert len(found) == len(made), "buckets need each other"
+    return found

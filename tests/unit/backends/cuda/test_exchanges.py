@@ -14,6 +14,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
+from gpuarray.backends import writer
 from gpuarray.backends.cuda import device, nccl
 from gpuarray.backends.cuda import program as build
 from gpuarray.config import config
@@ -258,7 +259,7 @@ def test_kernels_run_beside_an_exchange_and_leave_its_operands_alone():
 def test_memory_that_is_used_again_too_early_is_found(monkeypatch):
     """So there are kernels beside the exchange, which would write where it reads."""
     with machine("nccl", 4) as (world, mesh):
-        monkeypatch.setattr(build, "last_reads", lambda halves, steps: {})
+        monkeypatch.setattr(writer, "last_reads", lambda halves, steps: {})
         overlapping(mesh)
         assert any("race" in fault for fault in world.faults)
         world.faults.clear()

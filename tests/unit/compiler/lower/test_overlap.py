@@ -6,7 +6,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.backends import lockstep
+from gpuarray.backends import lockstep, writer
 from gpuarray.backends.numpy import program
 from gpuarray.backends.shared import SharedMemory
 from gpuarray.compiler.lower import overlap
@@ -124,7 +124,7 @@ def test_operands_are_not_written_over_before_the_wait(monkeypatch):
 
     both(fun, rows())
     # The engine that reads late finds out if that is forgotten.
-    monkeypatch.setattr(program, "last_reads", lambda halves, steps: {})
+    monkeypatch.setattr(writer, "last_reads", lambda halves, steps: {})
     with pytest.raises(AssertionError):
         both(fun, rows())
 

@@ -105,6 +105,12 @@ def fuzz_count(request):
 
 
 @pytest.fixture
+def every(request):
+    """Whether a test tries every combination (--slow, ci/long), or some of each kind."""
+    return request.config.getoption("--slow")
+
+
+@pytest.fixture
 def plans_only(monkeypatch):
     """Let `explain` count kernels without compiling them for their registers."""
     from gpuarray.backends.cuda import nvrtc

@@ -129,7 +129,9 @@ def test_kernels(name):
     assert len(e.kernels) <= most, e
 
 
-def test_adam_over_hundreds_of_small_parameters():
+def test_adam_over_hundreds_of_small_parameters(every):
+    count = 1000 if every else 250
+
     def adam(params, grads, first, second, step):
         t = step + 1
         one, two = 1 - 0.9**t, 1 - 0.999**t
@@ -141,9 +143,9 @@ def test_adam_over_hundreds_of_small_parameters():
 
         return [update(*x) for x in zip(params, grads, first, second, strict=True)], t
 
-    shapes = [shape("float32", 1 + i % 7, 16 + i % 33) for i in range(250)]
+    shapes = [shape("float32", 1 + i % 7, 16 + i % 33) for i in range(count)]
     assert ga.explain(adam, platform="cuda")(*(shapes,) * 4, shape("float32")).launches <= 8
-    same = [shape("float32", 4096)] * 250
+    same = [shape("float32", 4096)] * count
     assert ga.explain(adam, platform="cuda")(*(same,) * 4, shape("float32")).launches <= 8
 
 

@@ -19,7 +19,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.axes import spread_names
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
-from gpuarray.core.sharding import Sharding
+from gpuarray.core.sharding import Sharding, laid_out
 from gpuarray.core.spec import UNCONSTRAINED
 from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import boundary
@@ -31,6 +31,7 @@ from gpuarray.lax.elementwise import optimization_barrier
 from gpuarray.lax.shapes import full
 from gpuarray.pytree import tree
 from gpuarray.runtime.device import default_place
+from gpuarray.runtime.moves import stays_at
 from gpuarray.runtime.transfer import device_put
 
 
@@ -194,6 +195,8 @@ def _constrained(x: Any, sharding: Any) -> Any:
                 "no mesh that its axis could be cut along: give with_sharding_constraint a "
                 "NamedSharding."
             )
+        if isinstance(x, Tracer):
+            return stays_at(x, laid_out(sharding))
         _check_movable(x, sharding)
         return device_put(x, sharding)
     if sharding.mesh.empty:
@@ -212,7 +215,7 @@ def _constrained(x: Any, sharding: Any) -> Any:
     if isinstance(sharding.mesh, AbstractMesh):
         sharding = _over_devices(sharding, x, traced)
     if traced:
-        return laid(x, sharding) if sharding.mesh.size > 1 else device_put(x, sharding)
+        return laid(x, sharding) if sharding.mesh.size > 1 else stays_at(x, laid_out(sharding))
     if UNCONSTRAINED in sharding.spec.partitions:
         # The rest stays as it comes: what a program would do.
         return jit(lambda x: laid(x, sharding))(x)

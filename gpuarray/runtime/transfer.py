@@ -25,7 +25,7 @@ from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy, processes
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.host import own
-from gpuarray.runtime.moves import device_put_p, to_place
+from gpuarray.runtime.moves import device_put_p, stays_at, to_place
 from gpuarray.runtime.stream import wait_for_all
 
 
@@ -142,6 +142,8 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
         one_device(sharding, f"`out_sharding` argument of {what}")  # raises
     if isinstance(sharding, NamedSharding):
         sharding.shard_shape(aval_of(x).shape)  # raises for a spec with too many axes
+    if isinstance(x, traces.Tracer):
+        return stays_at(x, devices.place_for(sharding))
     return device_put(x, sharding)
 
 

@@ -32,7 +32,7 @@ from gpuarray.lax.shapes import full
 from gpuarray.primitives.reshard import laid
 from gpuarray.pytree import tree
 from gpuarray.runtime.device import default_place
-from gpuarray.runtime.moves import device_put_p
+from gpuarray.runtime.moves import stays_at
 from gpuarray.runtime.transfer import device_put
 
 
@@ -196,11 +196,9 @@ def _constrained(x: Any, sharding: Any) -> Any:
                 "no mesh that its axis could be cut along: give with_sharding_constraint a "
                 "NamedSharding."
             )
-        _check_movable(x, sharding)
         if isinstance(x, Tracer):
-            # Its cotangent is constrained alike, and not moved back.
-            place = laid_out(sharding)
-            return device_put_p.bind(x, place=place, src=place)
+            return stays_at(x, laid_out(sharding))
+        _check_movable(x, sharding)
         return device_put(x, sharding)
     if sharding.mesh.empty:
         raise ValueError(
@@ -223,7 +221,7 @@ def _constrained(x: Any, sharding: Any) -> Any:
         # One device has everything. Its plain placement is cheaper, and all that a constraint says,
         # unless a vmap around has an axis to add to the spec.
         several = sharding.mesh.size > 1 or spread_names()
-        return laid(x, sharding) if several else device_put(x, sharding)
+        return laid(x, sharding) if several else stays_at(x, laid_out(sharding))
     if UNCONSTRAINED in sharding.spec.partitions:
         # The rest stays as it comes: what a program would do.
         return jit(lambda x: laid(x, sharding))(x)

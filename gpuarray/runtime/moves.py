@@ -68,6 +68,13 @@ def _across(x: ArrayImpl, place: Place) -> ArrayImpl:
     return ArrayImpl(place.typed(x.aval), place, moved._buffers())
 
 
+def stays_at(x: Any, place: Place) -> Any:
+    """Constrain a traced value, and its derivatives, to a place: nothing moves there on its own."""
+    if isinstance(place.sharding, NamedSharding) and not place.is_single:
+        return laid(x, place.sharding)
+    return constrained(x, place.device)
+
+
 class _Move(Primitive):
     def bind(self, x: Any, *, place: Place, src: Place | None) -> Any:  # pyright: ignore
         """Move a value; the innermost Trace decides what that means."""
@@ -76,10 +83,7 @@ class _Move(Primitive):
             trace = trace.parent
         if trace is None:
             return super().bind(x, place=place, src=src)
-        # A program is being traced.
-        if isinstance(place.sharding, NamedSharding) and not place.is_single:
-            return laid(x, place.sharding)
-        return constrained(x, place.device)
+        return stays_at(x, place)  # a program is being traced
 
 
 def _jvp(primals: list, tangents: list, *, place: Place, src: Place | None) -> tuple[Any, Any]:

@@ -28,7 +28,7 @@ from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy, processes
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.host import own
-from gpuarray.runtime.moves import device_put_p, to_place
+from gpuarray.runtime.moves import device_put_p, stays_at, to_place
 from gpuarray.runtime.stream import wait_for_all
 
 
@@ -158,8 +158,10 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
     if isinstance(sharding, NamedSharding):
         sharding.shard_shape(aval_of(x).shape)  # raises for a spec with too many axes
         # A value that is made while tracing is laid out by the program.
-        if isinstance(x, traces.Tracer) or (not traces.is_base() and sharding.mesh.size > 1):
+        if sharding.mesh.size > 1 and (isinstance(x, traces.Tracer) or not traces.is_base()):
             return laid(x, sharding)
+    if isinstance(x, traces.Tracer):
+        return stays_at(x, devices.place_for(sharding))
     return device_put(x, sharding)
 
 

@@ -583,10 +583,12 @@ def test_what_is_refused(call, error, words):
 
 
 def test_device_put_checks_where_arrays_come_from():
-    x = gnp.ones(2)
+    x = ga.device_put(np.ones(2), ga.devices()[0])
     assert ga.device_put(x, src=ga.devices()[0]) is x
     with pytest.raises(ValueError, match="on cpu:0"):
         ga.device_put(x, src=ga.Device("cpu", 9))
+    # An array that nobody has put anywhere may be said to come from any device.
+    ga.device_put(gnp.ones(2), src=ga.Device("cpu", 9))
 
 
 # ---- masked arrays, donation ----

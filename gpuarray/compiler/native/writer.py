@@ -87,6 +87,8 @@ class NativeWriter(Statements, abc.ABC):
         self.done: list[str] = []  # finished functions
         self.phases: list[Phase] = []
         self.room: dict[str, tuple[str, int]] = {}
+        # Axes whose loops are not open yet, with what tells where this task begins along them.
+        self.ahead: dict[int, str] = {}
 
     @abc.abstractmethod
     def source(self) -> NativeSource:
@@ -118,10 +120,12 @@ class NativeWriter(Statements, abc.ABC):
         outermost loop that knows its position: `known` are the axes outside.
         """
         known, waiting, left = set(known), list(members), list(stores)
+        self.ahead = {axis: (ends or {}).get(axis, ("", ""))[0] for axis in axes}
         for k, axis in enumerate([None, *axes]):
             if axis is not None:
                 self.open_axis(depth + k - 1, axis, *(ends or {}).get(axis, ("0", "")))
                 known.add(axis)
+                del self.ahead[axis]
                 scope = dict(scope)  # names end with the loop that they are defined in
             level = depth + k
             # What is read or computed here serves all turns of the loops inside.
@@ -137,6 +141,21 @@ class NativeWriter(Statements, abc.ABC):
                     self.write(level, v)
         for k in reversed(range(len(axes))):
             self.line(depth + k, "}")
+
+    def first_thread_guard(self, v: Var) -> str:
+        """The condition under which an output that lacks some of the axes is written: at their
+        beginning. Along an axis whose loop is yet to come, that is where the axis begins if tasks
+        are pieces of it.
+        """
+        dims, reduced = self.group.made[v].dims, self.group.reduced
+        wide = any(d in reduced for d in dims)
+        places = [
+            self.ahead.get(d, self.axis_name[d])
+            for d in self.order
+            if d not in dims and self.axes[d] > 1 and (wide or d not in reduced)
+        ]
+        tests = [f"{place} == 0" for place in places if place]
+        return f"if ({' && '.join(tests)}) " if tests else ""
 
     def read_ahead(
         self, depth: int, known: set[int], members: list[Member], scope: Fetched

@@ -49,8 +49,8 @@ def written(graph: Graph) -> Written:
     """A graph as a program."""
     plan = plan_graph(graph)
     consts = [np.asarray(c) for c in plan.graph.consts]
-    writer = native.NativeProgramWriter()
-    return Written(host.build(plan.on_native, consts, writer=writer), writer)
+    writer = native.NativeProgramWriter(plan.on_native, consts, frozenset(), {})
+    return Written(writer.function(), writer)
 
 
 def compile_all(programs: Sequence[Written]) -> None:

@@ -8,10 +8,11 @@ Where nothing can be compiled, the function is that of the NumPy backend.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,13 @@ import numpy as np
 from gpuarray.backends.native import arrays, background, library
 from gpuarray.backends.numpy import memory
 from gpuarray.backends.numpy import program as host
+from gpuarray.backends.writer import compiled_once
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.steps import group_in, inlined_eqns
 from gpuarray.compiler.native.emit import emit, unit
 from gpuarray.compiler.native.writer import NativeSource
-from gpuarray.compiler.pipeline import Plan, plan_graph
+from gpuarray.compiler.pipeline import Plan
 from gpuarray.core.graph import Graph, Var, storage_dtype
 from gpuarray.errors import CompileError, DeviceError
 
@@ -34,35 +36,36 @@ BRIEF = 1 << 14
 UNIT = 32
 
 
-class NativeProgramWriter(host.ProgramWriter):
+class NativeProgramWriter(host.NumpyProgramWriter):
     """Writes plans whose kernels are compiled functions."""
 
-    def __init__(self):
-        super().__init__()
-        self.compile_graph = compile_graph
+    def __init__(self, plan: Plan, consts: Sequence, donated: frozenset[int], space: dict):
+        super().__init__(plan, consts, donated, compile_graph)
+        space.update(self.space)
+        self.space = space
         self.sources: dict[str, NativeSource] = {}  # by the name in the generated text
 
-    def fused(self, step: Kernel | FusedGroup) -> None:
+    def kernel(self, number: int, step: Kernel | FusedGroup) -> None:
         try:
             if not isinstance(step, Kernel):
                 raise TypeError(f"{step.name} has no kernel")
             source = emit(step)
         except TypeError:  # no text for its form, or for an operation or a dtype in it
-            self.by_numpy(group_in(step))
+            self.by_numpy(number, group_in(step))
             return
-        self.kernel(source, step)
+        self.compiled(source, step)
 
-    def by_numpy(self, group: FusedGroup) -> None:
+    def by_numpy(self, number: int, group: FusedGroup) -> None:
         """Write a group for NumPy; what was inlined in it becomes steps again, each once."""
         for eqn in inlined_eqns(group):
             if not all(v in self.names for v in eqn.outvars):
-                self.call(eqn, [self.atom(a) for a in eqn.invars])
-        super().fused(group)
+                self.call(eqn)
+        super().kernel(number, group)
 
-    def kernel(self, source: NativeSource, step: Kernel) -> None:
+    def compiled(self, source: NativeSource, step: Kernel) -> None:
         """Write the call of a compiled kernel."""
         for v in source.outputs:
-            self.line(f"{self.name(v)} = {self.room(v)}")
+            self.line(f"{self.name(v)} = {self.empty(v)}")
         called = self.bind(source.name, None)  # known when the unit is compiled
         again = self.bind(f"again_{source.name}", None)
         self.sources[called] = source
@@ -71,7 +74,7 @@ class NativeProgramWriter(host.ProgramWriter):
         eqn = step.group.members[0].eqn
         self.line(f"{called}({given}) and {again}({given})", eqn, step.group)
 
-    def room(self, v: Var) -> str:
+    def empty(self, v: Var) -> str:
         """Return the text that allocates a result."""
         shape, dtype = v.aval.shape, storage_dtype(v.aval)
         small = math.prod(shape) * dtype.itemsize < memory.POOLED_FROM
@@ -101,7 +104,7 @@ def _again(function: Callable[..., int], buffers: tuple) -> None:
 
 
 def build(
-    plan: Plan, consts: list, donated: frozenset[int] = frozenset(), mode: str = "wait"
+    plan: Plan, consts: Sequence, donated: frozenset[int] = frozenset(), mode: str = "wait"
 ) -> Callable[..., list]:
     """Return a function from buffers to a list of buffers, as `backends.numpy.program.build`.
 
@@ -121,14 +124,12 @@ def build(
     return host.build(plan, consts, donated) if function is None else function
 
 
-def _built(plan: Plan, consts: list, donated: frozenset[int], space: dict | None = None) -> Any:
+def _built(plan: Plan, consts: Sequence, donated: frozenset[int], space: dict | None = None) -> Any:
     """Return the function with its kernels, in the space of another one if it is given; None if
     there would be no kernel in it.
     """
-    writer = NativeProgramWriter()
-    if space is not None:
-        writer.space = space
-    function: Any = host.build(plan.on_native, consts, donated, writer)
+    writer = NativeProgramWriter(plan.on_native, consts, donated, {} if space is None else space)
+    function: Any = writer.function()
     if not writer.sources:
         return None
     compile_kernels([writer])
@@ -136,12 +137,12 @@ def _built(plan: Plan, consts: list, donated: frozenset[int], space: dict | None
     return function
 
 
-def _built_later(plan: Plan, consts: list, donated: frozenset[int]) -> Callable[..., list]:
+def _built_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callable[..., list]:
     """Return the function for NumPy; its second call has it replaced."""
-    writer = host.ProgramWriter()
+    writer = host.NumpyProgramWriter(plan, consts, donated)
     called = writer.bind("called", None)
     writer.line(f"{called}()")
-    function: Any = host.build(plan, consts, donated, writer)
+    function: Any = writer.function()
     this = weakref.ref(function)
 
     def compile() -> None:
@@ -199,9 +200,5 @@ def _tell(error: Exception) -> None:
 
 def compile_graph(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
     """Compile a Graph inside another (a branch, a loop body) to a function on buffers."""
-    key = ("native", donated)
-    if key not in graph.derived:
-        plan = plan_graph(graph)
-        consts = [np.asarray(c) for c in plan.graph.consts]
-        graph.derived[key] = build(plan, consts, donated)
-    return graph.derived[key]
+    made = functools.partial(build, donated=donated)
+    return compiled_once(graph, ("native", donated), made)

@@ -234,7 +234,7 @@ class _Mapping:
                     f"{there} XLA devices are available (num_replicas={size}): map over at most "
                     f"{there} elements, or set GPUARRAY_NUM_CPU_DEVICES={size} before the start"
                 )
-        elif sum(device.is_addressable for device in devices) != size:
+        elif sum(isinstance(d, Device) and d.is_addressable for d in devices) != size:
             raise ValueError(
                 f"Leading axis size {size} is not equal to number of local devices "
                 f"{len(devices)}: pmap got devices={devices}"

@@ -34,6 +34,9 @@ class Target(Struct):
     #: Bytes that move in the time in which another kernel begins and ends, about 2 us.
     #: Measure: variance_columns, softmax of few rows.
     launch_bytes: int = 8 << 20
+    #: Bytes of operands and results that exchanges in progress hold at a time: a small part of a
+    #: GPU's memory, and more than any exchange needs to be as fast as the network.
+    exchanged_bytes: int = 1 << 28
     #: Multiply-adds in about a microsecond, less than another kernel takes: so much may be computed
     #: again in all. Measure: nbody, cross_entropy.
     launch_work: float = float(1 << 25)
@@ -242,6 +245,9 @@ class Processor(Struct):
     #: Bytes of values that are kept from pass to pass over a row; more are computed again.
     #: Measure: softmax.
     row_bytes: int = 1 << 17
+    #: Operations that weigh more (an exponential, not a product) are not done again in a later
+    #: pass, if there is room for their results. Measure: softmax.
+    worth_keeping: int = 4
 
 
 #: The processor that native code is planned for.

@@ -7,7 +7,7 @@ other types of axes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from gpuarray.core import trace as traces
@@ -23,6 +23,7 @@ from gpuarray.functions.jit import jit
 from gpuarray.primitives.reshard import laid, without_types
 from gpuarray.pytree import tree
 from gpuarray.runtime.transfer import device_put
+from gpuarray.util import elements, wrong_type
 
 
 def _ends(x: Any) -> bool:
@@ -162,6 +163,7 @@ def auto_axes(
     """
     if f is None:
         return functools.partial(auto_axes, axes=axes, out_sharding=out_sharding)
+    _check_options("auto_axes", f, axes, "out_sharding", out_sharding)
 
     @boundary
     @functools.wraps(f)
@@ -212,6 +214,7 @@ def explicit_axes(
     """
     if f is None:
         return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
+    _check_options("explicit_axes", f, axes, "in_sharding", in_sharding)
 
     @boundary
     @functools.wraps(f)
@@ -235,6 +238,22 @@ def explicit_axes(
         return _traced(body, f, args, kwargs)
 
     return decided
+
+
+def _check_options(what: str, f: Any, axes: Any, name: str, shardings: Any) -> None:
+    """Refuse options of other types at the call that takes them."""
+    if not callable(f):
+        raise TypeError(f"{what} expected a callable value, got {f!r}")
+    if not (axes is None or isinstance(axes, str)):
+        for axis in elements(axes, f"`axes` of {what}: names of axes of the mesh"):
+            if not isinstance(axis, Hashable):
+                raise wrong_type(axis, f"`axes` of {what}: names of axes of the mesh")
+    for sharding in tree.tree_flatten(shardings, _ends)[0]:
+        if not _ends(sharding):
+            raise TypeError(
+                f"`{name}` of {what} takes PartitionSpecs and NamedShardings, got {sharding!r} of "
+                f"type {type(sharding)}"
+            )
 
 
 def _mesh_for(args: Any, what: str) -> AbstractMesh:

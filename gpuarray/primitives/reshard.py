@@ -45,6 +45,7 @@ def _batch(prim: Primitive):
     def rule(axis: Any, args: Sequence[Any], dims: Sequence[Any], *, sharding: NamedSharding):
         (x,), (d,) = args, dims
         spec, mesh = sharding.spec, sharding.mesh
+        _check_spread(axis.spread, sharding)
         parts = [*spec.partitions, *[None] * (aval_of(x).ndim - 1 - len(spec.partitions))]
         # The batch axis stays as it lies, or is cut as vmap's spmd_axis_name says.
         parts.insert(d, axis.spread or (UNCONSTRAINED if mesh.auto_axes else None))
@@ -55,6 +56,22 @@ def _batch(prim: Primitive):
         return prim.bind(x, sharding=NamedSharding(mesh, P(*parts))), d
 
     return rule
+
+
+def _check_spread(names: tuple, sharding: NamedSharding) -> None:
+    """Refuse a `spmd_axis_name` of a vmap around that cannot cut the batch axis of a value."""
+    mesh = sharding.mesh
+    if unknown := [n for n in names if n not in mesh.axis_names]:
+        raise ValueError(
+            f"vmap spmd_axis_name {unknown[0]!r} is not an axis of the mesh of the shard_map or "
+            f"sharding constraint inside: {mesh.axis_names}"
+        )
+    named = {n for part in sharding.spec.partitions for n in names_of(part)}
+    if taken := sorted(map(str, named.intersection(names))):
+        raise ValueError(
+            f"vmap spmd_axis_name cannot appear in the sharding of a value inside: "
+            f"{', '.join(map(repr, taken))} is in {sharding.spec}"
+        )
 
 
 def _reshard_transpose(ct: Any, x: Any, *, sharding: NamedSharding):
@@ -73,6 +90,7 @@ def _laying(name: str, transpose: Any, show: Any = None) -> Primitive:
         jvp=LINEAR,
         transpose=transpose,
         flow=_flow,
+        decompose=lambda x, *, sharding: x,
         show=show,
     )
     prim.batch = _batch(prim)

@@ -22,8 +22,9 @@ NAMES = subprocess.run(
 ).stdout.split()
 
 #: Never called by themselves: collectives need a named axis (tests/unit/lax/test_collectives.py),
-#: custom_lin exists to be transposed, and shard_map needs devices (tests/unit/control).
-APART = {n for n in NAMES if registry[n].kind is Kind.COLLECTIVE} | {"custom_lin", "shard_map"}
+#: custom_lin exists to be transposed, and these need devices (tests/unit/control, .../functions).
+ON_MESHES = {"shard_map", "reshard", "sharding_constraint"}
+APART = {n for n in NAMES if registry[n].kind is Kind.COLLECTIVE} | {"custom_lin", *ON_MESHES}
 
 #: Slots that hold a function, or a Sentinel which says why there is none.
 RULES = ("aval", "numpy", "jvp", "transpose", "batch")

@@ -260,7 +260,8 @@ def test_rules_that_are_missing():
 
 #: Never differentiated here: what refuses to be, what has no result, and what is tried along a
 #: named axis (tests/unit/lax/test_collectives.py) or over devices (tests/unit/control).
-APART = {n for n in NAMES if registry[n].kind is Kind.COLLECTIVE} | {"custom_lin", "shard_map"}
+ON_MESHES = {"shard_map", "reshard", "sharding_constraint"}  # they need devices
+APART = {n for n in NAMES if registry[n].kind is Kind.COLLECTIVE} | {"custom_lin", *ON_MESHES}
 
 
 def test_every_primitive_with_a_derivative_is_tried():

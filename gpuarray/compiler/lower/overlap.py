@@ -21,9 +21,7 @@ from gpuarray.compiler.lower.kernel import DeviceStep
 from gpuarray.compiler.lower.steps import step_eqns, step_inputs, step_outputs
 from gpuarray.core.graph import Atom, Eqn, Var, has_effect
 from gpuarray.core.primitive import Kind, Primitive
-
-#: The most bytes of operands and results that exchanges in progress hold at a time.
-MOST = 1 << 28
+from gpuarray.core.target import TARGET
 
 
 class Half:
@@ -131,7 +129,7 @@ def _ordered(steps: Sequence[DeviceStep]) -> tuple[list[DeviceStep], dict[int, i
     while exchanges or others or going:
         if exchanges:
             i = heapq.heappop(exchanges)
-            while going and sum(map(held, going)) + held(i) > MOST:
+            while going and sum(map(held, going)) + held(i) > TARGET.exchanged_bytes:
                 until[id(steps[going[0]])] = len(found)
                 done(going.popleft())
             found.append(steps[i])

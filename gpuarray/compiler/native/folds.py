@@ -18,9 +18,6 @@ from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import PROCESSOR
 
-#: Operations that weigh more are not repeated in a later pass, if there is room for their results.
-_WORTH_KEEPING = 4
-
 
 class FoldWriter(NativeWriter):
     """Partial results, and what is kept from pass to pass."""
@@ -75,7 +72,7 @@ class FoldWriter(NativeWriter):
 
 
 def _takes_long(member: Member) -> bool:
-    return member.eqn.primitive.weight > _WORTH_KEEPING
+    return member.eqn.primitive.weight > PROCESSOR.worth_keeping
 
 
 def declared(name: str, reducer: Reducer, count: int) -> str:

@@ -521,13 +521,15 @@ def fitted(
         there = network(point)
         return [math.log(there.cost(kind, s, n) / seconds) for kind, s, n, seconds in rows]
 
+    # Rounds at most, the logarithms between which slopes are taken, and the largest.
+    rounds, near, far = 100, 1e-4, 60.0
     point = (math.log(level.alpha), math.log(level.bytes_per_s))
     now = errors(point)
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         # Gauss and Newton: both slopes by differences, and the step where errors would be least.
         x, y = point
-        slopes = zip(errors((x + _NEAR, y)), errors((x, y + _NEAR)), now, strict=True)
-        pairs = [((a - e) / _NEAR, (b - e) / _NEAR) for a, b, e in slopes]
+        slopes = zip(errors((x + near, y)), errors((x, y + near)), now, strict=True)
+        pairs = [((a - e) / near, (b - e) / near) for a, b, e in slopes]
         aa, ab, bb = (sum(p[i] * p[j] for p in pairs) for i, j in ((0, 0), (0, 1), (1, 1)))
         ga, gb = (sum(p[i] * e for p, e in zip(pairs, now, strict=True)) for i in (0, 1))
         flat = 1e-9 * (aa + bb)  # where only one of both matters, the other stays
@@ -536,14 +538,10 @@ def fitted(
         # The algorithm changes with the size, so a whole step may be too long.
         for part in (1.0, 0.5, 0.25, 0.1, 0.01):
             there = (x - part * step[0], y - part * step[1])
-            trial = errors(there) if max(map(abs, there)) < _FAR else now
+            trial = errors(there) if max(map(abs, there)) < far else now
             if sum(e * e for e in trial) < sum(e * e for e in now):
                 point, now = there, trial
                 break
         else:
             break
     return network(point)
-
-
-#: Of a fit: rounds at most, the logarithms between which slopes are taken, and the largest.
-_ROUNDS, _NEAR, _FAR = 100, 1e-4, 60.0

@@ -18,7 +18,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from bench.workloads import WORKLOADS
 from gpuarray import nn
-from gpuarray.core.target import TARGET, Target
+from gpuarray.core.target import TARGET, Processor, Target
 from tests.golden import shape
 from tests.support.targets import plan_for
 
@@ -74,12 +74,14 @@ def test_other_names_are_not(line):
     assert numbers(line) == []
 
 
-def comments() -> dict[str, str]:
-    """What stands above each field; fields that follow one another share it."""
+def comments(kind: type) -> dict[str, str]:
+    """What stands above each field of a class; fields that follow one another share it."""
     found: dict[str, str] = {}
     text: list[str] = []
     behind = False  # a field
-    for line in SOURCE.partition("class Target(")[2].splitlines():
+    for line in SOURCE.partition(f"class {kind.__name__}(Struct):\n")[2].splitlines():
+        if line and not line.startswith(" "):
+            break
         words = line.strip()
         name, colon, _ = words.partition(": ")
         if words.startswith("#:"):
@@ -93,9 +95,10 @@ def comments() -> dict[str, str]:
     return found
 
 
-def test_every_threshold_has_its_reason():
-    said = comments()
-    assert list(said) == list(Target.__match_args__)
+@pytest.mark.parametrize("kind", [Target, Processor])
+def test_every_threshold_has_its_reason(kind):
+    said = comments(kind)
+    assert list(said) == list(kind.__match_args__)
     assert [name for name, text in said.items() if len(text) < 20] == []
 
 
@@ -105,8 +108,8 @@ def test_every_threshold_has_an_effect():
     sources = SOURCE + "".join(p.read_text(encoding="utf-8") for p in files)
     idle = [
         name
-        for name in Target.__match_args__
-        if not re.search(rf"\b(TARGET|self)\.{name}\b", sources)
+        for name in (*Target.__match_args__, *Processor.__match_args__)
+        if not re.search(rf"\b(TARGET|PROCESSOR|self)\.{name}\b", sources)
     ]
     assert not idle, "a number that nothing reads"
 
@@ -116,7 +119,7 @@ def test_measurements_name_workloads():
     names = {w.name for w in WORKLOADS}
     words = {
         word.strip(",.")
-        for text in comments().values()
+        for text in comments(Target).values()
         for word in text.partition("Measure:")[2].split()
         if "_" in word
     }

@@ -13,6 +13,7 @@ from gpuarray.compiler.lower import overlap
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.axes import NamedAxis, named_axes
 from tests.support.exchanging import exchanging
+from tests.support.targets import plan_for
 
 COUNT = 3
 
@@ -112,7 +113,7 @@ def test_bytes_in_progress_are_limited(monkeypatch):
 
     assert most(both(fun, rows()).asked) == 6
     # Two operands of 4 x 4 numbers, and their results.
-    monkeypatch.setattr(overlap, "MOST", 4 * 64)
+    plan_for(monkeypatch, exchanged_bytes=4 * 64)
     assert most(both(fun, rows()).asked) == 2
 
 

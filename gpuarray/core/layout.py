@@ -190,7 +190,7 @@ class unclear_is_whole:
 
 
 _Rule = Callable[[Any, Sequence[Any], Sequence[Any], dict], list[Layout | None]]
-_rules: list[_Rule] = []
+_rule: _Rule | None = None
 
 
 def set_rule(rule: _Rule) -> None:
@@ -199,9 +199,11 @@ def set_rule(rule: _Rule) -> None:
     The rule takes a primitive, the avals of operands and results, and the parameters. It rests on
     the factors of all primitives, which a higher floor knows (primitives/laying.py).
     """
-    _rules[:] = [rule]
+    global _rule
+    _rule = rule
 
 
 def of_results(prim: Any, avals: Sequence[Any], outs: Sequence[Any], params: dict) -> list:
     """Return the layouts of an operation's results, of which some operand is cut."""
-    return _rules[0](prim, avals, outs, params)
+    assert _rule is not None
+    return _rule(prim, avals, outs, params)

@@ -402,11 +402,13 @@ BOUNDED = {
         "compiler/text/prelude.py:blocks", "compiler/lower/schedule.py:_stride",
         "backends/cuda/availability.py:missing", "backends/cuda/device.py:_gpus",
         "backends/cuda/nccl.py:say_missing",
-        "backends/hostcc.py:_runtimes", "backends/hostcc.py:_version",
+        "backends/hostcc.py:_runtimes", "backends/hostcc.py:version",
         "backends/hostcc.py:_watched", "backends/cuda/nvrtc.py:_library",
         "runtime/device.py:_cpus", "runtime/device.py:_gpus",
         "runtime/device.py:_simulators", "runtime/stream.py:_streams",
         "backends/store.py:_passing", "primitives/movement/generate.py:_generator",
+        "backends/native/library.py:_tuned", "backends/native/library.py:_processor",
+        "backends/native/library.py:_pool", "backends/native/arrays.py:are_readable",
     ],
     "by a limit of its own": [
         "backends/cuda/cubins.py:_known", "backends/numpy/memory.py:_free",
@@ -415,9 +417,10 @@ BOUNDED = {
     "by what is alive or under way": [
         "pytree/structure.py:_interned", "backends/cuda/cubins.py:_turns",
         "random/arguments.py:_consumed", "backends/simulator.py:_waiting", "sites.py:scopes",
+        "backends/hostcc.py:_running",
     ],
     "not: a library that was loaded stays, and simulated kernels are for tests": [
-        "backends/simulator.py:_made",
+        "backends/simulator.py:_made", "backends/native/library.py:_units",
     ],
 }  # fmt: skip
 

@@ -48,9 +48,12 @@ def sharding_in_context(
 ) -> NamedSharding:
     """Return a PartitionSpec as a sharding over the mesh in context; RuntimeError if there is none.
 
-    The mesh is that of `set_mesh`, else, if `entered` says so, that of `with mesh:`.
+    The mesh is that of `set_mesh`, or what `use_abstract_mesh` has made of its axes; else, if
+    `entered` says so, that of `with mesh:`.
     """
-    mesh: Mesh | AbstractMesh = contexts.concrete or contexts.abstract or EMPTY
+    concrete, abstract = contexts.concrete, contexts.abstract
+    known = concrete is not None and abstract in (None, concrete.abstract_mesh)
+    mesh: Mesh | AbstractMesh = concrete if known else abstract or EMPTY
     if mesh.empty and entered:
         mesh = entered_mesh()
     if mesh.empty:

@@ -56,7 +56,9 @@ def _inside(eqn: Eqn, sizes: Mapping[Any, int], network: Network) -> Eqn:
             return bucketed(value, sizes, network)
         if isinstance(value, tuple) and any(isinstance(x, Graph) for x in value):
             found = tuple(map(rewritten, value))
-            return value if all(map(operator.is_, found, value)) else found
+            if all(map(operator.is_, found, value)):
+                return value
+            return value._make(found) if hasattr(value, "_make") else found
         return value
 
     params = {name: rewritten(value) for name, value in eqn.params.items()}

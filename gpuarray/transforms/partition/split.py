@@ -343,7 +343,9 @@ class _Splitter:
                 whole = [uncut(v.aval) for v in value.outvars]
                 return self.staged(value, [uncut(v.aval) for v in value.invars], whole).graph
             if isinstance(value, tuple) and any(isinstance(x, Graph) for x in value):
-                return tuple(map(local, value))
+                made = map(local, value)
+                # A tuple with names keeps them: rules read those.
+                return value._make(made) if hasattr(value, "_make") else tuple(made)
             return value
 
         return {name: local(value) for name, value in params.items()}

@@ -81,7 +81,7 @@ def _resharded(x: Any, sharding: Any) -> Any:
 
 
 def _open_along_auto(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
-    """Return a sharding that leaves to the compiler what types do not say: Auto axes of its mesh."""
+    """Return a sharding that leaves Auto axes of its mesh to the compiler: no type names them."""
     mesh = sharding.mesh.abstract_mesh
     if not mesh.auto_axes:
         return sharding

@@ -44,7 +44,7 @@ def types(out) -> list[str]:
 
 IDS = np.array([0, 1, 1, 3, 0, 2, 3, 3])
 
-#: Functions of a value cut along its first axis, whose results do not follow without `out_sharding`.
+#: Functions of a value cut along its first axis; their results do not follow from that.
 LAID_BY_ARGUMENT = {
     "percentile": lambda a, s: gnp.percentile(a, 50, axis=0, out_sharding=s),
     "ravel": lambda a, s: gnp.ravel(a.T, out_sharding=s),
@@ -252,3 +252,60 @@ def test_auto_axes_without_a_mesh_and_with_numpy_arrays():
         assert auto_axes(lambda v: v * 2, out_sharding=P())(gnp.ones(3)).sum() == 6
     found = auto_axes(lambda v: v * 2)(np.ones(8, np.float32), out_sharding=P("x"))
     assert types(found) == ["f32[8@x]"]
+
+
+# ---- shard_map under vmap ----
+
+
+@pytest.mark.parametrize("names", [None, {"y"}])
+def test_vmap_of_a_shard_map_keeps_the_batch_cut(names):
+    """Each device has its elements of the batch: they are not gathered for the shard_map."""
+    a = cut("x", "y")
+    options = {} if names is None else {"axis_names": names}
+    each = ga.shard_map(lambda v: gnp.sin(v), in_specs=P("y"), out_specs=P("y"), **options)
+    summed = ga.shard_map(lambda v: lax.psum(v, "y"), in_specs=P("y"), out_specs=P(), **options)
+    for how in (lambda f: f, ga.jit):
+        found = how(ga.vmap(each))(a)
+        assert types(found) == ["f32[8@x,16@y]"]
+        np.testing.assert_allclose(np.asarray(found), np.sin(np.asarray(a)), rtol=1e-5, atol=1e-6)
+        found = how(ga.vmap(summed))(a)
+        assert types(found) == ["f32[8@x,8]"]
+        want = np.asarray(a).reshape(8, 2, 8).sum(1)
+        np.testing.assert_array_equal(np.asarray(found), want)
+        slope = how(ga.vmap(ga.grad(lambda v: each(reshard(v, P("y"))).sum())))(cut("x"))
+        assert types(slope) == ["f32[8@x,16]"]
+        np.testing.assert_allclose(np.asarray(slope), np.cos(np.asarray(a)), rtol=1e-5, atol=1e-5)
+
+
+def test_collectives_leave_other_axes_as_they_are():
+    """Along axes that are not those of the shard_map, results are cut as their operands."""
+    seen = []
+
+    def inside(v):
+        seen.append(ga.typeof(v).sharding.mesh.axis_types)
+        return (
+            lax.psum(v, "y"),
+            lax.pcast(lax.psum(v, "y"), "y", to="varying"),
+            lax.all_gather(v, "y", axis=1, tiled=True),
+            lax.psum_scatter(v, "y", scatter_dimension=1, tiled=True),
+            lax.ppermute(v, "y", [(0, 1), (1, 0)]),
+        )
+
+    specs = (P(), *[P(None, "y")] * 4)
+    fun = ga.shard_map(inside, in_specs=P(None, "y"), out_specs=specs, axis_names={"y"})
+    a = cut("x", "y")
+    for how in (lambda f: f, ga.jit):
+        total, again, whole, pieces, swapped = how(fun)(a)
+        assert types((total, again, whole, pieces, swapped)) == [
+            "f32[8@x,8]",
+            "f32[8@x,16@y]",
+            "f32[8@x,32@y]",
+            "f32[8@x,8@y]",
+            "f32[8@x,16@y]",
+        ]
+        halves = np.asarray(a).reshape(8, 2, 8)
+        np.testing.assert_array_equal(np.asarray(total), halves.sum(1))
+        np.testing.assert_array_equal(np.asarray(pieces), halves.sum(1))
+        np.testing.assert_array_equal(np.asarray(whole), np.tile(np.asarray(a), 2))
+        np.testing.assert_array_equal(np.asarray(swapped).reshape(8, 2, 8), halves[:, ::-1])
+    assert seen[0] == (AxisType.Explicit, AxisType.Manual)

@@ -60,9 +60,8 @@ def piece_aval(
     cuts = cuts_of(aval.layout)
     # Explicit axes that are not manual cut the piece as they cut the whole.
     rest = cuts and tuple(tuple(n for n in part if n not in manual) for part in cuts)
-    inside = None
-    if rest:
-        inside = aval.layout.mesh
+    inside = None if aval.layout is None else aval.layout.mesh
+    if inside is not None:
         kinds = {n: AxisType.Manual for n in inside.axis_names if n in manual}
         inside = inside.update_axis_types(kinds)
     return aval.update(shape=shape, layout=layout(names, inside, rest))

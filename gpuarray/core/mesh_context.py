@@ -52,8 +52,9 @@ def sharding_in_context(
     `entered` says so, that of `with mesh:`.
     """
     concrete, abstract = contexts.concrete, contexts.abstract
-    known = concrete is not None and abstract in (None, concrete.abstract_mesh)
-    mesh: Mesh | AbstractMesh = concrete if known else abstract or EMPTY
+    mesh: Mesh | AbstractMesh = concrete or abstract or EMPTY
+    if concrete is not None and abstract is not None and abstract != concrete.abstract_mesh:
+        mesh = abstract
     if mesh.empty and entered:
         mesh = entered_mesh()
     if mesh.empty:

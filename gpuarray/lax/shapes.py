@@ -17,7 +17,7 @@ from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, machine_int
-from gpuarray.core.layout import cuts_of, out_given
+from gpuarray.core.layout import cuts_of, out_given, reconciled
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape, dtype_of, shape_of
 from gpuarray.lax.args import operand as bindable
@@ -176,9 +176,12 @@ def broadcast_like(arr: Any, like_arr: Any) -> Array:
             f"Incompatible shapes for broadcasting: {own} and requested shape {shape}. Each length "
             "must be 1 or that of the requested shape, aligned at the last axes."
         )
-    lies = sharding_like(like, shape) if cuts_of(aval_of(like).layout) else None
-    dims = range(len(shape) - len(own), len(shape))
-    return broadcast_in_dim(arr, shape, dims, out_sharding=lies)
+    out = broadcast_in_dim(arr, shape, range(len(shape) - len(own), len(shape)))
+    layout = aval_of(like).layout
+    if cuts_of(layout) is None:
+        return out
+    reconciled(aval_of(out).layout, layout)  # raises where `arr` is cut otherwise
+    return placed("broadcast_like", out, sharding_like(like, shape))
 
 
 # ---- the same elements in another shape ----

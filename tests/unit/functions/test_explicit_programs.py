@@ -97,6 +97,8 @@ def test_arrays_made_with_a_layout_name_every_axis():
 def test_a_value_broadcast_like_another_lies_as_it():
     for how in (lambda f: f, ga.jit):
         assert types(how(lax.broadcast_like)(gnp.arange(16), cut("x"))) == ["i32[8@x,16]"]
+        with pytest.raises(ShardingTypeError, match="reshard"):
+            how(lax.broadcast_like)(cut("x", shape=(16,)), cut("x"))
 
 
 def test_split_along_an_axis_that_is_cut():

@@ -313,6 +313,16 @@ def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple, tuple]:
     return tuple(firsts), tuple(seconds)
 
 
+def tuple_like(given: tuple, items: Iterable[Any]) -> tuple:
+    """Return a tuple of these, with the names of a named one.
+
+    >>> tuple_like((1, 2), "ab")
+    ('a', 'b')
+    """
+    make = getattr(given, "_make", tuple)
+    return make(items)
+
+
 def safe_zip(*sequences: Sequence) -> list[tuple]:
     """Zip sequences of equal length into a list; raise ValueError with the lengths otherwise.
 

@@ -69,7 +69,8 @@ def _jit_transpose(cts: list, *operands, jaxpr: Graph, **params) -> list:
 
 
 def _jit_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr: Graph, **params):
-    derived = batch_graph(jaxpr, axis, tuple(dims))
+    layouts = tuple(aval_of(x).layout for x in args)
+    derived = batch_graph(jaxpr, axis, tuple(dims), layouts=layouts)
     return _call(derived.graph, args, params), list(derived.outputs)
 
 

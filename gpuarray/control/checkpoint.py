@@ -73,7 +73,8 @@ def _transpose(cts: list, *operands, jaxpr: Graph, **params) -> list:
 
 
 def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr: Graph, **params):
-    derived = batch_graph(jaxpr, axis, tuple(dims))
+    layouts = tuple(aval_of(x).layout for x in args)
+    derived = batch_graph(jaxpr, axis, tuple(dims), layouts=layouts)
     return _bind(args, derived.graph, params), list(derived.outputs)
 
 

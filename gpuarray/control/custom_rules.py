@@ -91,7 +91,8 @@ class CustomCall(Primitive):
         new: Any
         if isinstance(call, Graph):
             out_dims = (0,) * len(call.outvars)
-            new = batch_graph(call, axis, tuple(dims), out_dims).graph
+            layouts = tuple(aval_of(x).layout for x in values)
+            new = batch_graph(call, axis, tuple(dims), out_dims, layouts).graph
         else:
             new = lambda *xs: in_front(axis, *batch_flat_rule(call, axis, first, xs, dims))
         # Rules take the arguments alone, not what the function closes over.

@@ -17,7 +17,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import NamedAxis, named_axes, spread_names
 from gpuarray.core.flow import ByDevice
 from gpuarray.core.graph import Eqn, Graph, evaluate
-from gpuarray.core.layout import cuts_of, layout, varying
+from gpuarray.core.layout import cuts_of, layout, with_names
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.mesh import PartitionSpec, contexts, cuts_along
 from gpuarray.core.primitive import Kind, Primitive
@@ -60,7 +60,11 @@ def piece_aval(
     cuts = cuts_of(aval.layout)
     # Explicit axes that are not manual cut the piece as they cut the whole.
     rest = cuts and tuple(tuple(n for n in part if n not in manual) for part in cuts)
-    return aval.update(shape=shape, layout=layout(names, aval.layout and aval.layout.mesh, rest))
+    inside = None if aval.layout is None else aval.layout.mesh
+    if inside is not None:
+        kinds = {n: AxisType.Manual for n in inside.axis_names if n in manual}
+        inside = inside.update_axis_types(kinds)
+    return aval.update(shape=shape, layout=layout(names, inside, rest))
 
 
 def _whole_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: frozenset):
@@ -280,6 +284,9 @@ def _reshape(x: Any, shape: Sequence[int]) -> Any:
 
 def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_specs, **params):
     mesh, manual, typed = params["mesh"], params["manual_axes"], params["check_vma"]
+    named = {n for spec in (*in_specs, *out_specs) for n in names_in_spec(spec)}
+    if not axis.spread:
+        axis = axis._replace(spread=_spread_by_types(args, dims, manual - named))
     # Mesh axes along which the batch axis is cut (vmap's spmd_axis_name).
     if unknown := [n for n in axis.spread if n not in mesh.axis_names]:
         raise ValueError(
@@ -287,7 +294,6 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_spec
             f"sharding constraint inside: {mesh.axis_names}"
         )
     spread = tuple(n for n in axis.spread if n in manual)
-    named = {n for spec in (*in_specs, *out_specs) for n in names_in_spec(spec)}
     if taken := sorted(map(str, named.intersection(spread))):
         raise ValueError(
             f"vmap spmd_axis_name cannot appear in shard_map in_specs or out_specs: "
@@ -307,15 +313,19 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_spec
     )
     if spread and typed:
         jaxpr = _varying_more(jaxpr, tuple(d is not None for d in dims), spread)
-    with axes_inside(mesh, manual, typed):
-        derived = batch_graph(jaxpr, inside, tuple(dims))
     put = lambda spec, dim: with_axis(spec, dim, spread)
+    layouts = tuple(
+        piece_aval(aval_of(x), put(spec, d), mesh, manual, typed).layout
+        for x, spec, d in zip(args, in_specs, dims, strict=True)
+    )
+    with axes_inside(mesh, manual, typed):
+        derived = batch_graph(jaxpr, inside, tuple(dims), layouts=layouts)
     outputs = derived.outputs
     if spread:
         # Every result differs between the devices that have different elements.
         outputs = tuple(0 if d is None else d for d in outputs)
         with axes_inside(mesh, manual, typed):
-            derived = batch_graph(jaxpr, inside, tuple(dims), outputs)
+            derived = batch_graph(jaxpr, inside, tuple(dims), outputs, layouts)
     out = shard_map_p.bind(
         *args,
         jaxpr=derived.graph,
@@ -326,12 +336,21 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_spec
     return out, list(outputs)
 
 
+def _spread_by_types(args: Sequence[Any], dims: Sequence[Any], free: frozenset) -> tuple:
+    """Return the axes of the mesh, of these, by which types say that the batch axis is cut."""
+    for x, d in zip(args, dims, strict=True):
+        cuts = cuts_of(aval_of(x).layout)
+        if d is not None and cuts and (names := tuple(n for n in cuts[d] if n in free)):
+            return names
+    return ()
+
+
 def _varying_more(graph: Graph, which: tuple[bool, ...], names: tuple) -> Graph:
     """Return a Graph some of whose inputs vary along more axes."""
     key = ("varying more", which, names)
     if key not in graph.derived:
         avals = [
-            a.update(layout=varying(a.vma.union(names))) if more else a
+            a.update(layout=with_names(a.layout, a.vma.union(names))) if more else a
             for a, more in zip(graph.in_avals, which, strict=True)
         ]
         fun = lambda *values: evaluate(graph, *values)

@@ -93,8 +93,8 @@ def _ins(graphs: Sequence[Graph], given: Sequence[Layout | None]) -> Layouts:
     return found
 
 
-def _element(aval: ShapedArray) -> Layout | None:
-    """Return the Layout of what a scan takes in one step."""
+def element(aval: ShapedArray) -> Layout | None:
+    """Return the Layout of what a scan takes in one step; ShardingTypeError if it is cut there."""
     cuts = cuts_of(aval.layout)
     if cuts and cuts[0] and not resolving.depth:
         raise ShardingTypeError(
@@ -115,7 +115,7 @@ def scan(avals: list[ShapedArray], params: dict) -> dict:
     body, count = params["jaxpr"], params["num_carry"]
     first_x = params["num_consts"] + count
     given: Layouts = [a.layout for a in avals[:first_x]]
-    given += [_element(a) for a in avals[first_x:]]
+    given += [element(a) for a in avals[first_x:]]
     consts, carry, xs = cut(_ins([body], given), params["num_consts"], count)
     while True:
         found, ys = cut(_found(body, [*consts, *carry, *xs]), count)

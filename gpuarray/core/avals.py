@@ -50,7 +50,7 @@ class ShapedArray:
     ) -> ShapedArray:
         # A NamedSharding says how Explicit axes of its mesh cut the value.
         if sharding is not None:
-            layout = sharding._typed(len(shape))
+            layout = sharding._typed(tuple(shape))
         # As the caller gave it: a hit avoids making the canonical key.
         key = (shape, dtype, weak_type, layout)
         try:
@@ -92,8 +92,8 @@ class ShapedArray:
         """Return the same aval with some fields changed; another shape is not cut."""
         if "sharding" in changes:
             sharding = changes.pop("sharding")
-            ndim = len(changes.get("shape", self.shape))
-            changes["layout"] = None if sharding is None else sharding._typed(ndim)
+            shape = tuple(changes.get("shape", self.shape))
+            changes["layout"] = None if sharding is None else sharding._typed(shape)
         if "shape" in changes and "layout" not in changes and self.layout is not None:
             changes["layout"] = joined([self.layout])
         fields = {

@@ -98,13 +98,16 @@ def cuts_of(layout: Layout | None) -> Cuts | None:
     return None if layout is None else layout.cuts
 
 
+def with_names(given: Layout | None, names: Iterable[Any]) -> Layout | None:
+    """Return the Layout of a value that is cut as before, and varies along these mesh axes."""
+    return varying(names) if given is None else layout(names, given.mesh, given.cuts)
+
+
 def also_varying(given: Layout | None, more: Layout | None) -> Layout | None:
     """Return a Layout of what varies besides as another value does."""
     if more is None or names_of(more) <= names_of(given):
         return given
-    if given is None:
-        return varying(more.varying)
-    return layout(given.varying | more.varying, given.mesh, given.cuts)
+    return with_names(given, names_of(given) | more.varying)
 
 
 def joined(layouts: Iterable[Layout | None]) -> Layout | None:

@@ -252,12 +252,21 @@ class NamedSharding(Frozen, Sharding):
     def _where(self) -> tuple[Device, ...] | None:
         return self.mesh._flat
 
-    def _typed(self, ndim: int) -> Layout | None:
+    def _typed(self, shape: tuple[int, ...]) -> Layout | None:
         mesh = self.mesh
         if mesh.size < 2 or not mesh.explicit_axes:
             return None
-        cuts = cuts_along(mesh.abstract_mesh, self.spec, ndim)
+        self.shard_shape(shape)  # raises where it does not divide the shape
+        cuts = cuts_along(mesh.abstract_mesh, self.spec, len(shape))
         return layout((), mesh.abstract_mesh, cuts)
+
+    def _of_rank(self, ndim: int) -> NamedSharding:
+        # Where types say how a value lies, they name every axis of it, and so does its sharding.
+        parts = self.spec.partitions
+        if len(parts) == ndim or not self.mesh.explicit_axes or self.spec.unreduced:
+            return self
+        spec = PartitionSpec(*parts, *[None] * (ndim - len(parts)), reduced=self.spec.reduced)
+        return NamedSharding(self.mesh, spec, memory_kind=self.memory_kind)
 
     @property
     def num_devices(self) -> int:

@@ -48,9 +48,13 @@ def sharding_in_context(
 ) -> NamedSharding:
     """Return a PartitionSpec as a sharding over the mesh in context; RuntimeError if there is none.
 
-    The mesh is that of `set_mesh`, else, if `entered` says so, that of `with mesh:`.
+    The mesh is that of `set_mesh`, or what `use_abstract_mesh` has made of its axes; else, if
+    `entered` says so, that of `with mesh:`.
     """
-    mesh: Mesh | AbstractMesh = contexts.concrete or contexts.abstract or EMPTY
+    concrete, abstract = contexts.concrete, contexts.abstract
+    mesh: Mesh | AbstractMesh = concrete or abstract or EMPTY
+    if concrete is not None and abstract is not None and abstract != concrete.abstract_mesh:
+        mesh = abstract
     if mesh.empty and entered:
         mesh = entered_mesh()
     if mesh.empty:

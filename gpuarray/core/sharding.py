@@ -351,7 +351,7 @@ class Place:
 
     def typed(self, aval: Any) -> Any:
         """Return the type of an array here, given what it is but for its layout."""
-        layout = None if self.is_single else self.sharding._typed(aval.ndim)
+        layout = None if self.is_single else self.sharding._typed(aval.shape)
         return aval if aval.layout is layout else aval.update(layout=layout)
 
     def __repr__(self) -> str:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
+from itertools import zip_longest
 from typing import Any
+
+import numpy as np
 
 from gpuarray.core import trace as traces
 from gpuarray.core.abstract_mesh import AbstractMesh, AxisType
-from gpuarray.core.avals import aval_of
-from gpuarray.core.layout import unclear_is_whole
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.layout import cuts_of, unclear_is_whole
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import get_abstract_mesh, use_abstract_mesh
-from gpuarray.core.spec import names_of
+from gpuarray.core.spec import UNCONSTRAINED, names_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.functions.jit import jit
@@ -74,8 +77,23 @@ def _resharded(x: Any, sharding: Any) -> Any:
     aval = aval_of(x)
     sharding.shard_shape(aval.shape)  # raises where it does not divide the shape
     if isinstance(x, traces.Tracer):
-        return laid(x, sharding)
-    return device_put(x, _with_devices(sharding, x))
+        return laid(x, _open_along_auto(sharding, aval))
+    return device_put(x, _with_devices(sharding, x)._of_rank(aval.ndim))
+
+
+def _open_along_auto(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
+    """Return a sharding that leaves Auto axes of its mesh to the compiler: no type names them."""
+    mesh = sharding.mesh.abstract_mesh
+    if not mesh.auto_axes:
+        return sharding
+    given = cuts_of(aval.layout) or ((),) * aval.ndim
+    spec = sharding.spec.partitions
+    # What is cut along Explicit axes, and is not to be, has to be gathered.
+    parts = [
+        UNCONSTRAINED if part is None and not {*mesh.explicit_axes}.intersection(cut) else part
+        for part, cut in zip_longest(spec, given)
+    ]
+    return NamedSharding(sharding.mesh, PartitionSpec(*parts))
 
 
 def _over_mesh_of(x: Any, spec: PartitionSpec, what: str) -> NamedSharding:
@@ -173,7 +191,9 @@ def auto_axes(
             outs = kwargs.pop("out_sharding", None)
         if outs is None:
             raise TypeError("Missing required keyword argument: 'out_sharding'")
-        mesh = _mesh_for(args, "auto_axes")
+        mesh = _mesh_for(args, "auto_axes", needed=False)
+        if mesh.empty:  # one device: there is nothing to lay out
+            return f(*args, **kwargs)
         inside = mesh.update_axis_types(_changed(mesh, axes, AxisType.Auto, "auto_axes"))
 
         def body(leaves: list, call: Callable) -> Any:
@@ -227,10 +247,13 @@ def explicit_axes(
         mesh = _mesh_for(args, "explicit_axes")
         inside = mesh.update_axis_types(_changed(mesh, axes, AxisType.Explicit, "explicit_axes"))
         specs = tree.prefix_broadcast(ins, args, _ends, "explicit_axes in_sharding")
+        leaves = tree.flatten(args)[0]
+        # Keyword arguments, which come after the others, lie as they come.
+        specs = [s for s, x in zip(specs, leaves, strict=True) if _is_array(x)]
 
         def body(leaves: list, call: Callable) -> Any:
             with use_abstract_mesh(inside):
-                given = [_laid(x, s, inside) for x, s in zip(leaves, specs, strict=True)]
+                given = [_laid(x, s, inside) for x, s in zip_longest(leaves, specs)]
                 out = call(given)
             found, structure = tree.flatten(out)
             return tree.unflatten(structure, [without_types(x, mesh) for x in found])
@@ -256,7 +279,7 @@ def _check_options(what: str, f: Any, axes: Any, name: str, shardings: Any) -> N
             )
 
 
-def _mesh_for(args: Any, what: str) -> AbstractMesh:
+def _mesh_for(args: Any, what: str, needed: bool = True) -> AbstractMesh:
     """Return the mesh in context, else that over which an argument lies."""
     mesh = get_abstract_mesh()
     if not mesh.empty:
@@ -265,6 +288,8 @@ def _mesh_for(args: Any, what: str) -> AbstractMesh:
         sharding = x.aval.sharding if isinstance(x, traces.Tracer) else getattr(x, "sharding", None)
         if isinstance(sharding, NamedSharding) and not sharding.mesh.empty:
             return sharding.mesh.abstract_mesh
+    if not needed:
+        return mesh
     raise ValueError(
         f"Context mesh cannot be empty for {what}. Set one with `gpuarray.set_mesh(mesh)`, or lay "
         "an argument over a mesh."
@@ -289,10 +314,14 @@ def _changed(mesh: AbstractMesh, axes: Any, kind: AxisType, what: str) -> dict:
     return dict.fromkeys(names, kind)
 
 
+def _is_array(x: Any) -> bool:
+    return isinstance(x, (Array, np.ndarray, np.generic))
+
+
 def _traced(body: Callable, f: Callable, args: tuple, kwargs: dict) -> Any:
     """Run `body` on the arrays among the arguments, traced: as a program of its own if need be."""
     leaves, spec = tree.flatten((args, kwargs))
-    here = [i for i, x in enumerate(leaves) if isinstance(x, Array)]
+    here = [i for i, x in enumerate(leaves) if _is_array(x)]
 
     def call(values: list) -> Any:
         filled = list(leaves)

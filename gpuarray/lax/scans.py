@@ -19,6 +19,7 @@ from gpuarray.control.graph_edits import (
     reordered,
 )
 from gpuarray.control.scan import scan_p
+from gpuarray.control.typed import element
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.trace import Tracer
@@ -121,7 +122,8 @@ def _scan_plain(
     values, spec = tree.flatten(init)
     values = check_operands(values)
     args_spec = tree.treedef_tuple([spec, xs_spec])
-    x_avals = [a.update(shape=a.shape[1:]) for a in (aval_of(x) for x in arrays)]
+    given = [aval_of(x) for x in arrays]
+    x_avals = [a.update(shape=a.shape[1:], layout=element(a)) for a in given]
 
     def step(carry, x):
         out = f(carry, x)

@@ -17,7 +17,7 @@ from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, machine_int
-from gpuarray.core.layout import out_given
+from gpuarray.core.layout import cuts_of, out_given, reconciled
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape, dtype_of, shape_of
 from gpuarray.lax.args import operand as bindable
@@ -92,7 +92,9 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding=None) -> Array
     Array([7, 7, 7], dtype=int32, weak_type=True)
     """
     if out_sharding is not None:
-        return placed("broadcast", broadcast(operand, sizes), out_sharding)
+        with out_given(out_sharding):
+            out = broadcast(operand, sizes)
+        return placed("broadcast", out, out_sharding)
     x = bindable("broadcast", operand)
     sizes = canonicalize_shape(sizes)
     if not sizes:
@@ -162,7 +164,8 @@ def broadcast_like(arr: Any, like_arr: Any) -> Array:
            [0, 1]], dtype=int32)
     """
     arr = bindable("broadcast_like", arr)
-    shape = shape_of(bindable("broadcast_like", like_arr, 1))
+    like = bindable("broadcast_like", like_arr, 1)
+    shape = shape_of(like)
     own = shape_of(arr)
     if len(own) > len(shape):
         raise ValueError(
@@ -173,7 +176,12 @@ def broadcast_like(arr: Any, like_arr: Any) -> Array:
             f"Incompatible shapes for broadcasting: {own} and requested shape {shape}. Each length "
             "must be 1 or that of the requested shape, aligned at the last axes."
         )
-    return broadcast_in_dim(arr, shape, range(len(shape) - len(own), len(shape)))
+    out = broadcast_in_dim(arr, shape, range(len(shape) - len(own), len(shape)))
+    layout = aval_of(like).layout
+    if cuts_of(layout) is None:
+        return out
+    reconciled(aval_of(out).layout, layout)  # raises where `arr` is cut otherwise
+    return placed("broadcast_like", out, sharding_like(like, shape))
 
 
 # ---- the same elements in another shape ----

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray.core import dtypes
+from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.creation import linspace
@@ -64,7 +65,9 @@ def bincount(
     counts = lax.full((length,), 0, kind or amounts.dtype)
     amounts = lax.convert_element_type(amounts, counts.dtype)
     # As JAX does: negative values count as 0, too large ones are dropped.
-    return placed("bincount", counts.at[clip(x, 0)].add(amounts, mode="drop"), out_sharding)
+    with out_given(out_sharding):
+        found = counts.at[clip(x, 0)].add(amounts, mode="drop")
+    return placed("bincount", found, out_sharding)
 
 
 def histogram_bin_edges(a, bins: Any = 10, range=None, weights=None) -> Array:

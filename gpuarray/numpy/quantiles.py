@@ -12,6 +12,7 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
+from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import true_divide
 from gpuarray.numpy.composite import composite
@@ -100,9 +101,10 @@ def percentile(
     """
     check_arraylike("percentile", a, q)
     q = true_divide(q, 100)
-    found = _checked(
-        "percentile", a, q, axis, out, overwrite_input, method, keepdims, weights, False
-    )
+    with out_given(out_sharding):
+        found = _checked(
+            "percentile", a, q, axis, out, overwrite_input, method, keepdims, weights, False
+        )
     return placed("percentile", found, out_sharding)
 
 

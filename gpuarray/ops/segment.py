@@ -13,6 +13,7 @@ import numpy as np
 from gpuarray import errors, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.layout import out_given
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.trace import Tracer, kept
 from gpuarray.core.value import Array
@@ -34,6 +35,7 @@ from gpuarray.primitives.reduce.ops import (
     reduce_prod_p,
     reduce_sum_p,
 )
+from gpuarray.runtime.transfer import placed
 
 # The scatter that folds values into their segments, and the reduction that folds the buckets.
 _FOLDS: dict[str, tuple[Primitive, Primitive]] = {
@@ -80,6 +82,22 @@ def _segments(
     bucket_size: int | None,
     mode: Any,
     out_sharding: Any,
+) -> Any:
+    options = num_segments, indices_are_sorted, unique_indices, bucket_size, mode
+    with out_given(out_sharding):
+        out = _folded(name, data, segment_ids, *options)
+    return out if out_sharding is None else placed(name, out, out_sharding)
+
+
+def _folded(
+    name: str,
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    bucket_size: int | None,
+    mode: Any,
 ) -> Any:
     scatter, reduce = _FOLDS[name]
     assert reduce.fold is not None
@@ -148,7 +166,7 @@ def _segments(
     if bucketed:
         # The second step.
         out = reduce.bind(out, axes=(0,), out_sharding=None)
-    return out if out_sharding is None else out.to_device(out_sharding)
+    return out
 
 
 _ARGUMENTS = """

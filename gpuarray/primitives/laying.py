@@ -27,7 +27,7 @@ from gpuarray.primitives.factors import factors_of, runs_once
 #: Operations whose result has the axes of its operand, longer or shorter: they stay cut.
 _SAME_AXES = frozenset(
     """
-    slice dynamic_slice pad rev concatenate roll fft reduce_window conv_general_dilated
+    slice split dynamic_slice pad rev concatenate roll fft reduce_window conv_general_dilated
     dynamic_update_slice scatter scatter-add scatter-mul scatter-min scatter-max scatter-sub
     """.split()
 )
@@ -95,7 +95,7 @@ class _Rule:
                 if not names:
                     continue
                 if not axis:
-                    if not self.stays(d):
+                    if a.size and not self.stays(d):
                         self.unclear(self.needs_whole(a, d, names))
                     continue
                 given = given_to(factors, axis, names, self.sizes)
@@ -104,7 +104,7 @@ class _Rule:
                     continue
                 for f, some in given.items():
                     if cut.setdefault(f, some) != some:
-                        self.unclear(self.differ())
+                        self.unclear(self.differ(f))
         self.check_sums(cut)
         kept = {f for axes in factors.outs for axis in axes for f in axis}
         taken = {n for f, names in cut.items() if f in kept for n in names}
@@ -155,7 +155,9 @@ class _Rule:
                 if cuts[d]:
                     self.unclear(self.differ())
                 elif out.shape[d] % pieces:
-                    what = {"slice": "slicing", "pad": "padding"}.get(self.prim.name)
+                    what = {"slice": "slicing", "pad": "padding", "split": "split"}.get(
+                        self.prim.name
+                    )
                     self.unclear(
                         f"{what or self.prim.name} on sharded dims where out dim ({out.shape[d]}) "
                         f"is not divisible by mesh axes ({pieces}) with spec ({','.join(names)}) "
@@ -193,6 +195,8 @@ class _Rule:
         return layouts.shown((*given[:axis], (), *given[axis + 1 :]))
 
     def needs_whole(self, a: ShapedArray, axis: int, names: tuple) -> str:
+        if self.prim.name == "reshape":
+            return self.no_pieces(a)
         return (
             f"{self.prim.name} needs axis {axis} of its operand of type {a.str_short(True)} whole, "
             f"and it is sharded along {', '.join(map(repr, names))}: Input should be unsharded "
@@ -207,9 +211,11 @@ class _Rule:
             f"{sizes}. Pieces of the operand are no pieces of the result."
         )
 
-    def differ(self) -> str:
+    def differ(self, factor: int | None = None) -> str:
         given = ", ".join(layouts.shown(cuts) for cuts in self.given)
-        return (
-            f"{self.prim.name} got incompatible shardings for broadcasting: {given}. Lay one "
-            "operand as the other with sharding.reshard."
-        )
+        what = f"{self.prim.name} got incompatible shardings for broadcasting: {given}"
+        if self.prim.name == "dot_general" and factor is not None:
+            batch = "lhs batch dimensions and rhs batch dimensions to have the"
+            which = "contracting dimensions to have" if factor in self.factors.owed else batch
+            what = f"dot_general requires {which} consistent sharding, got {given}"
+        return f"{what}. Lay one operand as the other with sharding.reshard."

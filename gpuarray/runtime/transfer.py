@@ -156,7 +156,9 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
     elif not isinstance(sharding, (Sharding, Device)):
         one_device(sharding, f"`out_sharding` argument of {what}")  # raises
     if isinstance(sharding, NamedSharding):
-        sharding.shard_shape(aval_of(x).shape)  # raises for a spec with too many axes
+        aval = aval_of(x)
+        sharding.shard_shape(aval.shape)  # raises for a spec with too many axes
+        sharding = sharding._of_rank(aval.ndim)
         # A value that is made while tracing is laid out by the program.
         if sharding.mesh.size > 1 and (isinstance(x, traces.Tracer) or not traces.is_base()):
             return laid(x, sharding)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Graph, evaluate
+from gpuarray.core.layout import Layout
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.primitives.linear import instantiate
 from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
@@ -106,13 +107,15 @@ def batch_graph(
     axis: BatchAxis,
     dims: tuple[int | None, ...],
     out_dims: tuple[int | None, ...] | None = None,
+    layouts: tuple[Layout | None, ...] | None = None,
 ) -> Derived:
     """Return the Graph of a batch; `dims` says where each input has the batch axis.
 
     `outputs` says where the results have it. With `out_dims` they have it there (None: must not
-    have it), which loops need for what they carry.
+    have it), which loops need for what they carry. `layouts` are those of the batched inputs: what
+    a Graph lays out anew leaves the batch axis as it is.
     """
-    key = ("batch", axis, dims, out_dims)
+    key = ("batch", axis, dims, out_dims, layouts)
     if key not in graph.derived:
         found: tuple[int | None, ...] = ()
 
@@ -136,6 +139,8 @@ def batch_graph(
             else v.aval.update(shape=(*v.aval.shape[:d], axis.size, *v.aval.shape[d:]))
             for v, d in zip(graph.invars, dims, strict=True)
         ]
+        if layouts is not None:
+            avals = [a.update(layout=s) for a, s in zip(avals, layouts, strict=True)]
         made = _staged(graph, fun, avals, "vmap")
         graph.derived[key] = Derived(made, found)
     return graph.derived[key]

@@ -26,6 +26,7 @@ from gpuarray.compiler.partition.network import Network
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, has_effect, has_exchanges, params_key, talks
 from gpuarray.core.primitive import Kind
 from gpuarray.primitives.collective import ops
+from gpuarray.util import tuple_like
 
 
 def bucketed(graph: Graph, sizes: Mapping[Any, int], network: Network) -> Graph:
@@ -56,7 +57,7 @@ def _inside(eqn: Eqn, sizes: Mapping[Any, int], network: Network) -> Eqn:
             return bucketed(value, sizes, network)
         if isinstance(value, tuple) and any(isinstance(x, Graph) for x in value):
             found = tuple(map(rewritten, value))
-            return value if all(map(operator.is_, found, value)) else found
+            return value if all(map(operator.is_, found, value)) else tuple_like(value, found)
         return value
 
     params = {name: rewritten(value) for name, value in eqn.params.items()}

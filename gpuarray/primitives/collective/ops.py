@@ -17,7 +17,7 @@ import numpy as np
 
 from gpuarray import errors
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.layout import Layout, names_of, varying
+from gpuarray.core.layout import Layout, names_of, with_names
 from gpuarray.core.linear import Zero, is_zero
 from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
 from gpuarray.primitives.axes import move_axis, with_axis
@@ -65,7 +65,7 @@ def _same_along(layout: Layout | None, **params) -> Layout | None:
     """Layout rule: all devices along the axes get the same; those of another group do not."""
     if params.get("axis_index_groups") is not None:
         return layout
-    return varying(names_of(layout).difference(names_in(params)))
+    return with_names(layout, names_of(layout).difference(names_in(params)))
 
 
 def _no_groups(groups: Any) -> None:
@@ -367,7 +367,7 @@ pcast_p = _collective(
     jvp=LINEAR,
     transpose=_cast_transpose,
     batch=_cast_batch,
-    layout=lambda layout, *, axis_name: varying(names_of(layout).union(axis_name)),
+    layout=lambda layout, *, axis_name: with_names(layout, names_of(layout).union(axis_name)),
 )
 
 

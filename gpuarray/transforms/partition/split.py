@@ -45,6 +45,7 @@ from gpuarray.transforms.partition.moves import moved, position, settled, start_
 from gpuarray.transforms.partition.pieces import Note, Owed, Piece
 from gpuarray.transforms.partition.windows import realised, windowed
 from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.util import tuple_like
 
 
 class Partitioned(NamedTuple):
@@ -343,7 +344,7 @@ class _Splitter:
                 whole = [uncut(v.aval) for v in value.outvars]
                 return self.staged(value, [uncut(v.aval) for v in value.invars], whole).graph
             if isinstance(value, tuple) and any(isinstance(x, Graph) for x in value):
-                return tuple(map(local, value))
+                return tuple_like(value, map(local, value))
             return value
 
         return {name: local(value) for name, value in params.items()}

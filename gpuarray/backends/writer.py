@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import inspect
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -229,7 +230,8 @@ class ProgramWriter(abc.ABC):
         function.source, function.sites = text, self.sites
         function.steps = Steps(graph.debug_name, text, self.ran, self.holders, self.inside)
         function.fresh = self.lifetimes.fresh_outputs()
-        function.talks = any(map(talks, graph.eqns))
+        # By its text: a loop that is written out may have lost its collectives, which nobody reads.
+        function.talks = inspect.isgeneratorfunction(function)
         return function
 
 

@@ -13,7 +13,10 @@ from typing import Any
 
 from gpuarray import util
 from gpuarray.core.avals import aval_of
+from gpuarray.core.layout import Layout, cuts_of, layout
 from gpuarray.core.tracebacks import boundary
+from gpuarray.core.value import Array
+from gpuarray.primitives.reshard import as_typed
 from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
 
@@ -99,6 +102,7 @@ def vmap(
         axis = BatchAxis(size, axis_name, spread)
         # Run the function on values that carry the extra axis, wherever each operation leaves it.
         out, out_dims = batch_flat(flat, axis, leaves, dims)
+        cutters = _cutters(leaves, dims)
         # Move the axis of every result to where it is wanted.
         wanted = _out_dims(out_axes, out_spec, len(out))
         placed = []
@@ -117,10 +121,34 @@ def vmap(
                     f"vmap out_axes {want} is out of bounds for an output of rank {rank}"
                 )
             want = want + rank if want is not None and want < 0 else want
-            placed.append(matched(x, dim, want, size))
+            out = matched(x, dim, want, size)
+            if cutters is not None and dim is None and want is not None and isinstance(x, Array):
+                out = _cut(out, want, cutters)
+            placed.append(out)
         return tree.unflatten(out_spec, placed)
 
     return mapped
+
+
+def _cutters(leaves: list, dims: list) -> Layout | None:
+    """Return how elements along the mapped axis lie, if types say that it is cut: as a Layout of
+    one axis.
+    """
+    for x, d in zip(leaves, dims, strict=True):
+        found = None if d is None else aval_of(x).layout
+        if found is not None and found.cuts is not None and found.cuts[d]:
+            return layout(found.varying, found.mesh, (found.cuts[d],))
+    return None
+
+
+def _cut(x: Any, axis: int, along: Layout) -> Any:
+    """Return what is the same for all elements, cut along the mapped axis as these are."""
+    assert along.cuts is not None
+    cuts = list(cuts_of(aval_of(x).layout) or ((),) * aval_of(x).ndim)
+    if any(set(along.cuts[0]).intersection(names) for names in cuts):
+        return x  # another of its axes is cut so
+    cuts[axis] = along.cuts[0]
+    return as_typed(x, aval_of(x).update(layout=layout((), along.mesh, tuple(cuts))))
 
 
 def _is_axis(x: Any) -> bool:

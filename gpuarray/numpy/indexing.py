@@ -15,7 +15,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
-from gpuarray.core.layout import out_given
+from gpuarray.core.layout import cuts_of, out_given
 from gpuarray.core.trace import is_base
 from gpuarray.core.value import Array
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
@@ -32,6 +32,7 @@ from gpuarray.primitives.movement.ops import (
     slice_p,
     squeeze_p,
 )
+from gpuarray.primitives.reshard import as_typed
 from gpuarray.runtime.transfer import placed
 
 _INT32 = np.iinfo(np.int32)
@@ -449,7 +450,8 @@ def _update(
     # The result keeps the dtype of x: say so where values may not fit.
     if given.dtype != aval.dtype:
         warn_unsafe(aval, given)
-    if mode is None and wrap_negative_indices and not aval.weak_type and is_base():
+    plain = not aval.weak_type and cuts_of(aval.layout) is None
+    if mode is None and wrap_negative_indices and plain and is_base():
         found = indexer.window(aval.shape, index)
         # A contiguous window at a known place: no scatter.
         if found is not None and found.strides is None:
@@ -550,8 +552,8 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
     if 0 in t.shape:
         return origin
     if indices is None and values is not None:
-        # All of the array: no positions are needed.
-        out = asarray(_POINTWISE[kind](x, values))
+        # All of the array: no positions are needed. It lies as it did, whatever the values.
+        out = as_typed(asarray(_POINTWISE[kind](x, values)), x.aval)
         return as_type(out, origin.dtype, origin.weak_type)
     dims = ScatterDimensionNumbers(
         update_window_dims=t.offset,

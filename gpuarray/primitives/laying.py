@@ -32,6 +32,9 @@ _SAME_AXES = frozenset(
     """.split()
 )
 
+#: Folds by a function of the user's: the axes that are cut go.
+_FOLDS = frozenset({"reduce"})
+
 
 def of_results(
     prim: Primitive, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], params: dict
@@ -95,7 +98,7 @@ class _Rule:
                 if not names:
                     continue
                 if not axis:
-                    if a.size and not self.stays(d):
+                    if a.size and not self.stays():
                         self.unclear(self.needs_whole(a, d, names))
                     continue
                 given = given_to(factors, axis, names, self.sizes)
@@ -113,15 +116,20 @@ class _Rule:
         parts = {f: math.prod(self.sizes[n] for n in names) for f, names in cut.items()}
         for axes in factors.outs:
             for axis in axes:
-                if factors.parts_of(axis, parts) is None:
+                if factors.parts_of(axis, parts) is None and not self.merges(axis, cut):
                     self.unclear(self.no_pieces(self.avals[0]))
                     for f in axis:
                         cut.pop(f, None)
         return cut
 
-    def stays(self, axis: int) -> bool:
+    def merges(self, axis: tuple[int, ...], cut: Cut) -> bool:
+        """Whether a reshape makes one axis of several that are all cut: by the axes of all."""
+        cuts = [bool(cut.get(f)) for f in axis]
+        return self.prim.name == "reshape" and cuts == sorted(cuts, reverse=True)
+
+    def stays(self) -> bool:
         """Whether an axis that is needed whole may be cut: the result has none, or the same."""
-        return self.prim.kind is Kind.REDUCTION or self.prim.name in _SAME_AXES
+        return self.prim.kind is Kind.REDUCTION or self.prim.name in _SAME_AXES | _FOLDS
 
     def check_sums(self, cut: Cut) -> None:
         """Refuse products of two operands that are cut alike along what is summed over."""

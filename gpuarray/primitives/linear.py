@@ -42,6 +42,10 @@ def zeros(aval: ShapedArray) -> Any:
     # float0, the tangent dtype of integers, has no elements to compute: NumPy holds it.
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
+    if isinstance(aval.dtype, dtypes.KeyDtype):
+        impl = aval.dtype.impl
+        words = np.zeros((*aval.shape, *impl.key_shape), np.uint32)
+        return do.random_wrap(words, impl=impl)
     zero = np.zeros((), storage_dtype(aval))[()]
     # A Python number is weakly typed. Its default dtype may be another one, and then it must not
     # be.

@@ -25,6 +25,7 @@ from gpuarray.core.grid import Spec
 from gpuarray.core.primitive import Kind
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.define import do
+from gpuarray.primitives.linear import zeros
 from gpuarray.transforms.partition.moves import gathered, sliced, start_of, summed
 from gpuarray.transforms.partition.pieces import Note, Owed, Piece
 from gpuarray.util import prod
@@ -390,6 +391,8 @@ def is_plain(aval: ShapedArray) -> bool:
 
 def zero(aval: ShapedArray) -> Any:
     """Return a zero of a type."""
+    if isinstance(aval.dtype, dtypes.KeyDtype):
+        return zeros(ShapedArray((), aval.dtype))
     return np.zeros((), aval.dtype)[()]
 
 

@@ -20,7 +20,8 @@ def run(fun, values: np.ndarray) -> list[list]:
         graph = ga.make_jaxpr(fun)(values[0]).jaxpr
     plan = plan_graph(graph)
     function = build(plan, [np.asarray(c) for c in plan.graph.consts])
-    return lockstep.run([function(v) for v in values], SharedMemory({"i": count}))
+    started = [function(v) for v in values]
+    return lockstep.run(started, SharedMemory({"i": count})) if function.talks else started
 
 
 def mean_then_max(x):
@@ -48,6 +49,34 @@ def a_short_loop(x):
     return lax.fori_loop(0, 2, outer, (x, 0))
 
 
+def a_loop_whose_number_nobody_reads(x):
+    def step(i, v):
+        lax.axis_index("i")
+        return v * 2
+
+    return lax.fori_loop(0, 3, step, x)
+
+
+def one_loop_twice(x):
+    """The same loop again and within another, with random numbers and positions inside."""
+    key = ga.random.fold_in(ga.random.key(0), lax.axis_index("i"))
+
+    def draw(i, carry):
+        key, v = carry
+        key, now = ga.random.split(key)
+        drawn = ga.random.uniform(now, (6,)) + jnp.arange(6) * i
+        return key, lax.psum(drawn, "i") + v[::-1]
+
+    def loop(carry):
+        return lax.fori_loop(0, 2, draw, carry)
+
+    first = loop((key, x))
+    second = loop(first)
+    last = lax.fori_loop(0, 2, lambda i, c: loop((c[0], c[1])), loop(second))
+    swapped = lax.fori_loop(0, 3, lambda i, c: (c[1], c[0] + lax.psum(c[1], "i")), (x, last[1]))
+    return first[1], second[1], last[1], swapped
+
+
 def a_while(x):
     total = lambda v: lax.psum(v.sum(), "i") < 100
     return lax.while_loop(total, lambda v: v * 2 + lax.pmax(v, "i"), jnp.abs(x))
@@ -64,7 +93,19 @@ def own_turns(x):
     return lax.psum(found, "i"), found
 
 
-@pytest.mark.parametrize("fun", [mean_then_max, a_loop, a_short_loop, a_branch, a_while, own_turns])
+@pytest.mark.parametrize(
+    "fun",
+    [
+        mean_then_max,
+        a_loop,
+        a_short_loop,
+        a_loop_whose_number_nobody_reads,
+        one_loop_twice,
+        a_branch,
+        a_while,
+        own_turns,
+    ],
+)
 @pytest.mark.parametrize("count", [1, 3])
 def test_devices_are_what_vmap_says(fun, count):
     values = np.random.default_rng(0).normal(size=(count, 6)).astype(np.float32)

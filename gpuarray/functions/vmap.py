@@ -135,9 +135,10 @@ def _cutters(leaves: list, dims: list) -> Layout | None:
     one axis.
     """
     for x, d in zip(leaves, dims, strict=True):
-        found = None if d is None else aval_of(x).layout
-        if found is not None and found.cuts is not None and found.cuts[d]:
-            return layout(found.varying, found.mesh, (found.cuts[d],))
+        found = aval_of(x).layout
+        cuts = cuts_of(found)
+        if found is not None and cuts is not None and d is not None and cuts[d]:
+            return layout(found.varying, found.mesh, (cuts[d],))
     return None
 
 

@@ -444,8 +444,7 @@ def _update(
                 wrap_negative_indices=wrap_negative_indices,
             )
         return placed(f"at[].{kind}", out, out_sharding)
-    values = value(values)
-    aval = x.aval
+    values, aval = value(values), x.aval
     given = aval_of(values)
     # The result keeps the dtype of x: say so where values may not fit.
     if given.dtype != aval.dtype:

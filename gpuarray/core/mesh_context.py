@@ -44,9 +44,13 @@ def entered_mesh() -> Mesh:
 
 
 def sharding_in_context(
-    spec: PartitionSpec, what: str, argument: str, entered: bool = True
+    spec: PartitionSpec,
+    what: str,
+    argument: str,
+    entered: bool = True,
+    error: type[Exception] = ValueError,
 ) -> NamedSharding:
-    """Return a PartitionSpec as a sharding over the mesh in context; RuntimeError if there is none.
+    """Return a PartitionSpec as a sharding over the mesh in context; an error if there is none.
 
     The mesh is that of `set_mesh`, or what `use_abstract_mesh` has made of its axes; else, if
     `entered` says so, that of `with mesh:`.
@@ -58,7 +62,7 @@ def sharding_in_context(
     if mesh.empty and entered:
         mesh = entered_mesh()
     if mesh.empty:
-        raise RuntimeError(
+        raise error(
             f"{what} requires a non-empty mesh in context if you are passing `PartitionSpec`s to "
             f"{argument}, got {spec}. Set one with `gpuarray.set_mesh(mesh)`, or pass "
             "NamedSharding(mesh, spec)."

@@ -191,9 +191,9 @@ def auto_axes(
             outs = kwargs.pop("out_sharding", None)
         if outs is None:
             raise TypeError("Missing required keyword argument: 'out_sharding'")
-        mesh = _mesh_for(args, "auto_axes", needed=False)
-        if mesh.empty:  # one device: there is nothing to lay out
-            return f(*args, **kwargs)
+        mesh = _mesh_for(args, "auto_axes", outs)
+        if mesh is None:
+            return f(*args, **kwargs)  # without a mesh the compiler decides everything
         inside = mesh.update_axis_types(_changed(mesh, axes, AxisType.Auto, "auto_axes"))
 
         def body(leaves: list, call: Callable) -> Any:
@@ -244,7 +244,12 @@ def explicit_axes(
             ins = kwargs.pop("in_sharding", None)
         if ins is None:
             raise TypeError("Missing required keyword argument: 'in_sharding'")
-        mesh = _mesh_for(args, "explicit_axes")
+        mesh = _mesh_for(args, "explicit_axes", ins)
+        if mesh is None:
+            raise ValueError(
+                "Context mesh cannot be empty for explicit_axes. Set one with "
+                "`gpuarray.set_mesh(mesh)`, or lay an argument over a mesh."
+            )
         inside = mesh.update_axis_types(_changed(mesh, axes, AxisType.Explicit, "explicit_axes"))
         specs = tree.prefix_broadcast(ins, args, _ends, "explicit_axes in_sharding")
         leaves = tree.flatten(args)[0]
@@ -279,21 +284,25 @@ def _check_options(what: str, f: Any, axes: Any, name: str, shardings: Any) -> N
             )
 
 
-def _mesh_for(args: Any, what: str, needed: bool = True) -> AbstractMesh:
-    """Return the mesh in context, else that over which an argument lies."""
+def _mesh_for(args: Any, what: str, given: Any) -> AbstractMesh | None:
+    """Return the mesh in context, else that of `given` shardings or of an argument; else None."""
     mesh = get_abstract_mesh()
+    for s in tree.flatten(given)[0]:
+        if not isinstance(s, NamedSharding) or s.mesh.empty:
+            continue
+        if not mesh.empty and mesh.shape_tuple != s.mesh.shape_tuple:
+            raise ValueError(
+                f"{what} got a sharding over {s.mesh}, and its other shardings or the mesh in "
+                f"context have the axes {mesh}: give PartitionSpecs, or set the same mesh."
+            )
+        mesh = s.mesh.abstract_mesh if mesh.empty else mesh
     if not mesh.empty:
         return mesh
     for x in tree.flatten(args)[0]:
         sharding = x.aval.sharding if isinstance(x, traces.Tracer) else getattr(x, "sharding", None)
         if isinstance(sharding, NamedSharding) and not sharding.mesh.empty:
             return sharding.mesh.abstract_mesh
-    if not needed:
-        return mesh
-    raise ValueError(
-        f"Context mesh cannot be empty for {what}. Set one with `gpuarray.set_mesh(mesh)`, or lay "
-        "an argument over a mesh."
-    )
+    return None
 
 
 def _changed(mesh: AbstractMesh, axes: Any, kind: AxisType, what: str) -> dict:

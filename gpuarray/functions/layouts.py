@@ -67,7 +67,8 @@ class Prefix(NamedTuple):
             mesh = entered_mesh() if what == "pjit" else EMPTY
             return None if mesh.empty else NamedSharding(mesh, PartitionSpec())
         if isinstance(leaf, PartitionSpec):
-            leaf = sharding_in_context(leaf, what, self.name, entered=what == "pjit")
+            with_mesh = what == "pjit"
+            leaf = sharding_in_context(leaf, what, self.name, with_mesh, RuntimeError)
         if isinstance(leaf, NamedSharding) and isinstance(leaf.mesh, AbstractMesh):
             mesh = get_mesh() if contexts.concrete else None
             if mesh is None or mesh.abstract_mesh.shape_tuple != leaf.mesh.shape_tuple:

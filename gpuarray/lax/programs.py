@@ -182,7 +182,9 @@ def _constrained(x: Any, sharding: Any) -> Any:
             "pass a Sharding"
         )
     if isinstance(sharding, PartitionSpec):
-        sharding = sharding_in_context(sharding, "with_sharding_constraint", "shardings")
+        sharding = sharding_in_context(
+            sharding, "with_sharding_constraint", "shardings", error=RuntimeError
+        )
     if not isinstance(sharding, Sharding):
         raise TypeError(
             "shardings leaf specifications are expected to be PartitionSpec instances or None, "

@@ -89,7 +89,7 @@ def test_device_put_takes_specs_under_a_mesh():
         assert ga.device_put(X, P("x")).sharding.spec == P("x")
         put = ga.device_put({"a": X, "b": X}, {"a": P("x"), "b": P(None, "y")})
         assert (put["a"].sharding.spec, put["b"].sharding.spec) == (P("x"), P(None, "y"))
-    with pytest.raises(RuntimeError, match="device_put requires a non-empty mesh"):
+    with pytest.raises(ValueError, match="device_put requires a non-empty mesh"):
         ga.device_put(X, P("x"))
 
 

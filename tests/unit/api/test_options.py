@@ -549,7 +549,7 @@ def _spread(name, what):
             ValueError,
             "kwargs when in_shardings",
         ),
-        (lambda: gnp.dot(1, 1, out_sharding=ga.P()), RuntimeError, "mesh in context"),
+        (lambda: gnp.dot(1, 1, out_sharding=ga.P()), ValueError, "mesh in context"),
         (lambda: gnp.zeros(2, device="cpu", out_sharding=_here()), ValueError, "not both"),
         (lambda: ga.vmap(gnp.sin, spmd_axis_name=("x", "x")), ValueError, "spmd_axis_name.*twice"),
         (_spread("y", "constraint"), ValueError, "'y' is not an axis of the mesh"),

@@ -325,9 +325,19 @@ def test_auto_axes_refuses():
         auto_axes(lambda v: v)(cut("x"))
     with pytest.raises(ValueError, match="'z'.*axes"):
         auto_axes(lambda v: v, axes="z", out_sharding=P())(cut("x"))
-    # Without a mesh there is nothing to decide.
+
+
+def test_without_a_mesh_there_is_nothing_to_decide(mesh):
     with ga.set_mesh(None):
-        assert auto_axes(lambda v: v, out_sharding=P())(gnp.ones(3)).shape == (3,)
+        assert auto_axes(lambda v: v + 1, out_sharding=P("x"))(gnp.zeros(4)).tolist() == [1.0] * 4
+        with pytest.raises(ValueError, match="Context mesh cannot be empty"):
+            explicit_axes(lambda v: v, in_sharding=P("x"))(gnp.ones(4))
+        # A sharding brings its mesh along, and there is one mesh.
+        laid = NamedSharding(mesh, P("x"))
+        assert types(auto_axes(lambda v: v + 1, out_sharding=laid)(gnp.zeros(4))) == ["f32[4@x]"]
+        other = NamedSharding(ga.make_mesh((8,), ("x",)), P("x"))
+        with pytest.raises(ValueError, match="same mesh"):
+            auto_axes(lambda v: (v, v), out_sharding=(laid, other))(gnp.ones(8))
 
 
 def test_explicit_axes(mesh):
@@ -397,6 +407,21 @@ def test_shard_map_takes_specs_from_types(mesh):
         np.testing.assert_array_equal(np.asarray(out), 2 * np.asarray(cut(None)))
         with pytest.raises(ValueError, match=r"in_specs passed to shard_map: P\('y',?\) does not"):
             how(ga.shard_map(fun, in_specs=P("y"), out_specs=P("y")))(cut("x"))
+
+
+def test_collectives_keep_the_cuts_along_other_axes():
+    inside = []
+
+    def fun(v):
+        inside[:] = types((v, lax.psum(v, "x"), lax.pmax(v, "x"), lax.ppermute(v, "x", [(0, 1)])))
+        return lax.psum(v, "x")
+
+    along_x = ga.shard_map(fun, axis_names={"x"}, in_specs=P("x"), out_specs=P())
+    a = cut("x", "y")
+    assert types((along_x(a), ga.jit(along_x)(a))) == ["f32[2,16@y]"] * 2
+    piece = "f32[2,16@y]"
+    assert inside == [f"{piece}{{V:x}}", piece, piece, f"{piece}{{V:x}}"]
+    np.testing.assert_array_equal(along_x(a), np.asarray(a).reshape(4, 2, 16).sum(0))
 
 
 def test_a_mesh_without_context_and_operands_over_other_meshes(mesh):

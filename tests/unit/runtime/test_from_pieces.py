@@ -214,7 +214,7 @@ def test_misuse_of_other_arguments_of_pieces():
     given = parts(sharding)
     with pytest.raises(TypeError, match="`shape` must be a shape"):
         make(8, sharding, given)
-    with pytest.raises(RuntimeError, match="requires a non-empty mesh in context"):
+    with pytest.raises(ValueError, match="requires a non-empty mesh in context"):
         make((8, 4), P("x"), given)
     assert make((8, 4), sharding, given, dtype=gnp.float32).dtype == np.float32
     with pytest.raises(ValueError, match="got dtype=int32, and pieces of dtype float32"):

@@ -18,6 +18,7 @@ from gpuarray.config import state
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.formats import Format, format_of
+from gpuarray.core.layout import unclear_is_whole
 from gpuarray.core.sharding import Place, Shard, SingleDeviceSharding, place_of
 from gpuarray.core.sharding import pieces as all_pieces
 from gpuarray.core.value import Array
@@ -186,6 +187,12 @@ class ArrayImpl(Array):
                 f"Pick one element first, as in {kind.__name__}(x[0])."
             )
         return self._host(f"{kind.__name__}()")
+
+    def __iter__(self):
+        # The elements of an array along an axis that is cut lie as they can; it is in programs,
+        # whose operations have types, that the axis must be gathered first.
+        with unclear_is_whole():
+            return super().__iter__()
 
     def __bool__(self) -> bool:
         if self.aval.shape and self.aval.size != 1:

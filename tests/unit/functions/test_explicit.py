@@ -424,6 +424,15 @@ def test_collectives_keep_the_cuts_along_other_axes():
     np.testing.assert_array_equal(along_x(a), np.asarray(a).reshape(4, 2, 16).sum(0))
 
 
+def test_iteration_takes_an_axis_that_is_cut_apart():
+    a = cut("x", None)
+    np.testing.assert_array_equal([np.asarray(row) for row in a], np.asarray(a))
+    assert types(list(cut("x", "y"))) == ["f32[16@y]"] * 8
+    assert max(a[:, 0]) == 112
+    with pytest.raises(ShardingTypeError, match="whole"):
+        ga.jit(list)(a)
+
+
 def test_a_mesh_without_context_and_operands_over_other_meshes(mesh):
     a = cut("x")
     with ga.set_mesh(None):

@@ -27,6 +27,7 @@ from gpuarray.functions.vmap import vmap
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.matrices import eye
 from gpuarray.primitives.linear import instantiate, zeros
+from gpuarray.primitives.reshard import as_typed
 from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
 from gpuarray.transforms.jvp import jvp_flat
@@ -41,7 +42,11 @@ def _basis(leaves: Sequence[Any]) -> tuple[list[Any], int]:
     for a in avals:
         # Rows of an identity matrix: the diagonal lies where this leaf's elements begin.
         block = as_type(eye(total, a.size, -start, dtype=a.dtype), a.dtype, a.weak_type)
-        out.append(block.reshape((total, *a.shape)))
+        block = block.reshape((total, *a.shape))
+        if a.layout is not None and a.layout.cuts is not None:
+            # Each unit vector lies as the leaf does.
+            block = as_typed(block, aval_of(block).update(layout=a.layout.with_axis()))
+        out.append(block)
         start += a.size
     return out, total
 

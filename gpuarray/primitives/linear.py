@@ -12,10 +12,12 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import storage_dtype
+from gpuarray.core.layout import cuts_of
 from gpuarray.core.linear import Zero, is_undefined, is_zero
 from gpuarray.core.trace import kept
 from gpuarray.primitives import cuda_rules
 from gpuarray.primitives.define import NUMERIC, do, elementwise
+from gpuarray.primitives.reshard import as_typed
 
 #: The sum of two contributions to one derivative: `add` under another name, so that a printed graph
 #: tells accumulation from the user's additions.
@@ -59,7 +61,10 @@ def zeros(aval: ShapedArray) -> Any:
 
 def instantiate(x: Any) -> Any:
     """Return a (co)tangent as a value: a symbolic Zero becomes an array of zeros."""
-    return zeros(x.aval) if type(x) is Zero else x
+    if type(x) is not Zero:
+        return x
+    # They lie as what they belong to.
+    return zeros(x.aval) if cuts_of(x.aval.layout) is None else as_typed(zeros(x.aval), x.aval)
 
 
 def broadcast_like(x: Any, aval: ShapedArray) -> Any:

@@ -100,6 +100,14 @@ TYPED = [
     (lambda a, b: ga.vmap(lambda v: b @ v)(a), [cut, "x"], [cut, None], "f32[8@x,8]"),
     (ga.grad(lambda a: gnp.sum(gnp.sin(a) ** 2)), [cut, "x"], "f32[8@x,16]"),
     (ga.grad(lambda a, b: gnp.sum(gnp.sin(a @ b.T) ** 2), 1), [cut, "x"], [cut, None], "f32[8,16]"),
+    (lambda a: ga.jacfwd(lambda v: v[:2] * 2)(a[0]), [cut, None, "y"], "f32[2@y,16]"),
+    (lambda a: ga.jacrev(lambda v: v[:2] * 2)(a[0]), [cut, None, "y"], "f32[2,16@y]"),
+    # What does not change, and what nothing depends on.
+    (ga.grad(lambda a: lax.stop_gradient(a).sum()), [cut, "x", "y"], "f32[8@x,16@y]"),
+    (lambda a: ga.grad(lambda a, b: b.sum())(a, a), [cut, "x"], "f32[8@x,16]"),
+    (lambda a: ga.jvp(gnp.ones_like, (a,), (a,))[1], [cut, "x"], "f32[8@x,16]"),
+    (lambda a: ga.linearize(lax.stop_gradient, a)[1](a), [cut, "x"], "f32[8@x,16]"),
+    (lambda a: ga.hessian(gnp.sum)(a[0]), [cut, None, "y"], "f32[16@y,16]"),
     (lambda a: ga.jvp(gnp.sin, (a,), (a,))[1], [cut, "x"], "f32[8@x,16]"),
     # With the layout of the result given.
     (lambda a: gnp.matmul(a, a.T, out_sharding=P("x", "y")), [cut, None], "f32[8@x,8@y]"),

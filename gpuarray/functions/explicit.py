@@ -186,11 +186,7 @@ def auto_axes(
     @boundary
     @functools.wraps(f)
     def decided(*args, **kwargs):
-        outs = out_sharding
-        if outs is None:
-            outs = kwargs.pop("out_sharding", None)
-        if outs is None:
-            raise TypeError("Missing required keyword argument: 'out_sharding'")
+        outs = _option("out_sharding", out_sharding, kwargs)
         mesh = _mesh_for(args, "auto_axes", outs)
         if mesh is None:
             return f(*args, **kwargs)  # without a mesh the compiler decides everything
@@ -239,11 +235,7 @@ def explicit_axes(
     @boundary
     @functools.wraps(f)
     def decided(*args, **kwargs):
-        ins = in_sharding
-        if ins is None:
-            ins = kwargs.pop("in_sharding", None)
-        if ins is None:
-            raise TypeError("Missing required keyword argument: 'in_sharding'")
+        ins = _option("in_sharding", in_sharding, kwargs)
         mesh = _mesh_for(args, "explicit_axes", ins)
         if mesh is None:
             raise ValueError(
@@ -266,6 +258,14 @@ def explicit_axes(
         return _traced(body, f, args, kwargs)
 
     return decided
+
+
+def _option(name: str, value: Any, kwargs: dict) -> Any:
+    """Return an option that was given before, or with the call, of whose arguments it is none."""
+    found = kwargs.pop(name, None) if value is None else value
+    if found is None:
+        raise TypeError(f"Missing required keyword argument: {name!r}")
+    return found
 
 
 def _check_options(what: str, f: Any, axes: Any, name: str, shardings: Any) -> None:

@@ -83,22 +83,11 @@ def _segments(
     mode: Any,
     out_sharding: Any,
 ) -> Any:
-    options = num_segments, indices_are_sorted, unique_indices, bucket_size, mode
-    with out_given(out_sharding):
-        out = _folded(name, data, segment_ids, *options)
-    return out if out_sharding is None else placed(name, out, out_sharding)
-
-
-def _folded(
-    name: str,
-    data: Any,
-    segment_ids: Any,
-    num_segments: int | None,
-    indices_are_sorted: bool,
-    unique_indices: bool,
-    bucket_size: int | None,
-    mode: Any,
-) -> Any:
+    if out_sharding is not None:
+        options = num_segments, indices_are_sorted, unique_indices, bucket_size, mode
+        with out_given(out_sharding):
+            out = _segments(name, data, segment_ids, *options, None)
+        return placed(name, out, out_sharding)
     scatter, reduce = _FOLDS[name]
     assert reduce.fold is not None
     data, ids = _operand(name, data, 0), _operand(name, segment_ids, 1)

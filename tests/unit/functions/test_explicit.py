@@ -24,6 +24,7 @@ from gpuarray.sharding import (
     reshard,
 )
 from gpuarray.sharding import PartitionSpec as P
+from tests.support.laid import cut, types
 
 pytestmark = pytest.mark.devices
 
@@ -33,15 +34,6 @@ def mesh():
     made = ga.make_mesh((4, 2), ("x", "y"))
     with ga.set_mesh(made):
         yield made
-
-
-def cut(*spec, shape=(8, 16)):
-    """Numbers from 0 on, laid over the mesh."""
-    return ga.device_put(np.arange(np.prod(shape), dtype=np.float32).reshape(shape), P(*spec))
-
-
-def types(out) -> list[str]:
-    return [ga.typeof(x).str_short(True) for x in ga.tree.leaves(out)]
 
 
 def spec(x) -> P:

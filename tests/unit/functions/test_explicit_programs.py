@@ -20,6 +20,7 @@ from gpuarray.sharding import (
     use_abstract_mesh,
 )
 from gpuarray.sharding import PartitionSpec as P
+from tests.support.laid import cut, types
 
 pytestmark = pytest.mark.devices
 
@@ -29,15 +30,6 @@ def mesh():
     made = ga.make_mesh((4, 2), ("x", "y"))
     with ga.set_mesh(made):
         yield made
-
-
-def cut(*spec, shape=(8, 16)):
-    """Numbers from 0 on, laid over the mesh."""
-    return ga.device_put(np.arange(np.prod(shape), dtype=np.float32).reshape(shape), P(*spec))
-
-
-def types(out) -> list[str]:
-    return [ga.typeof(x).str_short(True) for x in ga.tree.leaves(out)]
 
 
 # ---- the argument out_sharding ----

@@ -135,9 +135,11 @@ def _cutters(leaves: list, dims: list) -> Layout | None:
     one axis.
     """
     for x, d in zip(leaves, dims, strict=True):
+        if d is None:  # not mapped: it may be anything, a string for one
+            continue
         found = aval_of(x).layout
         cuts = cuts_of(found)
-        if found is not None and cuts is not None and d is not None and cuts[d]:
+        if found is not None and cuts is not None and cuts[d]:
             return layout(found.varying, found.mesh, (cuts[d],))
     return None
 

@@ -84,12 +84,17 @@ _plain = ArrayImpl.__init__
 
 def _noting(self: ArrayImpl, *args: Any, **kwargs: Any) -> None:
     _plain(self, *args, **kwargs)
-    self._made_at = here()
+    if state.array_tracebacks:  # in this thread, here and now
+        self._made_at = here()
 
 
 def _follow(value: Any) -> None:
-    # Looked up at every array: with the setting off there is nothing to ask.
-    ArrayImpl.__init__ = _noting if value else _plain
+    """Ask at every array once the setting was wanted anywhere; before, there is nothing to ask.
+
+    It is never taken back: another thread, or a `with` block around this one, may still want it.
+    """
+    if value:
+        ArrayImpl.__init__ = _noting
 
 
 config.on_update("array_tracebacks", _follow)

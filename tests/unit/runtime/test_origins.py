@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray.config import Context
 from gpuarray.sharding import AxisType, NamedSharding
 from gpuarray.sharding import PartitionSpec as P
 
@@ -47,6 +49,17 @@ def test_arrays_know_their_calls_while_the_setting_is_on():
     assert [(f.filename, f.lineno, f.name) for f in shown][-2:] == [
         (__file__, f.line_num, f.function_name) for f in (here[1], here[0])
     ]
+
+
+def test_the_setting_is_of_a_thread_and_of_a_block():
+    noted = Context("array_tracebacks")
+    with noted(True):
+        assert gnp.ones(3).traceback is not None
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(lambda: gnp.ones(3).traceback).result() is None
+        ga.config.update("array_tracebacks", False)  # for all threads but this block
+        assert gnp.ones(3).traceback is not None
+    assert gnp.ones(3).traceback is None
 
 
 def test_traced_values_have_no_traceback():

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from gpuarray.control.graph_edits import check_operands, cut, graph_work, interpreted, reordered
 from gpuarray.core.avals import aval_of
-from gpuarray.core.graph import Graph, evaluate
+from gpuarray.core.graph import Eqn, Graph, Var, evaluate
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.define import do
@@ -62,6 +62,19 @@ def _assemble(avals, compile: Callable, *, const_lengths: System, jaxprs: System
     stop = start + const_lengths.solve
     b = stop + const_lengths.transpose_solve
     return lambda *args: solve(*args[start:stop], *args[b:])
+
+
+def _solving(eqn: Eqn) -> Graph:
+    """Return `solve` as a Graph of all operands of an equation, most of which it does not read."""
+    lengths, solve = eqn.params["const_lengths"], eqn.params["jaxprs"].solve
+    start = lengths.matvec + lengths.vecmat
+    known = solve.derived.get("solving")
+    if known is None or known[0] != lengths:
+        inputs = [Var(v.aval) for v in eqn.invars]
+        inputs[start : start + lengths.solve] = solve.invars[: lengths.solve]
+        inputs[start + lengths.solve + lengths.transpose_solve :] = solve.invars[lengths.solve :]
+        solve.derived["solving"] = known = lengths, reordered(solve, inputs, solve.outvars)
+    return known[1]
 
 
 def _jvp(primals: list, tangents: list, *, const_lengths: System, jaxprs: System):
@@ -140,6 +153,7 @@ linear_solve_p = Primitive(
     aval=_aval,
     numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),
     assemble=_assemble,
+    inline=_solving,
     jvp=_jvp,
     transpose=_transpose,
     batch=_batch,

@@ -183,6 +183,36 @@ def test_linear_solvers_over_a_mesh(solver):
     np.testing.assert_allclose(np.asarray(found), np.linalg.solve(matrix, b), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("how", [lambda f: f, ga.jit], ids=["eager", "jit"])
+def test_linear_solves_whose_system_is_cut(how):
+    """What a solver exchanges between devices is run like the rest of the program."""
+    rng = np.random.default_rng(0)
+    matrix = (rng.standard_normal((8, 8)) / 8 + 3 * np.eye(8)).astype(np.float32)
+    b = rng.standard_normal(8).astype(np.float32)
+
+    def solve(a, b):
+        def product(v):
+            return a @ reshard(v, P())
+
+        def steps(product, b):  # fixed points of x + (b - A x) / 3
+            x = b / 3
+            for _ in range(12):
+                x = x + (b - product(x)) / 3
+            return x
+
+        return lax.custom_linear_solve(product, b, steps, symmetric=True)
+
+    symmetric = (matrix + matrix.T) / 2
+    a, b_cut = ga.device_put(symmetric, P("x")), ga.device_put(b, P("x"))
+    found = how(solve)(a, b_cut)
+    assert types(found) == ["f32[8@x]"]
+    want = np.linalg.solve(symmetric, b)
+    np.testing.assert_allclose(np.asarray(found), want, rtol=1e-3, atol=1e-4)
+    slope = how(ga.grad(lambda b: (solve(a, b) * np.arange(8.0)).sum()))(b_cut)
+    want = np.linalg.solve(symmetric, np.arange(8.0))
+    np.testing.assert_allclose(np.asarray(slope), want, rtol=1e-3, atol=1e-4)
+
+
 # ---- axes of other types ----
 
 

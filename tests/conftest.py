@@ -29,6 +29,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    gc.disable()  # until all tests are collected: next to nothing of it is garbage
     settings.load_profile("repeatable")
     # A fallback that is silent for a user is a failure here.
     os.environ.setdefault("GPUARRAY_STRICT", "1")
@@ -51,10 +52,13 @@ def pytest_collection_modifyitems(config, items):
     skipped_markers = set() if config.getoption("--slow") else {"slow"}
     if devices < DEVICES_NEEDED:
         skipped_markers.add("devices")
-    left_out = [i for i in items if any(m.name in skipped_markers for m in i.iter_markers())]
+    kept, left_out = [], []
+    for item in items:
+        marked = any(m.name in skipped_markers for m in item.iter_markers())
+        (left_out if marked else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        items[:] = kept
 
 
 def pytest_collection_finish():
@@ -62,6 +66,7 @@ def pytest_collection_finish():
     # of objects, is left out of it: here, and after every file.
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="module")

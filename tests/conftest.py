@@ -85,16 +85,11 @@ def settings_put_back():
     """Undo what a test did to the global settings, ours and those of NumPy's printer, so that no
     test depends on the one before.
     """
-    from gpuarray.config import config
+    # Here, not above: the library reads its environment when it is imported.
+    from tests.support.sampled import settings_kept
 
-    before = dict(config.values)
-    printing = np.get_printoptions()
-    yield
-    if np.get_printoptions() != printing:
-        np.set_printoptions(**printing)
-    for name, value in config.values.items():
-        if value != before[name]:
-            config.update(name, before[name])
+    with settings_kept():
+        yield
 
 
 @pytest.fixture

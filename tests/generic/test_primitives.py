@@ -5,10 +5,7 @@ as they were. Evaluated at once, recorded, jitted, and with fusion off, the bits
 second call does not trace. A traced graph is lawful, prints, and evaluates to the same bits.
 """
 
-import contextlib
-
 import numpy as np
-import pytest
 
 import gpuarray as ga
 from gpuarray.config import config
@@ -19,23 +16,13 @@ from gpuarray.core.value import Array
 from gpuarray.pytree.tree import flatten
 from tests.samples import Sample, samples, values
 from tests.support.nearness import assert_near
+from tests.support.sampled import each_sample
 
 #: Results that are not a function of the operands.
 RANDOM = {"empty", "rng_uniform"}
 
 ALL = samples()
 FIXED = [s for s in ALL if s.primitive.name not in RANDOM]
-
-each = pytest.mark.parametrize("sample", ALL, ids=str)
-each_fixed = pytest.mark.parametrize("sample", FIXED, ids=str)
-
-
-@pytest.fixture(autouse=True)
-def wide_numbers(request):
-    """64-bit samples run with enable_x64."""
-    sample = request.node.callspec.params["sample"]
-    with ga.enable_x64(True) if sample.wide else contextlib.nullcontext():
-        yield
 
 
 def arrays(sample: Sample) -> list[Array]:
@@ -86,7 +73,7 @@ def bits_agree(a: np.ndarray, b: np.ndarray) -> bool:
 # ---- shapes and dtypes ----
 
 
-@each
+@each_sample(ALL)
 def test_result_is_what_the_rule_says(sample):
     expected = sample.primitive.out_avals(sample.avals, sample.params)
     found = bind(sample, arrays(sample))
@@ -101,10 +88,9 @@ def test_result_is_what_the_rule_says(sample):
 # ---- the NumPy rule ----
 
 
-@each_fixed
+# Calls have no rule: they are made of their Graphs' equations.
+@each_sample(s for s in FIXED if s.primitive.kind is not Kind.CALL)
 def test_numpy_rule_reads_any_layout(sample):
-    if sample.primitive.kind is Kind.CALL:
-        pytest.skip("made of its Graph's equations")
     xs = values(sample)
     rule = sample.primitive.numpy_function(sample.avals, sample.params)
     with np.errstate(all="ignore"):
@@ -155,7 +141,7 @@ def listed(sample: Sample, out) -> list:
     return list(out) if sample.primitive.multiple_results else [out]
 
 
-@pytest.mark.parametrize("sample", [s for s in FIXED if s.primitive.inplace], ids=str)
+@each_sample(s for s in FIXED if s.primitive.inplace)
 def test_inplace_rule_agrees(sample):
     """Overwriting the first operand gives what the pure rule gives."""
     xs = values(sample)
@@ -170,7 +156,7 @@ def test_inplace_rule_agrees(sample):
 # ---- ways of running ----
 
 
-@each_fixed
+@each_sample(FIXED)
 def test_every_way_of_running_agrees(sample):
     xs = arrays(sample)
     config.update("lazy_threshold", 1 << 30)
@@ -192,7 +178,7 @@ def test_every_way_of_running_agrees(sample):
         assert_same_bits(f(*xs), expected, "jitted without fusion")
 
 
-@each_fixed
+@each_sample(FIXED)
 def test_fused_with_neighbours(sample):
     """Between other operations, with another reader of its result, it computes the same bits."""
     copy, spread = registry["copy"], registry["broadcast_in_dim"]
@@ -225,7 +211,7 @@ def test_fused_with_neighbours(sample):
 # ---- graphs ----
 
 
-@each_fixed
+@each_sample(FIXED)
 def test_traced_graph_is_lawful(sample):
     xs = arrays(sample)
     graph = ga.make_jaxpr(lambda *ys: bind(sample, ys))(*xs)
@@ -258,7 +244,7 @@ def _enlarged(sample: Sample) -> Sample | None:
     return sample._replace(operands=[((LARGE,), d) for _, d in sample.operands])
 
 
-@pytest.mark.parametrize("sample", [s for s in map(_enlarged, FIXED) if s], ids=str)
+@each_sample(s for s in map(_enlarged, FIXED) if s)
 def test_tiles_agree_with_the_whole(sample):
     """Cut into tiles on several threads, a pointwise result does not change."""
     xs = arrays(sample)

@@ -18,6 +18,7 @@ from tests.generic.transformed import (
 )
 from tests.samples import Sample, values
 from tests.support.nearness import assert_near
+from tests.support.sampled import each_sample
 
 FEW = {str(s) for s in one_of_each(ROWS)}
 
@@ -48,16 +49,16 @@ def check(sample: Sample, size: int, all_axes: list[tuple[int | None, ...]]) -> 
                     alone[chosen] = [stored(y) for y in call(sample, *xs)]
                 loop.append(alone[chosen])
             for y, *each in zip(map(stored, found), *loop, strict=True):
-                assert_near(y, np.stack(each)[:size], f"in_axes={axes}")
+                assert_near(y, np.stack(each)[:size], f"{size} elements, in_axes={axes}")
 
 
-@pytest.mark.parametrize("size", [SIZE, 1, 0])
-@pytest.mark.parametrize("sample", ROWS, ids=str)
-def test_vmap_is_a_loop(sample, size):
-    if str(sample) in FEW:
-        check(sample, size, axes_to_try(sample))
-    else:
-        check(sample, size, few_axes(sample)[: None if size == SIZE else 2])
+@each_sample(ROWS)
+def test_vmap_is_a_loop(sample):
+    for size in (SIZE, 1, 0):
+        if str(sample) in FEW:
+            check(sample, size, axes_to_try(sample))
+        else:
+            check(sample, size, few_axes(sample)[: None if size == SIZE else 2])
 
 
 @pytest.mark.slow

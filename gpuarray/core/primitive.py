@@ -245,7 +245,7 @@ class Primitive:
         # Graphs know how their results lie over devices; of other operations it is known here.
         given = self.layout is not None or any([a.layout is not None for a in avals])  # noqa: C419
         if given and self.kind is not Kind.CALL:
-            if any(a.layout is not None and a.layout.cuts is not None for a in avals):
+            if any([a.layout is not None and a.layout.says_more for a in avals]):  # noqa: C419
                 layouts = of_results(self, avals, out, params)
             else:
                 layouts = [joined(a.layout for a in avals)] * len(out)

@@ -78,7 +78,10 @@ def _resharded(x: Any, sharding: Any) -> Any:
     sharding.shard_shape(aval.shape)  # raises where it does not divide the shape
     if isinstance(x, traces.Tracer):
         return laid(x, _open_along_auto(sharding, aval))
-    return device_put(x, _with_devices(sharding, x)._of_rank(aval.ndim))
+    parts = sharding.spec.partitions
+    # Types name every axis of a value, and so does how it lies.
+    full = sharding.spec.update(partitions=(*parts, *[None] * (aval.ndim - len(parts))))
+    return device_put(x, _with_devices(sharding.update(spec=full), x))
 
 
 def _open_along_auto(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
@@ -93,7 +96,7 @@ def _open_along_auto(sharding: NamedSharding, aval: ShapedArray) -> NamedShardin
         UNCONSTRAINED if part is None and not {*mesh.explicit_axes}.intersection(cut) else part
         for part, cut in zip_longest(spec, given)
     ]
-    return NamedSharding(sharding.mesh, PartitionSpec(*parts))
+    return NamedSharding(sharding.mesh, sharding.spec.update(partitions=parts))
 
 
 def _over_mesh_of(x: Any, spec: PartitionSpec, what: str) -> NamedSharding:

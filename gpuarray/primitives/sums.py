@@ -1,0 +1,252 @@
+"""Which results are unreduced or reduced along axes of a mesh: by what an operation is linear in.
+
+Floor 2. In: a primitive, avals and parameters. Out: for each result, the axes along which devices
+hold terms of a sum instead of the value (unreduced), and those along which its cotangent is such
+terms (reduced); an error where an operation cannot be applied to terms.
+
+An operation that is linear in its operands makes of their terms the terms of its result; a product
+does with a factor that all devices have alike, which is what `reduced` promises. Of everything else
+the operands have to be summed up first, and that takes `reshard`. In programs that are derived from
+a user's, what may not stay terms is summed up without a word (transforms/partition).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuarray.core import dtypes
+from gpuarray.core import layout as layouts
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.layout import NO_SUMS, NONE, Sums, sums_of, unreduced_of
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.errors import ShardingTypeError
+
+_ALL, _FIRST = slice(None), slice(0, 1)
+
+#: Operations that are linear in some operands together: which ones. The others are the same on all
+#: devices.
+LINEAR_IN: dict[str, slice] = {
+    **dict.fromkeys("add add_any sub concatenate stack optimization_barrier".split(), _ALL),
+    **dict.fromkeys(
+        """
+        neg real imag conj copy stop_gradient convert_element_type reduce_precision reduce_sum
+        transpose reshape squeeze slice split unstack rev tile broadcast_in_dim dynamic_slice
+        """.split(),
+        _FIRST,
+    ),
+    **dict.fromkeys(("pad", "dynamic_update_slice"), slice(0, 2)),
+    "select_n": slice(1, None),
+}
+
+#: Products: linear in each of these operands, where the other one is a factor.
+FACTORS: dict[str, tuple[int, ...]] = {"mul": (0, 1), "div": (0,)}
+
+#: Collectives along axes that these sums concern; they say themselves what they take.
+_OF_SUMS = frozenset(
+    """
+    unreduced_psum unreduced_reduce_scatter all_gather_reduced preduced vary_unreduced_cast
+    reduced_vary_cast
+    """.split()
+)
+
+
+def linear_operands(prim: Primitive, avals: Sequence[ShapedArray]) -> range:
+    """Return the operands that are terms where the results of an operation are."""
+    if prim.name in FACTORS:
+        found = [i for i in FACTORS[prim.name] if unreduced_of(avals[i].layout)]
+        return range(found[0], found[0] + 1) if found else range(0)
+    return range(len(avals))[LINEAR_IN.get(prim.name, slice(0))]
+
+
+def of_results(
+    prim: Primitive, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], params: dict
+) -> list[Sums]:
+    """Return the axes along which each result is unreduced, and those where it is reduced."""
+    given = [sums_of(a.layout) for a in avals]
+    if not any(map(any, given)):
+        return [NO_SUMS] * len(outs)
+    if prim.name == "optimization_barrier":
+        return given
+    strict = not layouts.resolving.depth
+    if prim.kind is Kind.COLLECTIVE:
+        return [_of_collective(prim, avals[0], params)] * len(outs)
+    reduced = _reduced(prim, avals, strict)
+    unreduced = _unreduced(prim, avals, params, strict)
+    return [(unreduced, reduced - unreduced)] * len(outs)
+
+
+def _of_collective(prim: Primitive, x: ShapedArray, params: dict) -> Sums:
+    """Return what comes out as it went in; refuse to mix what devices hold with terms of sums."""
+    if prim.name in _OF_SUMS:
+        return sums_of(x.layout)
+    axes = params["axes"] if "axes" in params else params.get("axis_name", ())
+    names = frozenset(axes if isinstance(axes, tuple) else (axes,))
+    for word, concerned in zip(("unreduced", "reduced"), sums_of(x.layout), strict=True):
+        if concerned & names:
+            raise ValueError(
+                f"{prim.name} cannot accept args which are {word}. Got {x.str_short(True)} and "
+                f"axes={set(names)}: sum it up first with lax.psum, or cast it with "
+                "lax.pcast(x, axes, to='varying')."
+            )
+    return sums_of(x.layout)
+
+
+# ---- reduced ----
+
+
+def _reduced(prim: Primitive, avals: Sequence[ShapedArray], strict: bool) -> frozenset:
+    """Return the axes along which the results of an operation are reduced."""
+    known = [_still_reduced(a, avals) for a in avals]
+    if prim.name == "dot_general" or not any(known):
+        return NONE
+    if prim.name in ("concatenate", "stack", "dynamic_update_slice"):
+        if len({*known}) > 1:
+            return _unlike(prim, "reduced", known) if strict else NONE
+        return known[0]
+    if prim.name in LINEAR_IN and prim.name not in ("add", "add_any", "sub"):
+        return known[LINEAR_IN[prim.name].start or 0]
+    if prim.kind is Kind.POINTWISE:
+        return _of_elements(avals, known, strict)
+    return _no_rule(prim, "unreduced/reduced") if strict else NONE
+
+
+def _still_reduced(a: ShapedArray, avals: Sequence[ShapedArray]) -> frozenset:
+    """Return the axes along which an operand is reduced, but for those where others vary."""
+    reduced = sums_of(a.layout)[1]
+    return reduced.difference(*(other.vma for other in avals)) if reduced else reduced
+
+
+def _of_elements(
+    avals: Sequence[ShapedArray], known: Sequence[frozenset], strict: bool
+) -> frozenset:
+    different = {names for names in known if names}
+    if len(different) > 1:
+        if not strict:
+            return NONE
+        raise ShardingTypeError(
+            "All inputs should be reduced across the same mesh axes. Got specs: "
+            f"{[set(names) for names in different]}. Lay one as the other with sharding.reshard."
+        )
+    (reduced,) = different
+    for a in avals if strict else ():
+        cutting = {n for part in layouts.cuts_of(a.layout) or () for n in part}
+        if cutting & reduced:
+            raise ShardingTypeError(
+                "Inputs cannot be sharded/varying on the same axes that another input is reduced "
+                "on. Reshard the input which is reduced to be sharded on the mesh axes it is "
+                "reduced on via `sharding.reshard(x, P(...))`. Got input type: "
+                f"{a.str_short()} and reduced spec: {set(reduced)}"
+            )
+        # A scalar has no place on the mesh of its own.
+        if a.ndim and not reduced <= frozenset().union(*sums_of(a.layout)):
+            raise ShardingTypeError(
+                "Inputs cannot be replicated on the same axes that another input is reduced on. "
+                f"Got input type: {a.str_short()} and reduced spec: {set(reduced)}. Lay it as the "
+                f"other one: sharding.reshard(x, P(reduced={set(reduced)}))."
+            )
+    return reduced
+
+
+# ---- unreduced ----
+
+
+def _unreduced(
+    prim: Primitive, avals: Sequence[ShapedArray], params: dict, strict: bool
+) -> frozenset:
+    """Return the axes along which the results of an operation are unreduced."""
+    known = [unreduced_of(a.layout) for a in avals]
+    if not any(known):
+        return NONE
+    for a, names in zip(avals, known, strict=True):
+        if mixed := names.intersection(*[frozenset().union(*(b.vma for b in avals))]):
+            raise ValueError(
+                f"{prim.name} cannot accept args which are unreduced along axes where others vary. "
+                f"Got {a.str_short(True)} and axes={set(mixed)}: sum it up first with lax.psum."
+            )
+    if prim.name in FACTORS:
+        return _of_product(prim, avals, known, strict)
+    linear = [known[i] for i in linear_operands(prim, avals)]
+    if any(names and i not in linear_operands(prim, avals) for i, names in enumerate(known)):
+        linear = []
+    if not linear or not _keeps_sums(prim, avals, params):
+        if prim.name == "dot_general" and strict:
+            lhs, rhs = (a.str_short(True) for a in avals)
+            raise ShardingTypeError(
+                f"lhs or rhs passed to dot_general cannot be unreduced. Got lhs={lhs} and "
+                f"rhs={rhs}. Sum it up first, with sharding.reshard."
+            )
+        return _no_rule(prim, "unreduced") if strict else NONE
+    if strict and len({*linear}) > 1:
+        return _unlike(prim, "unreduced", linear)
+    return frozenset().union(*linear)
+
+
+def _of_product(
+    prim: Primitive, avals: Sequence[ShapedArray], known: Sequence[frozenset], strict: bool
+) -> frozenset:
+    """Return the axes along which a product is unreduced: as its only factor that is."""
+    x, y = known
+    if x and y or any(known[i] for i in range(2) if i not in FACTORS[prim.name]):
+        if not strict:
+            return NONE
+        if prim.name != "mul":
+            return _no_rule(prim, "unreduced")
+        raise ShardingTypeError(
+            f"lhs and rhs to `mul` cannot be unreduced since mul is bilinear. Got lhs={set(x)}, "
+            f"rhs={set(y)}. Sum one of them up first, with sharding.reshard."
+        )
+    mine, other = (0, 1) if x else (1, 0)
+    if strict and sums_of(avals[other].layout)[1] != known[mine]:
+        if prim.name != "mul":
+            return _no_rule(prim, "unreduced")
+        names = ("LHS", "RHS")
+        lhs, rhs = (a.str_short() for a in avals)
+        raise ShardingTypeError(
+            f"{names[other]} should be reduced along the same axes {names[mine]} is unreduced on. "
+            f"Got lhs={lhs} and rhs={rhs}. Lay it so with sharding.reshard(x, "
+            f"P(reduced={set(known[mine])}))."
+        )
+    return known[mine]
+
+
+def _keeps_sums(prim: Primitive, avals: Sequence[ShapedArray], params: dict) -> bool:
+    """Whether the sum of converted terms is the converted sum: not where numbers are cut off."""
+    if prim.name != "convert_element_type":
+        return True
+    old, new = (dtypes.kind_of(dtype) for dtype in (avals[0].dtype, params["new_dtype"]))
+    order = "biufc"
+    return old in order and new in order and not (old in "bfc" and new in "biu" and old != new)
+
+
+# ---- what is said ----
+
+
+def _unlike(prim: Primitive, word: str, known: Sequence[frozenset]) -> frozenset:
+    """Refuse operands of which sums over different axes are owed."""
+    names = [set(names) for names in known]
+    if prim.name in ("add", "sub") and all(known):
+        why = (
+            f"lhs and rhs to `{prim.name}` must be unreduced along the same mesh axes. "
+            f"Got lhs={names[0]}, rhs={names[1]}"
+        )
+    elif prim.name in ("add", "sub", "add_any"):
+        which, other = ("lhs", "rhs") if known[0] else ("rhs", "lhs")
+        why = (
+            f"{which} is unreduced while {other} is not. `{prim.name}` operation does not allow "
+            "this because there will be implicit communication. Please reduce "
+            f"{which} via `reshard` before calling `{prim.name}`"
+        )
+    elif prim.name == "dynamic_update_slice":
+        why = f"dynamic_update_slice operand and update must be {word} along the same axes"
+    else:
+        why = f"All operands should be {word} along the same mesh axes"
+    raise ShardingTypeError(
+        f"{why}. Got {word} specs: {names}. Lay one as the other with sharding.reshard."
+    )
+
+
+def _no_rule(prim: Primitive, word: str) -> frozenset:
+    raise NotImplementedError(
+        f"{word} rule for {prim.name} is not implemented: of terms of a sum it does not make terms "
+        "of its result. Sum up first, with sharding.reshard(x, spec) or, in a shard_map, lax.psum."
+    )

@@ -445,15 +445,9 @@ def _check(mesh: Mesh | AbstractMesh, spec: PartitionSpec) -> None:
 def sums_along(mesh: Any, spec: PartitionSpec) -> Sums:
     """Return the axes of a mesh along which a value is unreduced, and those where it is reduced.
 
-    A sum over an axis of the mesh with a single device is its term.
+    Types say nothing of a mesh of one device.
     """
-    if not (spec.unreduced or spec.reduced):
-        return NO_SUMS
-    sizes = mesh.shape
-    unreduced, reduced = (
-        frozenset([n for n in names if sizes[n] > 1]) for names in (spec.unreduced, spec.reduced)
-    )
-    return unreduced, reduced
+    return NO_SUMS if mesh.size < 2 else (spec.unreduced, spec.reduced)
 
 
 def cuts_along(mesh: AbstractMesh, spec: PartitionSpec, ndim: int) -> Cuts:

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray import util
 from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
@@ -30,6 +31,7 @@ from gpuarray.primitives.contract.ragged import ragged_dot_general_p
 from gpuarray.primitives.elementwise.arithmetic import mul_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.movement.ops import broadcast_in_dim_p, reshape_p
+from gpuarray.primitives.sums import check_product
 from gpuarray.runtime.transfer import placed
 
 _NUMBERS = "((lhs contracting, rhs contracting), (lhs batch, rhs batch))"
@@ -70,6 +72,7 @@ def dot_general(
     contracted, batched = util.pair(dimension_numbers, _NUMBERS)
     (lc, rc), (lb, rb) = util.pair(contracted, _NUMBERS), util.pair(batched, _NUMBERS)
     # `out_sharding` is no parameter of the primitive: the result is placed afterwards.
+    check_product(aval_of(lhs), aval_of(rhs), (_ints(lc), _ints(rc)), out_sharding)
     with out_given(out_sharding):
         out = dot_general_p.bind(
             lhs,

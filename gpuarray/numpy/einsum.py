@@ -9,12 +9,14 @@ from __future__ import annotations
 import functools
 import string
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import as_type
@@ -22,6 +24,7 @@ from gpuarray.numpy.operands import arrays, no_out
 from gpuarray.numpy.products import diagonal
 from gpuarray.numpy.promotion import convert
 from gpuarray.numpy.shapes import moveaxis, transpose
+from gpuarray.primitives.sums import check_product
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import lazy_module
 
@@ -60,6 +63,9 @@ def einsum(
     if preferred_element_type is not None:
         kind, weak = dtypes.check_user_dtype(preferred_element_type, "einsum"), False
     dot_general = _dot_general or lax.dot_general
+    if out_sharding is not None and len(steps) == 1:
+        # Of several products, none is the one that is asked for.
+        dot_general = functools.partial(_checked, dot_general, out_sharding)
     # opt_einsum's convention: terms are popped, results are appended.
     terms = [convert(x, dtype, False) for x in xs]
     with out_given(out_sharding):
@@ -71,6 +77,11 @@ def einsum(
                 terms.append(_pair(taken, labels, result, precision, kind, dot_general))
     out = as_type(terms[0], kind, weak)
     return out if out_sharding is None else placed("einsum", out, out_sharding)
+
+
+def _checked(dot_general: Callable, out_sharding: Any, a: Any, b: Any, dims: Any, **options: Any):
+    check_product(aval_of(a), aval_of(b), dims[0], out_sharding)
+    return dot_general(a, b, dims, **options)
 
 
 def einsum_path(subscripts, /, *operands, optimize: Any = "auto") -> tuple[list[Any], Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
-from gpuarray.core.avals import machine_int
+from gpuarray.core.avals import aval_of, machine_int
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import multiply
@@ -29,6 +29,7 @@ from gpuarray.numpy.shapes import (
     stretch,
     transpose,
 )
+from gpuarray.primitives.sums import check_product
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axis
 
@@ -70,6 +71,7 @@ def dot(a, b, *, precision=None, preferred_element_type=None, out_sharding=None)
         dims = ((), ())
     else:
         dims = ((a.ndim - 1,), (max(b.ndim - 2, 0),))
+    check_product(aval_of(a), aval_of(b), dims, out_sharding)
     with out_given(out_sharding):
         out = contract(a, b, (dims, ((), ())), precision, dtype, weak)
     return out if out_sharding is None else placed("dot", out, out_sharding)

@@ -84,6 +84,10 @@ def _segments(
     out_sharding: Any,
 ) -> Any:
     if out_sharding is not None:
+        if name != "segment_sum" and getattr(out_sharding, "spec", out_sharding).unreduced:
+            raise NotImplementedError(
+                f"{name} cannot be unreduced: its parts are not terms of a sum. Got {out_sharding}"
+            )
         options = num_segments, indices_are_sorted, unique_indices, bucket_size, mode
         with out_given(out_sharding):
             out = _segments(name, data, segment_ids, *options, None)

@@ -13,12 +13,14 @@ a user's, what may not stay terms is summed up without a word (transforms/partit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from gpuarray.core import dtypes
 from gpuarray.core import layout as layouts
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.layout import NO_SUMS, NONE, Sums, sums_of, unreduced_of
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.spec import PartitionSpec
 from gpuarray.errors import ShardingTypeError
 
 _ALL, _FIRST = slice(None), slice(0, 1)
@@ -88,6 +90,8 @@ def _of_collective(prim: Primitive, x: ShapedArray, params: dict) -> Sums:
                 f"axes={set(names)}: sum it up first with lax.psum, or cast it with "
                 "lax.pcast(x, axes, to='varying')."
             )
+    if unreduced_of(x.layout) and prim.name in ("pmax", "pmin"):
+        _no_rule(prim, "unreduced")
     return sums_of(x.layout)
 
 
@@ -170,11 +174,7 @@ def _unreduced(
         linear = []
     if not linear or not _keeps_sums(prim, avals, params):
         if prim.name == "dot_general" and strict:
-            lhs, rhs = (a.str_short(True) for a in avals)
-            raise ShardingTypeError(
-                f"lhs or rhs passed to dot_general cannot be unreduced. Got lhs={lhs} and "
-                f"rhs={rhs}. Sum it up first, with sharding.reshard."
-            )
+            raise _no_terms_in_product(*avals)
         return _no_rule(prim, "unreduced") if strict else NONE
     if strict and len({*linear}) > 1:
         return _unlike(prim, "unreduced", linear)
@@ -245,8 +245,100 @@ def _unlike(prim: Primitive, word: str, known: Sequence[frozenset]) -> frozenset
     )
 
 
+def _no_terms_in_product(lhs: ShapedArray, rhs: ShapedArray) -> ShardingTypeError:
+    return ShardingTypeError(
+        "lhs or rhs passed to dot_general cannot be unreduced. Got lhs="
+        f"{lhs.str_short(True)} and rhs={rhs.str_short(True)}. Sum it up first, with "
+        "sharding.reshard."
+    )
+
+
 def _no_rule(prim: Primitive, word: str) -> frozenset:
     raise NotImplementedError(
         f"{word} rule for {prim.name} is not implemented: of terms of a sum it does not make terms "
         "of its result. Sum up first, with sharding.reshard(x, spec) or, in a shard_map, lax.psum."
     )
+
+
+# ---- what an operation is asked for by its argument `out_sharding` ----
+
+
+def _asked(out_sharding: Any) -> PartitionSpec | None:
+    return getattr(out_sharding, "spec", out_sharding)
+
+
+def check_product(
+    lhs: ShapedArray, rhs: ShapedArray, contracted: Sequence, out_sharding: Any
+) -> None:
+    """Refuse a product that cannot be unreduced as it is asked for.
+
+    `contracted` are the axes of each operand that are summed over.
+    """
+    spec = _asked(out_sharding)
+    if spec is None:
+        return
+    if unreduced_of(lhs.layout) or unreduced_of(rhs.layout):
+        raise _no_terms_in_product(lhs, rhs)
+    if not spec.unreduced:
+        return
+    cuts = [
+        [(layouts.cuts_of(a.layout) or ((),) * a.ndim)[d] for d in axes]
+        for a, axes in zip((lhs, rhs), contracted, strict=True)
+    ]
+    if cuts[0] != cuts[1]:
+        raise ShardingTypeError(
+            "lhs and rhs contracting dims should be sharded identically when out_sharding provided "
+            f"to dot_general mentions unreduced_axes. Got lhs_contracting_spec={cuts[0]}, "
+            f"rhs_contracting_spec={cuts[1]}"
+        )
+    named = {n for part in cuts[0] for n in part}
+    # Along an axis of one device nothing is cut, and a sum is its term.
+    if named != _several(lhs, spec.unreduced):
+        raise ShardingTypeError(
+            "out_sharding's unreduced axes should be equal to the contracting specs. Got unreduced "
+            f"axes={set(spec.unreduced)} and contracting spec={cuts[0]}"
+        )
+
+
+def check_sum(x: ShapedArray, axes: Sequence[int], out_sharding: Any) -> None:
+    """Refuse a sum that cannot be unreduced as it is asked for."""
+    spec = _asked(out_sharding)
+    if spec is None or not spec.unreduced:
+        return
+    cuts = layouts.cuts_of(x.layout) or ((),) * x.ndim
+    named = {n for d in axes for n in cuts[d]} | unreduced_of(x.layout)
+    if not _several(x, spec.unreduced) <= named:
+        raise ShardingTypeError(
+            "out_sharding's unreduced axes should be in operand's specs that were summed over. Got "
+            f"operand={x.str_short(True)}, axes={tuple(axes)}, unreduced_spec={set(spec.unreduced)}"
+        )
+
+
+def check_same(x: ShapedArray, name: str, out_sharding: Any) -> None:
+    """Refuse an operation of the same elements that is asked for other sums than its operand has.
+
+    They take an exchange, or are a promise: `reshard` gives both.
+    """
+    spec = _asked(out_sharding)
+    if spec is None:
+        return
+    asked = spec.unreduced, spec.reduced
+    for word, have, want in zip(("unreduced", "reduced"), sums_of(x.layout), asked, strict=True):
+        if have == want:
+            continue
+        if have:
+            raise ValueError(
+                f"out_sharding passed to {name} must be {word} over the same mesh axes as operand. "
+                f"Got out_sharding: {spec} and operand type: {x.str_short(True)}. Use "
+                "sharding.reshard for that."
+            )
+        raise ValueError(
+            f"out_sharding passed to `{name}` cannot contain {word} axes, as its operand of type "
+            f"{x.str_short(True)} has none. Got {spec}. Use sharding.reshard for that."
+        )
+
+
+def _several(x: ShapedArray, names: frozenset) -> frozenset:
+    """Return those of some axes of a mesh that have several devices."""
+    mesh = x.layout.mesh if x.layout is not None else None
+    return names if mesh is None else frozenset(n for n in names if mesh.shape[n] > 1)

@@ -124,8 +124,9 @@ def applied(
     """Return the results of an equation with unreduced operands or results."""
     prim = eqn.primitive
     flow = None if prim.flow is None else prim.flow(eqn)
-    if isinstance(flow, ByDevice):
-        return splitter.plain(eqn, pieces, wanted)  # its specs say what it takes and gives
+    if isinstance(flow, ByDevice) or prim.kind is Kind.COLLECTIVE:
+        # Its specs say what it takes and gives; collectives say it by their types.
+        return splitter.plain(eqn, pieces, wanted)
     outs = [names_of(v.aval, splitter) for v in eqn.outvars]
     graph = _avals_inside(eqn, flow)
     if graph is not None:
@@ -151,14 +152,12 @@ def applied(
 
 
 def _is_linear(eqn: Eqn) -> bool:
-    return eqn.primitive.kind is Kind.COLLECTIVE or bool(
-        linear_operands(eqn.primitive, [a.aval for a in eqn.invars])
-    )
+    return bool(linear_operands(eqn.primitive, [a.aval for a in eqn.invars]))
 
 
 def _taken(eqn: Eqn, outs: Sequence[frozenset]) -> list[frozenset]:
     """Return along which axes an operation takes each operand as terms."""
-    if eqn.primitive.kind is Kind.COLLECTIVE or eqn.primitive.name == "optimization_barrier":
+    if eqn.primitive.name == "optimization_barrier":
         return list(outs)
     linear = linear_operands(eqn.primitive, [a.aval for a in eqn.invars])
     kept = frozenset.intersection(*outs) if outs else frozenset()

@@ -65,8 +65,8 @@ def of_results(
 ) -> list[Sums]:
     """Return the axes along which each result is unreduced, and those where it is reduced."""
     given = [sums_of(a.layout) for a in avals]
-    if not any(map(any, given)):
-        return [NO_SUMS] * len(outs)
+    if not outs or not any(map(any, given)):
+        return [NO_SUMS] * len(outs)  # what only looks at values is shown their sums
     if prim.name == "optimization_barrier":
         return given
     strict = not layouts.resolving.depth
@@ -176,7 +176,8 @@ def _unreduced(
         if prim.name == "dot_general" and strict:
             raise _no_terms_in_product(*avals)
         return _no_rule(prim, "unreduced") if strict else NONE
-    if strict and len({*linear}) > 1:
+    # What is put around terms is there once, whatever it is: one device has it.
+    if strict and len({*linear}) > 1 and prim.name != "pad":
         return _unlike(prim, "unreduced", linear)
     return frozenset().union(*linear)
 

@@ -127,6 +127,12 @@ def applied(
     if isinstance(flow, ByDevice) or prim.kind is Kind.COLLECTIVE:
         # Its specs say what it takes and gives; collectives say it by their types.
         return splitter.plain(eqn, pieces, wanted)
+    told = getattr(eqn.params.get("callback"), "laid", None)
+    if told is not None:
+        sharding = splitter.grid.sharding(pieces[0].spec)
+        names = unreduced_of(eqn.invars[0].aval.layout)
+        told(sharding.update(spec=sharding.spec.update(unreduced=names)))
+        return []
     outs = [names_of(v.aval, splitter) for v in eqn.outvars]
     graph = _avals_inside(eqn, flow)
     if graph is not None:

@@ -185,6 +185,17 @@ def joined(layouts: Iterable[Layout | None]) -> Layout | None:
     return varying(names)
 
 
+def check_alike(name: str, layouts: Iterable[Layout | None]) -> None:
+    """Refuse operands of which some vary between devices and others do not, but for a cast."""
+    varying = [names_of(given) for given in layouts]
+    if len({*varying}) > 1 and not resolving.depth:
+        raise ValueError(
+            f"Primitive {name} requires varying manual axes to match, but got "
+            f"{list(map(_listed, varying))}, and the setting 'auto_pcast' is off. Cast operands "
+            "with lax.pcast(x, axes, to='varying'), or pass check_vma=False to shard_map."
+        )
+
+
 def reconciled(a: Layout | None, b: Layout | None) -> Layout | None:
     """Return the Layout of a value that comes with one or the other, as what a loop carries.
 

@@ -263,10 +263,9 @@ class NamedSharding(Frozen, Sharding):
     def _of_rank(self, ndim: int) -> NamedSharding:
         # Where types say how a value lies, they name every axis of it, and so does its sharding.
         parts = self.spec.partitions
-        if len(parts) == ndim or not self.mesh.explicit_axes or self.spec.unreduced:
+        if len(parts) == ndim or not self.mesh.explicit_axes:
             return self
-        spec = PartitionSpec(*parts, *[None] * (ndim - len(parts)), reduced=self.spec.reduced)
-        return NamedSharding(self.mesh, spec, memory_kind=self.memory_kind)
+        return self.update(spec=self.spec.update((*parts, *[None] * (ndim - len(parts)))))
 
     @property
     def num_devices(self) -> int:

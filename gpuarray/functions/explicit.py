@@ -78,10 +78,7 @@ def _resharded(x: Any, sharding: Any) -> Any:
     sharding.shard_shape(aval.shape)  # raises where it does not divide the shape
     if isinstance(x, traces.Tracer):
         return laid(x, _open_along_auto(sharding, aval))
-    parts = sharding.spec.partitions
-    # Types name every axis of a value, and so does how it lies.
-    full = sharding.spec.update(partitions=(*parts, *[None] * (aval.ndim - len(parts))))
-    return device_put(x, _with_devices(sharding.update(spec=full), x))
+    return device_put(x, _with_devices(sharding, x)._of_rank(aval.ndim))
 
 
 def _open_along_auto(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:

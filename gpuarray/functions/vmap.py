@@ -13,7 +13,7 @@ from typing import Any
 
 from gpuarray import util
 from gpuarray.core.avals import aval_of
-from gpuarray.core.layout import Layout, cuts_of, layout
+from gpuarray.core.layout import Layout, cuts_of, layout, sums_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.primitives.reshard import as_typed
@@ -151,7 +151,8 @@ def _cut(x: Any, axis: int, along: Layout) -> Any:
     if any(set(along.cuts[0]).intersection(names) for names in cuts):
         return x  # another of its axes is cut so
     cuts[axis] = along.cuts[0]
-    return as_typed(x, aval_of(x).update(layout=layout((), along.mesh, tuple(cuts))))
+    sums = sums_of(aval_of(x).layout)
+    return as_typed(x, aval_of(x).update(layout=layout((), along.mesh, tuple(cuts), sums)))
 
 
 def _is_axis(x: Any) -> bool:

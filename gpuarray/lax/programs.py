@@ -243,8 +243,8 @@ def _asserted(x: Any, aval: ShapedArray, sharding: NamedSharding) -> Any:
     raise AssertionError(
         "`with_sharding_constraint` acts as an assert when all axes of mesh are of type "
         f"`Explicit`. The array sharding: {aval.sharding.spec} did not match the sharding "
-        f"provided: {sharding.spec}. Please use `jax.sharding.reshard` to shard your input to the sharding "
-        "you want."
+        f"provided: {sharding.spec}. Please use `jax.sharding.reshard` to shard your input to the "
+        "sharding you want."
     )
 
 

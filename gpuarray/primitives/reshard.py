@@ -32,16 +32,22 @@ layouts.set_rule(laying.of_results)
 def _aval(x: ShapedArray, *, sharding: NamedSharding) -> ShapedArray:
     mesh = sharding.mesh.abstract_mesh
     cuts = cuts_along(mesh, sharding.spec, x.ndim)
-    if sharding.spec.unreduced:
-        if isinstance(x.dtype, KeyDtype):
-            raise TypeError(
-                f"random keys cannot be terms of a sum: got {x.str_short()} and {sharding.spec}"
-            )
-        if not mesh.are_all_axes_explicit:
-            raise NotImplementedError(
-                f"unreduced values need a mesh of which all axes are Explicit: got {sharding}"
-            )
+    check_terms(x, sharding)
     return x.update(layout=layouts.layout(x.vma, mesh, cuts, sums_along(mesh, sharding.spec)))
+
+
+def check_terms(aval: ShapedArray, sharding: Any) -> None:
+    """Refuse a value that cannot be terms of a sum, and a mesh whose types do not say it."""
+    if not isinstance(sharding, NamedSharding) or not sharding.spec.unreduced:
+        return
+    if isinstance(aval.dtype, KeyDtype):
+        raise TypeError(
+            f"random keys cannot be terms of a sum: got {aval.str_short()} and {sharding.spec}"
+        )
+    if not sharding.mesh.are_all_axes_explicit:
+        raise NotImplementedError(
+            f"unreduced values need a mesh of which all axes are Explicit: got {sharding}"
+        )
 
 
 def _itself(eqn: Eqn) -> Graph:

@@ -17,7 +17,7 @@ from gpuarray.core.graph import Graph, Var
 from gpuarray.core.mesh import NamedSharding
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.sharding import Place, laid_out
-from gpuarray.primitives.reshard import laid
+from gpuarray.primitives.reshard import check_terms, laid
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import pieces, spread
 from gpuarray.runtime.array import ArrayImpl
@@ -66,6 +66,7 @@ def _across(x: ArrayImpl, place: Place) -> ArrayImpl:
 
 def _summed(x: ArrayImpl, place: Place) -> ArrayImpl:
     """Return the same value on another place, where one of the two holds terms of a sum."""
+    check_terms(x.aval, place.sharding)
     if x._place.all_devices == place.all_devices:
         return _by_program(x, place)
     # The sum is made where the terms are.

@@ -73,6 +73,9 @@ def test_right_or_an_error(sample: Sample):
     fun = lambda *xs: prim.bind(*xs, **params)
     with ga.enable_x64(sample.wide):
         given = values(sample)
+        if prim.name in FACTORS:
+            # No device has all of an element, and nothing times infinity is not a number.
+            given = [np.where(np.isfinite(v), v, np.ones((), v.dtype)) for v in given]
         fit = [i for i, a in enumerate(sample.avals) if dtypes.kind_of(a.dtype) in "iufc"]
         if not fit:
             return

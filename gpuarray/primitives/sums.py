@@ -40,7 +40,8 @@ LINEAR_IN: dict[str, slice] = {
     "select_n": slice(1, None),
 }
 
-#: Products: linear in each of these operands, where the other one is a factor.
+#: Products: linear in each of these operands, where the other one is a factor. A quotient of
+#: integers is rounded, and so is linear in none.
 FACTORS: dict[str, tuple[int, ...]] = {"mul": (0, 1), "div": (0,)}
 
 #: Collectives along axes that these sums concern; they say themselves what they take.
@@ -55,9 +56,14 @@ _OF_SUMS = frozenset(
 def linear_operands(prim: Primitive, avals: Sequence[ShapedArray]) -> range:
     """Return the operands that are terms where the results of an operation are."""
     if prim.name in FACTORS:
-        found = [i for i in FACTORS[prim.name] if unreduced_of(avals[i].layout)]
+        found = [i for i in _factors(prim, avals) if unreduced_of(avals[i].layout)]
         return range(found[0], found[0] + 1) if found else range(0)
     return range(len(avals))[LINEAR_IN.get(prim.name, slice(0))]
+
+
+def _factors(prim: Primitive, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
+    whole = prim.name == "div" and dtypes.kind_of(avals[0].dtype) in "iu"
+    return () if whole else FACTORS[prim.name]
 
 
 def of_results(
@@ -187,7 +193,7 @@ def _of_product(
 ) -> frozenset:
     """Return the axes along which a product is unreduced: as its only factor that is."""
     x, y = known
-    if x and y or any(known[i] for i in range(2) if i not in FACTORS[prim.name]):
+    if x and y or any(known[i] for i in range(2) if i not in _factors(prim, avals)):
         if not strict:
             return NONE
         if prim.name != "mul":

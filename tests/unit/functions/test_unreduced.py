@@ -184,6 +184,11 @@ NOT_LINEAR = {
     "squared": (lambda z: z * z, ShardingTypeError, "cannot be unreduced since mul is bilinear"),
     "scaled": (lambda z: z * 2, ShardingTypeError, "RHS should be reduced along the same axes LHS"),
     "divided": (lambda z: 1 / z, NotImplementedError, "unreduced rule for div"),
+    "halved": (
+        lambda z: reshard(np.arange(4), P(unreduced={"x"})) // 2,
+        NotImplementedError,
+        "unreduced rule for",
+    ),
     "dot": (lambda z: z @ B[:4], ShardingTypeError, "lhs or rhs passed to dot_general cannot be"),
     "added": (lambda z: z + A[:, :4], ShardingTypeError, "lhs is unreduced while rhs is not"),
     "others": (

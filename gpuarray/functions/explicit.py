@@ -148,6 +148,20 @@ def _with_devices(sharding: NamedSharding, x: Any) -> NamedSharding:
     )
 
 
+def makes_terms(out_sharding: Any) -> bool:
+    """Whether an operation that runs at once is to give terms of a sum.
+
+    It has to run as a program (`as_program`): on its own it would make the sum.
+    """
+    spec = getattr(out_sharding, "spec", out_sharding)
+    return isinstance(spec, PartitionSpec) and bool(spec.unreduced) and traces.is_base()
+
+
+def as_program(f: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Return what a function gives, as one program of the arrays among its arguments."""
+    return _traced(lambda values, call: call(values), f, args, kwargs)
+
+
 # ---- parts of a program with other types of axes ----
 
 

@@ -16,6 +16,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
+from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
 from gpuarray.primitives.contract.ops import DotDimensionNumbers as DotDimensionNumbers
 from gpuarray.primitives.contract.ops import dot_general_p
@@ -68,6 +69,10 @@ def dot_general(
     >>> lax.dot_general(x, y, (((2,), (1,)), ((0,), (0,)))).shape
     (2, 3, 5)
     """
+    if makes_terms(out_sharding):
+        options = {"precision": precision, "preferred_element_type": preferred_element_type}
+        options["out_sharding"] = out_sharding
+        return as_program(dot_general, lhs, rhs, dimension_numbers, **options)
     lhs, rhs = operands("dot_general", lhs, rhs)
     contracted, batched = util.pair(dimension_numbers, _NUMBERS)
     (lc, rc), (lb, rb) = util.pair(contracted, _NUMBERS), util.pair(batched, _NUMBERS)

@@ -18,6 +18,7 @@ from gpuarray.core.graph import Graph
 from gpuarray.core.layout import out_given
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.value import Array
+from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.lax import bits, elementwise
 from gpuarray.lax.args import operand as bindable
 from gpuarray.lax.args import shape_of
@@ -63,6 +64,8 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding=None) -> Array
     >>> lax.reduce_sum(gnp.array([[1., 2.], [3., 4.]]), (0,))
     Array([4., 6.], dtype=float32)
     """
+    if makes_terms(out_sharding):
+        return as_program(reduce_sum, operand, axes, out_sharding=out_sharding)
     x = bindable("reduce_sum", operand)
     axes = tuple(map(index, axes))
     check_short_floats(x, axes)

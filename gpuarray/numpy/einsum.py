@@ -19,6 +19,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
+from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.operands import arrays, no_out
 from gpuarray.numpy.products import diagonal
@@ -52,6 +53,10 @@ def einsum(
     >>> gnp.einsum("ij,j->i", gnp.array([[1, 2], [3, 4]]), gnp.array([1, 1]))
     Array([3, 7], dtype=int32)
     """
+    if makes_terms(out_sharding):
+        options = {"optimize": optimize, "precision": precision, "_dot_general": _dot_general}
+        options |= {"preferred_element_type": preferred_element_type, "out_sharding": out_sharding}
+        return as_program(einsum, subscripts, *operands, **options)
     no_out("einsum", out)
     spec, given = _as_string(subscripts, operands)
     xs = arrays("einsum", *given)

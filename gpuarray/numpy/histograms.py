@@ -17,6 +17,7 @@ from gpuarray.core.layout import out_given
 from gpuarray.core.spec import PartitionSpec
 from gpuarray.core.value import Array
 from gpuarray.errors import ShardingTypeError
+from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.creation import linspace
 from gpuarray.numpy.functions import clip
@@ -59,6 +60,8 @@ def bincount(
                 "result",
             )
         length = max(util.index(minlength), int(value.max()) + 1 if value.size else 0)
+    if makes_terms(out_sharding):
+        return as_program(bincount, x, weights, length=length, out_sharding=out_sharding)
     kind = dtypes.default_int() if weights is None else None
     amounts = asarray(1) if weights is None else array("bincount", weights)
     if weights is not None and amounts.shape != x.shape:

@@ -15,6 +15,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of, machine_int
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
+from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.numpy.arithmetic import multiply
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.joining import stack
@@ -65,6 +66,9 @@ def dot(a, b, *, precision=None, preferred_element_type=None, out_sharding=None)
     >>> gnp.dot(gnp.arange(3), gnp.arange(3))
     Array(5, dtype=int32)
     """
+    if makes_terms(out_sharding):
+        options = {"precision": precision, "preferred_element_type": preferred_element_type}
+        return as_program(dot, a, b, out_sharding=out_sharding, **options)
     a, b, dtype, weak = factors("dot", a, b, preferred_element_type)
     # NumPy's dot: with a scalar a product, else the last axis with the last but one.
     if a.ndim == 0 or b.ndim == 0:
@@ -85,6 +89,9 @@ def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=No
     >>> gnp.matmul(gnp.array([[1, 2], [3, 4]]), gnp.array([1, 1]))  # or with @
     Array([3, 7], dtype=int32)
     """
+    if makes_terms(out_sharding):
+        options = {"precision": precision, "preferred_element_type": preferred_element_type}
+        return as_program(matmul, a, b, out_sharding=out_sharding, **options)
     a, b, dtype, weak = factors("matmul", a, b, preferred_element_type)
     for i, x in enumerate((a, b)):
         if x.ndim < 1:

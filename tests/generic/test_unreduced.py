@@ -73,7 +73,7 @@ def test_right_or_an_error(sample: Sample):
     fun = lambda *xs: prim.bind(*xs, **params)
     with ga.enable_x64(sample.wide):
         # A sum of zeros has no sign.
-        signed = lambda v: np.asarray(v).dtype.kind in "fc"
+        signed = lambda v: dtypes.kind_of(np.asarray(v).dtype) in "fc"
         given = [v + np.zeros((), v.dtype) if signed(v) else v for v in values(sample)]
         if prim.name in FACTORS:
             # A device may have nothing of an element: times infinity or over zero it is no number.

@@ -206,6 +206,13 @@ def _bound(
 ) -> list:
     # What the function closes over is an operand that every device has whole.
     consts = traced.graph.consts
+    for aval in map(aval_of, consts):
+        if unreduced_of(aval.layout):
+            raise ValueError(
+                "a function of shard_map closes over a value of type "
+                f"{aval.str_short(True)}, whose devices hold terms of a sum: give it as an "
+                "argument, and say unreduced in its in_specs, or sum it up first with reshard."
+            )
     return shard_map_p.bind(
         *consts,
         *leaves,

@@ -89,8 +89,9 @@ class Layout:
 
     def but(self, **changes: Any) -> Layout | None:
         """Return the same Layout but for these fields."""
-        fields = {"names": self.varying, "mesh": self.mesh, "cuts": self.cuts}
-        return layout(**(fields | {"sums": (self.unreduced, self.reduced)} | changes))
+        sums = self.unreduced, self.reduced
+        fields: dict[str, Any] = dict(names=self.varying, mesh=self.mesh, cuts=self.cuts, sums=sums)
+        return layout(**(fields | changes))
 
     def without_axis(self, axis: int) -> Layout | None:
         """Return the Layout of an element along an axis of the value."""

@@ -57,9 +57,27 @@ def of_results(
     else:
         found = _Rule(prim, avals, outs, params, mesh.shape).found()
     return [
-        layouts.layout(varying, mesh, cuts or ((),) * out.ndim, s)
+        _apart(prim, layouts.layout(varying, mesh, cuts or ((),) * out.ndim, s))
         for cuts, out, s in zip(found, outs, concerned, strict=True)
     ]
+
+
+def _apart(prim: Primitive, found: Layout | None) -> Layout | None:
+    """Return the layout of a result that no axis of the mesh cuts along which sums concern it."""
+    if found is None or found.cuts is None:
+        return found
+    concerned = found.unreduced | found.reduced
+    if not concerned.intersection(n for part in found.cuts for n in part):
+        return found
+    if not layouts.resolving.depth:
+        raise ShardingTypeError(
+            f"{prim.name} got operands of which one is cut as {layouts.shown(found.cuts)}, and "
+            f"another one is unreduced or reduced along {set(concerned)}. Lay one of them anew "
+            "first, with sharding.reshard."
+        )
+    return found.but(
+        cuts=tuple(tuple(n for n in part if n not in concerned) for part in found.cuts)
+    )
 
 
 def _mesh_of(prim: Primitive, avals: Sequence[ShapedArray]) -> Any:

@@ -10,7 +10,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.errors import ShardingTypeError
-from gpuarray.sharding import AxisType, NamedSharding, reshard
+from gpuarray.sharding import AxisType, NamedSharding, auto_axes, reshard
 from gpuarray.sharding import PartitionSpec as P
 
 pytestmark = pytest.mark.devices
@@ -424,6 +424,23 @@ MISUSE = {
         "ppermute .*unreduced|cannot accept args which are unreduced",
     ),
 }  # fmt: skip
+
+
+def test_closing_over_terms():
+    z = product()
+    close(whole(ga.jit(lambda: z + z)()), 2 * (A @ B))
+    close(whole(ga.jit(lambda: lax.scan(lambda c, _: (c + z, None), z, length=2)[0])()), 3 * A @ B)
+    for inside in (lambda v: lax.psum(z, "x"), lambda v: z + z):
+        with pytest.raises(ValueError, match="closes over a value of type .*U:x.* terms of a sum"):
+            ga.shard_map(inside, in_specs=P(), out_specs=P(), check_vma=False)(np.ones(2))
+
+
+def test_operands_that_are_cut_where_others_are_unreduced():
+    z, which = product(), reshard(A[:, :4] > 9, P("x"))
+    with pytest.raises(ShardingTypeError, match="one is cut as"):
+        ga.jit(gnp.where)(which, z, z)
+    decided = auto_axes(lambda w, z: gnp.where(w, z, -z), out_sharding=P("y"))
+    close(decided(which, z), np.where(A[:, :4] > 9, A @ B, -(A @ B)))
 
 
 @pytest.mark.parametrize("name", MISUSE)

@@ -56,6 +56,7 @@ from gpuarray.api.vjp import vjp as vjp
 from gpuarray.compat import install_as_jax as install_as_jax
 from gpuarray.config import allow_f16_reductions as allow_f16_reductions
 from gpuarray.config import array_garbage_collection_guard as array_garbage_collection_guard
+from gpuarray.config import auto_pcast as auto_pcast
 from gpuarray.config import check_tracer_leaks as check_tracer_leaks
 from gpuarray.config import checking_leaks as checking_leaks
 from gpuarray.config import debug_infs as debug_infs

@@ -82,6 +82,8 @@ _ROWS = (
     Setting("default_matmul_precision", _PRECISIONS, None,
             "Precision of matrix products and convolutions that name none.", True),
     Setting("allow_f16_reductions", bool, True, "Allow sums that carry float16.", True),
+    Setting("auto_pcast", bool, True,
+            "In shard_map, let operations mix values that vary between devices and others.", True),
     Setting("softmax_custom_jvp", bool, False, "Differentiate softmax by its own rule.", True),
     # random numbers
     Setting("threefry_partitionable", bool, False,
@@ -573,6 +575,7 @@ class Context:
 # ---- one context manager for each setting that is often set for a block ----
 allow_f16_reductions = Context("allow_f16_reductions")
 array_garbage_collection_guard = Context("array_garbage_collection_guard")
+auto_pcast = Context("auto_pcast")
 check_tracer_leaks = Context("check_tracer_leaks")
 checking_leaks = Context("check_tracer_leaks", True)
 debug_infs = Context("debug_infs")

@@ -38,7 +38,7 @@ GROUPS = (
         "computations over several devices",
         "`shard_map`, `pmap` and `jit` run over several devices; these are to come",
         """
-        jax: auto_pcast remove_size_one_mesh_axis_from_type
+        jax: remove_size_one_mesh_axis_from_type
         experimental: topologies
         interpreters: pxla
         """,

@@ -19,9 +19,11 @@ from gpuarray.control.shard_map import axes_inside, names_in_spec, piece_aval, s
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
-from gpuarray.core.mesh import Mesh, PartitionSpec, contexts
+from gpuarray.core.layout import unreduced_of
+from gpuarray.core.mesh import Mesh, PartitionSpec, contexts, sums_along
 from gpuarray.core.tracebacks import boundary
 from gpuarray.primitives.collective.ops import pcast_p
+from gpuarray.primitives.collective.sums import vary_unreduced_cast_p
 from gpuarray.pytree import tree
 from gpuarray.transforms import trace_cache
 from gpuarray.transforms.tracing import TracedFunction, stage
@@ -122,7 +124,7 @@ def shard_map(
         avals = [aval_of(x) for x in leaves]
         for path, aval, s in zip(paths, avals, specs, strict=True):
             specs_of.check_fits(f, path, aval, s, real)
-            specs_of.check_types(path, aval, s, manual)
+            specs_of.check_types(path, aval, s, real, manual)
         pieces = tuple(
             piece_aval(a, s, real, manual, check_vma) for a, s in zip(avals, specs, strict=True)
         )
@@ -204,6 +206,13 @@ def _bound(
 ) -> list:
     # What the function closes over is an operand that every device has whole.
     consts = traced.graph.consts
+    for aval in map(aval_of, consts):
+        if unreduced_of(aval.layout):
+            raise ValueError(
+                "a function of shard_map closes over a value of type "
+                f"{aval.str_short(True)}, whose devices hold terms of a sum: give it as an "
+                "argument, and say unreduced in its in_specs, or sum it up first with reshard."
+            )
     return shard_map_p.bind(
         *consts,
         *leaves,
@@ -282,10 +291,15 @@ class _Inside(NamedTuple):
         specs_of.check_rank(self.f, "out_specs", f"the result{path}", aval, spec)
         if not self.typed:
             return x
-        specs_of.check_replicated(self.f, path, aval, spec, mesh, self.manual)
         lacking = frozenset(names_in_spec(spec)) - aval.vma
-        names = tuple(n for n in mesh.axis_names if n in lacking)
-        return pcast_p.bind(x, axis_name=names) if names else x
+        if names := tuple(n for n in mesh.axis_names if n in lacking):
+            x = pcast_p.bind(x, axis_name=names)
+        lacking = sums_along(mesh, spec)[0] - unreduced_of(aval.layout)
+        if names := tuple(n for n in mesh.axis_names if n in lacking):
+            x = vary_unreduced_cast_p.bind(x, axes=names)
+        specs_of.check_replicated(self.f, path, aval_of(x), spec, mesh, self.manual)
+        specs_of.check_sums(path, aval_of(x), spec, mesh)
+        return x
 
 
 def _traced(inside: _Inside, pieces: tuple[ShapedArray, ...], values: Values | None) -> _Traced:

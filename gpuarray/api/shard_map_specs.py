@@ -13,8 +13,8 @@ from gpuarray.control.shard_map import names_in_spec, names_of_axis
 from gpuarray.core import trace as traces
 from gpuarray.core.abstract_mesh import AbstractMesh, Axes, AxisType
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.layout import cuts_of, resolving, shown
-from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
+from gpuarray.core.layout import cuts_of, resolving, shown, sums_of
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts, sums_along
 from gpuarray.pytree import tree
 from gpuarray.util import prod
 
@@ -169,10 +169,6 @@ def _check_sums(name: str, spec: PartitionSpec, mesh: Any, manual: frozenset) ->
                 f"unreduced/reduced in {name} {spec} can only be used when the mesh passed to "
                 f"shard_map contains axis names all of type `Explicit`. Got mesh {mesh}"
             )
-    raise NotImplementedError(
-        f"shard_map {name} {spec}: arguments and results that are terms of a sum are not "
-        "supported. Sum them first, with lax.psum inside."
-    )
 
 
 def over(specs: Any, full: Any, name: str) -> list:
@@ -200,7 +196,7 @@ def check_rank(f: Callable, name: str, what: str, aval: ShapedArray, spec: Parti
 def check_fits(f: Callable, path: str, aval: ShapedArray, spec: PartitionSpec, mesh: Any) -> None:
     """Refuse an argument that cannot be cut as its spec says."""
     check_rank(f, "in_specs", f"args{path}", aval, spec)
-    for axis, (part, n) in enumerate(zip(spec, aval.shape, strict=False)):
+    for axis, (part, n) in enumerate(zip(spec.partitions, aval.shape, strict=False)):
         names = names_of_axis(part)
         cuts = prod(mesh.shape[name] for name in names)
         if n % cuts:
@@ -213,16 +209,26 @@ def check_fits(f: Callable, path: str, aval: ShapedArray, spec: PartitionSpec, m
             )
 
 
-def check_types(path: str, aval: ShapedArray, spec: PartitionSpec, manual: frozenset) -> None:
+def check_types(
+    path: str, aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: frozenset
+) -> None:
     """Refuse an argument whose type says that it is cut otherwise than its spec does.
 
     What is whole is cut where it is; anything else would be moved, which `reshard` is for.
     """
+    rows = zip(("unreduced", "reduced"), sums_of(aval.layout), sums_along(mesh, spec), strict=True)
+    for word, names, asked in rows:
+        if names != asked and not resolving.depth:
+            raise ValueError(
+                f"in_specs containing {word} {spec} passed to shard_map should be equal to the "
+                f"{word} present on the in_aval {aval.str_short(True)} (args{path}). Lay the "
+                "argument so with `jax.reshard` first."
+            )
     cuts = cuts_of(aval.layout)
     if cuts is None or resolving.depth:
         return
     mine = tuple(tuple(n for n in part if n in manual) for part in cuts)
-    wanted = [names_of_axis(part) for part in spec]
+    wanted = [names_of_axis(part) for part in spec.partitions]
     wanted += [()] * (aval.ndim - len(wanted))
     if any(names and names != want for names, want in zip(mine, wanted, strict=True)):
         raise ValueError(
@@ -256,17 +262,31 @@ def check_replicated(
     )
 
 
+def check_sums(path: str, aval: ShapedArray, spec: PartitionSpec, mesh: Any) -> None:
+    """Refuse a result whose type says that other sums concern it than its spec does."""
+    for word, found, asked in zip(
+        ("unreduced", "reduced"), sums_of(aval.layout), sums_along(mesh, spec), strict=True
+    ):
+        if found != asked:
+            raise ValueError(
+                f"out_specs passed to shard_map should be equal to the {word} present on the "
+                f"out_aval. Got out_specs{path}={spec} and out_aval={aval.str_short(True)}. Sum it "
+                "up with lax.psum, or cast it with lax.pcast."
+            )
+
+
 def inferred(x: Any, mesh: Any, manual: frozenset) -> PartitionSpec:
     """Return how an argument lies over a mesh."""
     sharding = getattr(x, "sharding", None)
     if isinstance(x, traces.Tracer):
         sharding = x.aval.sharding
     if isinstance(sharding, NamedSharding) and sharding.mesh.shape_tuple == mesh.shape_tuple:
-        kept = [tuple(n for n in names_of_axis(p) if n in manual) for p in sharding.spec]
+        spec = sharding.spec
+        kept = [tuple(n for n in names_of_axis(p) if n in manual) for p in spec.partitions]
         parts = [p if len(p) > 1 else p[0] if p else None for p in kept]
         while parts and parts[-1] is None:
             parts.pop()
-        return PartitionSpec(*parts)
+        return spec.update(partitions=parts)
     raise ValueError(
         "shard_map without in_specs takes arguments that lie over the same mesh, got one of type "
         f"{aval_of(x).str_short()} with sharding {sharding}. Give in_specs."

@@ -17,6 +17,7 @@ from gpuarray.control.shard_map import shard_map_p
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph, Var
+from gpuarray.core.layout import unreduced_of
 from gpuarray.core.mesh import Mesh, PartitionSpec
 from gpuarray.transforms.tracing import GraphTrace, GraphTracer
 
@@ -39,7 +40,7 @@ class Values:
 
     def __call__(self, x: GraphTracer) -> Any:
         """Return the value of a tracer if it is the same on all devices, else None."""
-        if self.typed and x.aval.vma & self.manual:
+        if self.typed and (x.aval.vma | unreduced_of(x.aval.layout)) & self.manual:
             return None
         pieces = self.pieces(x)
         # Without types only the values themselves say whether they are the same.

@@ -17,6 +17,7 @@ from gpuarray.compiler.lower.kernel import Batch, DeviceStep
 from gpuarray.compiler.lower.steps import group_in, step_inputs, step_outputs
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var
 from gpuarray.core.index import contiguous_offset
+from gpuarray.core.layout import unclear_is_whole
 from gpuarray.core.primitive import Kind
 
 
@@ -57,7 +58,8 @@ def _check_avals(eqn: Eqn, say: _Report) -> None:
         shape = max((a.shape for a in avals), key=len, default=())
         avals = [a if a.shape or not shape else a.update(shape=shape) for a in avals]
     try:
-        rule = eqn.primitive.out_avals(avals, eqn.params)
+        with unclear_is_whole():  # the user's own operations were checked when they were traced
+            rule = eqn.primitive.out_avals(avals, eqn.params)
     except Exception as error:
         say(eqn, f"its operands are refused: {error}")
     if len(rule) != len(eqn.outvars):

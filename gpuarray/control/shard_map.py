@@ -17,13 +17,14 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import NamedAxis, named_axes, spread_names
 from gpuarray.core.flow import ByDevice
 from gpuarray.core.graph import Eqn, Graph, evaluate
-from gpuarray.core.layout import cuts_of, layout, with_names
+from gpuarray.core.layout import NO_SUMS, cuts_of, layout, sums_of, with_names
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
-from gpuarray.core.mesh import PartitionSpec, contexts, cuts_along
+from gpuarray.core.mesh import PartitionSpec, contexts, cuts_along, sums_along
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.spec import names_of
 from gpuarray.primitives.collective.ops import psum_p
 from gpuarray.primitives.define import do
+from gpuarray.primitives.reshard import cotangent_aval
 from gpuarray.transforms.batch import BatchAxis
 from gpuarray.transforms.graphs import batch_graph, jvp_graph, transpose_graph
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
@@ -39,12 +40,12 @@ def names_of_axis(part: Any) -> tuple:
 
 def names_in_spec(spec: PartitionSpec) -> tuple:
     """Return all mesh axes that a PartitionSpec mentions."""
-    return tuple(name for part in spec for name in names_of_axis(part))
+    return tuple(name for part in spec.partitions for name in names_of_axis(part))
 
 
 def _cuts(spec: PartitionSpec, mesh: Any, ndim: int) -> list[int]:
     """Return into how many pieces each axis is cut."""
-    cuts = [prod(mesh.shape[n] for n in names_of_axis(part)) for part in spec]
+    cuts = [prod(mesh.shape[n] for n in names_of_axis(part)) for part in spec.partitions]
     return cuts + [1] * (ndim - len(cuts))
 
 
@@ -57,6 +58,9 @@ def piece_aval(
     # What varied along axes of another shard_map around still does.
     around = aval.vma - manual
     names = around | set(names_in_spec(spec)) if typed else around
+    if typed and any(sums := sums_along(mesh, spec)):
+        # All axes are manual then.
+        return aval.update(shape=shape, layout=layout(names, sums=sums))
     cuts = cuts_of(aval.layout)
     # Explicit axes that are not manual cut the piece as they cut the whole.
     rest = cuts and tuple(tuple(n for n in part if n not in manual) for part in cuts)
@@ -74,7 +78,8 @@ def _whole_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: froze
     own = cuts_along(mesh.abstract_mesh, spec, aval.ndim)
     kept = cuts_of(aval.layout) or ((),) * aval.ndim
     cuts = tuple((*a, *b) for a, b in zip(own, kept, strict=True))
-    return aval.update(shape=shape, layout=layout(aval.vma - manual, mesh.abstract_mesh, cuts))
+    found = layout(aval.vma - manual, mesh.abstract_mesh, cuts, sums_along(mesh, spec))
+    return aval.update(shape=shape, layout=found)
 
 
 class axes_inside:
@@ -146,8 +151,10 @@ def _transpose(cts, *operands, jaxpr, mesh, in_specs, out_specs, manual_axes, ch
     nonzero = tuple(not is_zero(ct) for ct in cts)
     with axes_inside(mesh, manual_axes, check_vma):
         graph, outputs = transpose_graph(jaxpr, linear, nonzero)
-    known_specs, linear_specs = others(in_specs, linear), chosen(in_specs, linear)
-    ct_specs, found_specs = chosen(out_specs, nonzero), chosen(linear_specs, outputs)
+    known_specs = others(in_specs, linear)
+    linear_specs = [spec.to_ct_spec() for spec in chosen(in_specs, linear)]
+    ct_specs = [spec.to_ct_spec() for spec in chosen(out_specs, nonzero)]
+    found_specs = chosen(linear_specs, outputs)
     if not check_vma:
         # Along axes that a vmap around cuts there are other elements, nothing that is shared.
         shared = manual_axes - spread_names()
@@ -162,7 +169,7 @@ def _transpose(cts, *operands, jaxpr, mesh, in_specs, out_specs, manual_axes, ch
         manual_axes=manual_axes,
         check_vma=check_vma,
     )
-    none = [Zero(x.aval) for x in others(chosen(operands, linear), outputs)]
+    none = [Zero(cotangent_aval(x.aval)) for x in others(chosen(operands, linear), outputs)]
     return merged(linear, merged(outputs, found, none), [None] * (len(operands) - sum(linear)))
 
 
@@ -174,9 +181,8 @@ def _without_types(
     A result that is said to be the same along some axes is one device's, so each device has its
     share of the cotangent; an operand that all devices were given gets the sum of all of theirs.
     """
-    left_out = lambda spec: tuple(
-        n for n in mesh.axis_names if n in manual and n not in names_in_spec(spec)
-    )
+    named = lambda spec: {*names_in_spec(spec), *spec.unreduced}
+    left_out = lambda spec: tuple(n for n in mesh.axis_names if n in manual - named(spec))
     key = ("without types", mesh, manual, known, tuple(ct_specs), tuple(found_specs))
     if key not in graph.derived:
 
@@ -249,7 +255,8 @@ def _residual_spec(aval: ShapedArray, mesh: Any, manual: frozenset, typed: bool)
     # Along axes that a vmap around cuts, devices have other elements, each with its residual.
     along = aval.vma if typed else manual - spread_names()
     names = tuple(n for n in mesh.axis_names if n in along and n in manual)
-    return P(names) if names else P(None)
+    unreduced, reduced = sums_of(aval.layout) if typed else NO_SUMS
+    return P(names or None, unreduced=unreduced, reduced=reduced)
 
 
 def _with_stacked(graph: Graph, count: int, at_inputs: bool) -> Graph:
@@ -363,8 +370,8 @@ def with_axis(spec: PartitionSpec, dim: int | None, names: tuple) -> PartitionSp
     if dim is None:
         return spec
     part = None if not names else names[0] if len(names) == 1 else names
-    parts = list(spec) + [None] * (dim - len(spec))
-    return P(*parts[:dim], part, *parts[dim:])
+    parts = [*spec.partitions, *[None] * (dim - len(spec))]
+    return spec.update(partitions=(*parts[:dim], part, *parts[dim:]))
 
 
 def _flow(eqn: Eqn) -> ByDevice:

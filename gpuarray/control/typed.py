@@ -18,7 +18,6 @@ from gpuarray.core.layout import (
     Layout,
     also_varying,
     cuts_of,
-    joined,
     names_of,
     reconciled,
     resolving,
@@ -153,7 +152,8 @@ def cond(avals: list[ShapedArray], params: dict) -> dict:
     ins = _ins(branches, [a.layout for a in avals[1:]])
     # Devices that take another branch have other results of it.
     ins = [also_varying(s, avals[0].layout) for s in ins]
-    outs: Layouts = [joined([avals[0].layout])] * len(branches[0].outvars)
-    for branch in branches:
+    outs = _found(branches[0], ins)
+    for branch in branches[1:]:
         outs = _wider(outs, _found(branch, ins))
+    outs = [also_varying(s, avals[0].layout) for s in outs]
     return params | {"branches": tuple(retyped(b, ins, outs) for b in branches)}

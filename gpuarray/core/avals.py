@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuarray import config, errors
 from gpuarray.core import dtypes
-from gpuarray.core.layout import Layout, cuts_of, joined
+from gpuarray.core.layout import Layout, cuts_of, sums_of
 from gpuarray.core.mesh import EMPTY_ABSTRACT, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.spec import ManualAxisType
 from gpuarray.util import Interned, wrong_type
@@ -95,7 +95,7 @@ class ShapedArray:
             shape = tuple(changes.get("shape", self.shape))
             changes["layout"] = None if sharding is None else sharding._typed(shape)
         if "shape" in changes and "layout" not in changes and self.layout is not None:
-            changes["layout"] = joined([self.layout])
+            changes["layout"] = self.layout.of_rank(len(changes["shape"]))
         fields = {
             "shape": self.shape,
             "dtype": self.dtype,
@@ -130,12 +130,17 @@ class ShapedArray:
         if self.layout is None or cuts is None:
             mesh = contexts.abstract or EMPTY_ABSTRACT
             return NamedSharding(mesh, PartitionSpec(*[None] * self.ndim))
-        return NamedSharding(self.layout.mesh, PartitionSpec(*cuts))
+        unreduced, reduced = sums_of(self.layout)
+        spec = PartitionSpec(*cuts, unreduced=unreduced, reduced=reduced)
+        return NamedSharding(self.layout.mesh, spec)
 
     @property
     def mat(self) -> ManualAxisType:
-        """The same as the type of manual axes."""
-        return ManualAxisType(varying=self.vma)
+        """Along which manual axes it varies, and sums concern it."""
+        if self.layout is None or self.layout.mesh is not None:
+            return ManualAxisType(varying=self.vma)
+        unreduced, reduced = sums_of(self.layout)
+        return ManualAxisType(varying=self.vma, unreduced=unreduced, reduced=reduced)
 
     @property
     def nbytes(self) -> int:
@@ -144,13 +149,23 @@ class ShapedArray:
     def str_short(self, short_dtypes: bool = False) -> str:
         """Return `float32[2,3]`, or `f32[2,3]` when short; `f32[8@x]` is cut along `x`."""
         name = dtypes.short_name(self.dtype) if short_dtypes else self.dtype.name
-        vary = f"{{V:{','.join(map(str, sorted(self.vma, key=str)))}}}" if self.vma else ""
+        named = zip("VUR", (self.vma, *sums_of(self.layout)), strict=True)
+        words = [f"{word}:{self._shown(names)}" for word, names in named if names]
+        vary = f"{{{', '.join(words)}}}" if words else ""
         lengths = list(map(str, self.shape))
         for axis, names in enumerate(cuts_of(self.layout) or ()):
             if names:
                 along = ",".join(map(str, names))
                 lengths[axis] += f"@({along})" if len(names) > 1 else f"@{along}"
         return f"{name}[{','.join(lengths)}]{vary}"
+
+    def _shown(self, names: frozenset) -> str:
+        """Return names of mesh axes in the order of the mesh."""
+        mesh = (self.layout and self.layout.mesh) or contexts.abstract
+        order = () if mesh is None else mesh.axis_names
+        place = lambda n: (order.index(n) if n in order else len(order), str(n))
+        listed = ",".join(map(str, sorted(names, key=place)))
+        return f"({listed})" if len(names) > 1 else listed
 
     def __str__(self) -> str:
         return f"{'~' if self.weak_type else ''}{self.str_short()}"

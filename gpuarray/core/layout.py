@@ -3,9 +3,11 @@
 Floor 1. In: names of mesh axes. Out: interned `Layout`s, held by avals; None stands for a value of
 which nothing is known or needed, so that code for one device never meets one.
 
-Two things are known. Inside of a `shard_map`, along which mesh axes devices may hold different
-values. And along mesh axes of the type Explicit, how the value is cut: it follows from the layouts
-of an operation's operands, or is an error where it does not (primitives/laying.py).
+Three things are known. Inside of a `shard_map`, along which mesh axes devices may hold different
+values. Along mesh axes of the type Explicit, how the value is cut: it follows from the layouts of
+an operation's operands, or is an error where it does not (primitives/laying.py). And along which
+axes, Explicit or of the `shard_map` around, the devices hold terms of a sum instead of the value
+(`unreduced`), or a value whose cotangent is such terms (`reduced`).
 """
 
 from __future__ import annotations
@@ -23,6 +25,11 @@ _interned = Interned(1024)
 #: For each axis of a value, the mesh axes that cut it, major first.
 Cuts = tuple[tuple, ...]
 
+#: The mesh axes along which a value is unreduced, and those along which it is reduced.
+Sums = tuple[frozenset, frozenset]
+NONE: frozenset = frozenset()
+NO_SUMS: Sums = (NONE, NONE)
+
 
 class Layout:
     """How a value lies over devices; equal ones are the same object.
@@ -35,7 +42,13 @@ class Layout:
     mesh :
         The axes of the mesh over which the value is cut, an AbstractMesh; None if it is whole.
     cuts :
-        The Explicit axes of the mesh that cut each axis of the value; None if it is whole.
+        The Explicit axes of the mesh that cut each axis of the value; None if it is whole, and
+        no sum over an axis of the mesh concerns it.
+    unreduced :
+        The mesh axes along which devices hold terms of a sum, which is the value. They are those
+        of the mesh, or of the `shard_map` around where there is no mesh.
+    reduced :
+        The mesh axes along which devices hold the same value, and its cotangent is `unreduced`.
 
     Examples
     --------
@@ -44,43 +57,73 @@ class Layout:
     True
     """
 
-    __slots__ = ("__weakref__", "cuts", "mesh", "varying")
+    __slots__ = ("__weakref__", "cuts", "mesh", "reduced", "unreduced", "varying")
 
-    def __init__(self, varying: frozenset, mesh: Any = None, cuts: Cuts | None = None):
+    def __init__(
+        self,
+        varying: frozenset,
+        mesh: Any = None,
+        cuts: Cuts | None = None,
+        unreduced: frozenset = NONE,
+        reduced: frozenset = NONE,
+    ):
         self.varying = varying
         self.mesh = mesh
         self.cuts = cuts
+        self.unreduced = unreduced
+        self.reduced = reduced
 
     def __reduce__(self):
-        return layout, (self.varying, self.mesh, self.cuts)
+        return layout, (self.varying, self.mesh, self.cuts, (self.unreduced, self.reduced))
 
     def __repr__(self) -> str:
         cut = "" if self.cuts is None else f", cuts={self.cuts}"
-        return f"Layout(varying={{{', '.join(sorted(map(repr, self.varying)))}}}{cut})"
+        for word in ("unreduced", "reduced"):
+            cut += f", {word}={_listed(names)}" if (names := getattr(self, word)) else ""
+        return f"Layout(varying={_listed(self.varying)}{cut})"
+
+    @property
+    def says_more(self) -> bool:
+        """Whether it says more than along which axes the value varies."""
+        return self.cuts is not None or bool(self.unreduced or self.reduced)
+
+    def but(self, **changes: Any) -> Layout | None:
+        """Return the same Layout but for these fields."""
+        sums = self.unreduced, self.reduced
+        fields: dict[str, Any] = dict(names=self.varying, mesh=self.mesh, cuts=self.cuts, sums=sums)
+        return layout(**(fields | changes))
 
     def without_axis(self, axis: int) -> Layout | None:
         """Return the Layout of an element along an axis of the value."""
         if self.cuts is None:
             return self
-        return layout(self.varying, self.mesh, self.cuts[:axis] + self.cuts[axis + 1 :])
+        return self.but(cuts=self.cuts[:axis] + self.cuts[axis + 1 :])
 
     def with_axis(self) -> Layout | None:
         """Return the Layout of such values stacked along a new first axis."""
-        if self.cuts is None:
-            return self
-        return layout(self.varying, self.mesh, ((), *self.cuts))
+        return self if self.cuts is None else self.but(cuts=((), *self.cuts))
+
+    def of_rank(self, ndim: int) -> Layout | None:
+        """Return the Layout of a value with so many axes, none of which is cut."""
+        return self.but(cuts=((),) * ndim if self.cuts is not None else None)
 
 
-def layout(names: Iterable[Any], mesh: Any = None, cuts: Cuts | None = None) -> Layout | None:
+def _listed(names: frozenset) -> str:
+    return f"{{{', '.join(sorted(map(repr, names)))}}}"
+
+
+def layout(
+    names: Iterable[Any], mesh: Any = None, cuts: Cuts | None = None, sums: Sums = NO_SUMS
+) -> Layout | None:
     """Return the Layout with these fields; None where it says nothing."""
     names = frozenset(names)
-    if cuts is None or not any(cuts):
+    if (cuts is None or not any(cuts)) and not any(sums):
         if not names:
             return None
         mesh = cuts = None
-    key = (names, mesh, cuts)
+    key = (names, mesh, cuts, sums)
     found = _interned.recent.get(key)
-    return found or _interned.put(key, lambda: Layout(names, mesh, cuts))
+    return found or _interned.put(key, lambda: Layout(names, mesh, cuts, *sums))
 
 
 def varying(names: Iterable[Any]) -> Layout | None:
@@ -98,9 +141,33 @@ def cuts_of(layout: Layout | None) -> Cuts | None:
     return None if layout is None else layout.cuts
 
 
+def sums_of(layout: Layout | None) -> Sums:
+    """Return the mesh axes along which a value is unreduced, and those where it is reduced."""
+    return NO_SUMS if layout is None else (layout.unreduced, layout.reduced)
+
+
+def unreduced_of(layout: Layout | None) -> frozenset:
+    """Return the mesh axes along which devices hold terms of a value instead of the value."""
+    return NONE if layout is None else layout.unreduced
+
+
+def with_sums(given: Layout | None, unreduced: frozenset, reduced: frozenset) -> Layout | None:
+    """Return the Layout of a value that lies as before but for the sums that concern it."""
+    if given is None:
+        return layout((), sums=(unreduced, reduced))
+    return given.but(sums=(unreduced, reduced))
+
+
+def of_cotangents(given: Layout | None) -> Layout | None:
+    """Return the Layout of a value's cotangents: unreduced where it is reduced, and so on."""
+    if given is None or not (given.unreduced or given.reduced):
+        return given
+    return given.but(sums=(given.reduced, given.unreduced))
+
+
 def with_names(given: Layout | None, names: Iterable[Any]) -> Layout | None:
     """Return the Layout of a value that is cut as before, and varies along these mesh axes."""
-    return varying(names) if given is None else layout(names, given.mesh, given.cuts)
+    return varying(names) if given is None else given.but(names=names)
 
 
 def also_varying(given: Layout | None, more: Layout | None) -> Layout | None:
@@ -119,15 +186,28 @@ def joined(layouts: Iterable[Layout | None]) -> Layout | None:
     return varying(names)
 
 
+def check_alike(name: str, layouts: Iterable[Layout | None]) -> None:
+    """Refuse operands of which some vary between devices and others do not, but for a cast."""
+    varying = [names_of(given) for given in layouts]
+    if len({*varying}) > 1 and not resolving.depth:
+        raise ValueError(
+            f"Primitive {name} requires varying manual axes to match, but got "
+            f"{list(map(_listed, varying))}, and the setting 'auto_pcast' is off. Cast operands "
+            "with lax.pcast(x, axes, to='varying'), or pass check_vma=False to shard_map."
+        )
+
+
 def reconciled(a: Layout | None, b: Layout | None) -> Layout | None:
     """Return the Layout of a value that comes with one or the other, as what a loop carries.
 
     What one of them cuts is cut; ShardingTypeError where they cut it differently.
     """
-    if a is b or b is None:
+    if a is b:
         return a
-    if a is None:
-        return b
+    if a is None or b is None:
+        known = a or b
+        assert known is not None
+        return known.but(sums=_reconciled_sums(a, b)) if any(sums_of(known)) else known
     cuts: list[tuple] = []
     for x, y in zip(a.cuts or b.cuts or (), b.cuts or a.cuts or (), strict=True):
         if x and y and x != y:
@@ -137,13 +217,32 @@ def reconciled(a: Layout | None, b: Layout | None) -> Layout | None:
                 "as the other with sharding.reshard."
             )
         cuts.append(x or y)
+    sums = _reconciled_sums(a, b)
     found = tuple(cuts)
     if a.cuts is not None and b.cuts is not None and _twice(found):
         raise ShardingTypeError(
             f"a value is cut as {shown(a.cuts)} in one place and as {shown(b.cuts)} in another, "
             "which name the same axis of the mesh for two of its axes: use sharding.reshard."
         )
-    return layout(a.varying | b.varying, a.mesh or b.mesh, found or None)
+    return layout(a.varying | b.varying, a.mesh or b.mesh, found or None, sums)
+
+
+def _reconciled_sums(a: Layout | None, b: Layout | None) -> Sums:
+    """Return the sums that concern a value that comes with one or the other Layout.
+
+    In derived programs one of them is unreduced where the other one is.
+    """
+    if sums_of(a) == sums_of(b):
+        return sums_of(a)
+    if not resolving.depth:
+        given = [f"unreduced={_listed(u)}, reduced={_listed(r)}" for u, r in map(sums_of, (a, b))]
+        raise ShardingTypeError(
+            f"a value is {given[0]} in one place and {given[1]} in another, such as a loop's "
+            "start and its step, or two branches: lay one of them as the other with "
+            "sharding.reshard."
+        )
+    (u, r), (v, s) = sums_of(a), sums_of(b)
+    return u | v, r & s
 
 
 def _twice(cuts: Cuts) -> bool:

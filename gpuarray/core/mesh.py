@@ -24,7 +24,7 @@ from gpuarray.core.abstract_mesh import (
     checked_names,
     checked_types,
 )
-from gpuarray.core.layout import Cuts, Layout, layout
+from gpuarray.core.layout import NO_SUMS, Cuts, Layout, Sums, layout
 from gpuarray.core.sharding import Device, Piece, Sharding, checked_memory
 from gpuarray.core.spec import UNCONSTRAINED, Frozen, names_of
 from gpuarray.core.spec import P as P
@@ -258,15 +258,14 @@ class NamedSharding(Frozen, Sharding):
             return None
         self.shard_shape(shape)  # raises where it does not divide the shape
         cuts = cuts_along(mesh.abstract_mesh, self.spec, len(shape))
-        return layout((), mesh.abstract_mesh, cuts)
+        return layout((), mesh.abstract_mesh, cuts, sums_along(mesh, self.spec))
 
     def _of_rank(self, ndim: int) -> NamedSharding:
         # Where types say how a value lies, they name every axis of it, and so does its sharding.
         parts = self.spec.partitions
-        if len(parts) == ndim or not self.mesh.explicit_axes or self.spec.unreduced:
+        if len(parts) == ndim or not self.mesh.explicit_axes:
             return self
-        spec = PartitionSpec(*parts, *[None] * (ndim - len(parts)), reduced=self.spec.reduced)
-        return NamedSharding(self.mesh, spec, memory_kind=self.memory_kind)
+        return self.update(spec=self.spec.update((*parts, *[None] * (ndim - len(parts)))))
 
     @property
     def num_devices(self) -> int:
@@ -334,15 +333,19 @@ class NamedSharding(Frozen, Sharding):
             found = self._found[shape] = self._cut_up(shape)
         return found
 
+    @property
+    def _is_terms(self) -> bool:
+        return any(self.mesh.shape[name] > 1 for name in self.spec.unreduced)
+
     def _cut_up(self, shape: tuple[int, ...]) -> tuple[Piece, ...]:
+        if self._is_terms:
+            raise NotImplementedError(
+                f"the devices of {self} hold terms of a sum over "
+                f"{sorted(map(str, self.spec.unreduced))}, not pieces of an array. Sum them up "
+                "first: sharding.reshard(x, spec) with a spec without `unreduced`."
+            )
         piece = self.shard_shape(shape)
         devices = self._devices
-        owed = [name for name in self.spec.unreduced if self.mesh.shape[name] > 1]
-        if owed:
-            raise NotImplementedError(
-                f"the devices of {self} hold terms of a sum that is still owed over {owed}, not "
-                "pieces of an array"
-            )
         # For each axis that is cut, which piece each device has. All pieces of an axis without
         # elements are the same one, and an axis that is not cut is written slice(None).
         cuts = [axis for axis, cut in enumerate(self._cut) if cut > 1]
@@ -436,6 +439,14 @@ def _check(mesh: Mesh | AbstractMesh, spec: PartitionSpec) -> None:
                 f"{what} axes can only refer to mesh axes that is of type `Explicit`. Got "
                 f"{what.lower()} axes: {axes} and mesh: {mesh}"
             )
+
+
+def sums_along(mesh: Any, spec: PartitionSpec) -> Sums:
+    """Return the axes of a mesh along which a value is unreduced, and those where it is reduced.
+
+    Types say nothing of a mesh of one device.
+    """
+    return NO_SUMS if mesh.size < 2 else (spec.unreduced, spec.reduced)
 
 
 def cuts_along(mesh: AbstractMesh, spec: PartitionSpec, ndim: int) -> Cuts:

@@ -12,10 +12,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gpuarray import config
 from gpuarray.core import trace
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import Fold
-from gpuarray.core.layout import Layout, joined, of_results
+from gpuarray.core.layout import Layout, check_alike, joined, of_results
 from gpuarray.core.rewrite import NO_REWRITE, Rewrite
 from gpuarray.errors import MissingRuleError
 from gpuarray.util import Struct
@@ -245,7 +246,9 @@ class Primitive:
         # Graphs know how their results lie over devices; of other operations it is known here.
         given = self.layout is not None or any([a.layout is not None for a in avals])  # noqa: C419
         if given and self.kind is not Kind.CALL:
-            if any(a.layout is not None and a.layout.cuts is not None for a in avals):
+            if not config.state.auto_pcast and self.kind is not Kind.COLLECTIVE:
+                check_alike(self.name, [a.layout for a in avals])
+            if any([a.layout is not None and a.layout.says_more for a in avals]):  # noqa: C419
                 layouts = of_results(self, avals, out, params)
             else:
                 layouts = [joined(a.layout for a in avals)] * len(out)

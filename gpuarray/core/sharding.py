@@ -7,7 +7,7 @@ Floor 1. In: devices. Out: shardings, which say how an array is split over devic
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from gpuarray.core.layout import Layout
 from gpuarray.util import Interned, indices
@@ -170,6 +170,11 @@ class Sharding:
     def _pieces(self, shape: tuple[int, ...]) -> tuple[Piece, ...]:
         whole = (slice(None),) * len(shape)
         return tuple([Piece(device, whole, i) for i, device in enumerate(self._devices)])
+
+    # Whether devices hold terms of a sum instead of parts of an array.
+    @property
+    def _is_terms(self) -> bool:
+        return False
 
     # What the type of an array of this rank knows of it: how Explicit axes of a mesh cut it.
     def _typed(self, ndim: int) -> Layout | None:
@@ -420,3 +425,32 @@ class Shard:
             f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, "
             f"data={self.data})"
         )
+
+
+class Term(Shard):
+    """What one device holds of an array that is a sum of such terms: no part of the array."""
+
+    __slots__ = ()
+
+    def __init__(self, device: Device, data: Any):
+        self.device = device
+        self.data = data
+
+    def _none(self) -> NoReturn:
+        raise NotImplementedError(
+            f"what {self.device!r} holds is a term of a sum, not a part of the array: it has no "
+            "place in it. Sum up first, with sharding.reshard."
+        )
+
+    @property
+    def index(self) -> NoReturn:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """A term has none: NotImplementedError."""
+        self._none()
+
+    @property
+    def replica_id(self) -> NoReturn:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """A term has none: NotImplementedError."""
+        self._none()
+
+    def __repr__(self) -> str:
+        return f"Term(device={self.device!r}, data={self.data})"

@@ -158,6 +158,9 @@ class Tracer(Array):
     _trace: Trace
     aval: ShapedArray
 
+    #: How it varies along the axes of a shard_map, by its type.
+    mat = property(lambda self: self.aval.mat)
+
     # The transformation that made it, and where: shown in error messages.
     def origin(self) -> str:
         return ""

@@ -93,7 +93,7 @@ def _open_along_auto(sharding: NamedSharding, aval: ShapedArray) -> NamedShardin
         UNCONSTRAINED if part is None and not {*mesh.explicit_axes}.intersection(cut) else part
         for part, cut in zip_longest(spec, given)
     ]
-    return NamedSharding(sharding.mesh, PartitionSpec(*parts))
+    return NamedSharding(sharding.mesh, sharding.spec.update(partitions=parts))
 
 
 def _over_mesh_of(x: Any, spec: PartitionSpec, what: str) -> NamedSharding:
@@ -146,6 +146,20 @@ def _with_devices(sharding: NamedSharding, x: Any) -> NamedSharding:
         f"reshard over {sharding.mesh} does not know its devices: set the mesh with "
         "gpuarray.set_mesh(mesh), or give NamedSharding(mesh, spec)."
     )
+
+
+def makes_terms(out_sharding: Any) -> bool:
+    """Whether an operation that runs at once is to give terms of a sum.
+
+    It has to run as a program (`as_program`): on its own it would make the sum.
+    """
+    spec = getattr(out_sharding, "spec", out_sharding)
+    return isinstance(spec, PartitionSpec) and bool(spec.unreduced) and traces.is_base()
+
+
+def as_program(f: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Return what a function gives, as one program of the arrays among its arguments."""
+    return _traced(lambda values, call: call(values), f, args, kwargs)
 
 
 # ---- parts of a program with other types of axes ----

@@ -341,6 +341,8 @@ def layouts(
 
 def same_pieces(a: Place, b: Place, shape: tuple[int, ...]) -> bool:
     """Whether two places hold the same piece of an array of this shape on every device."""
+    if a.sharding._is_terms or b.sharding._is_terms:
+        return a.sharding.is_equivalent_to(b.sharding, len(shape))
     return a.all_devices == b.all_devices and pieces.regions(a, shape) == pieces.regions(b, shape)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpuarray import util
 from gpuarray.core.avals import aval_of
-from gpuarray.core.layout import Layout, cuts_of, layout
+from gpuarray.core.layout import Layout, cuts_of, layout, sums_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.primitives.reshard import as_typed
@@ -148,10 +148,11 @@ def _cut(x: Any, axis: int, along: Layout) -> Any:
     """Return what is the same for all elements, cut along the mapped axis as these are."""
     assert along.cuts is not None
     cuts = list(cuts_of(aval_of(x).layout) or ((),) * aval_of(x).ndim)
-    if any(set(along.cuts[0]).intersection(names) for names in cuts):
-        return x  # another of its axes is cut so
+    sums = sums_of(aval_of(x).layout)
+    if any(set(along.cuts[0]).intersection(names) for names in (*cuts, *sums)):
+        return x  # another of its axes is cut so, or it is a sum along them
     cuts[axis] = along.cuts[0]
-    return as_typed(x, aval_of(x).update(layout=layout((), along.mesh, tuple(cuts))))
+    return as_typed(x, aval_of(x).update(layout=layout((), along.mesh, tuple(cuts), sums)))
 
 
 def _is_axis(x: Any) -> bool:

@@ -21,6 +21,7 @@ from gpuarray.lax.convert import convert_element_type
 from gpuarray.lax.elementwise import eq, select
 from gpuarray.lax.shapes import broadcast_in_dim, expand_dims, full_like, reshape, squeeze
 from gpuarray.primitives.collective import ops as ops
+from gpuarray.primitives.collective import sums
 from gpuarray.pytree import tree
 from gpuarray.util import canonical_axis, elements, indices, prod
 
@@ -128,10 +129,21 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     """
     numbers = (int, float, complex)
     names = _named(axis_name, "psum")
+    leaves, spec = tree.flatten(x)
+    # Terms of a sum, by their types, are another operation's.
+    terms = [_along(v, names, "jax.lax.psum") == sums.UNREDUCED for v in leaves]
+    if any(terms):
+        _no_groups("psum", axis_index_groups)
+        found = [
+            sums.unreduced_psum_p.bind(v, axes=names)
+            if is_term
+            else psum(v, axis_name, axis_index_groups=axis_index_groups)
+            for v, is_term in zip(leaves, terms, strict=True)
+        ]
+        return tree.unflatten(spec, found)
     # The sum of a Python number over n equal elements is a Python number: shapes can be computed
     # so.
     if len(names) == len(_axes(axis_name)) and axis_index_groups is None:
-        leaves, spec = tree.flatten(x)
         if leaves and all(isinstance(v, numbers) for v in leaves):
             size = axis_size(axis_name)
             return tree.unflatten(spec, [v * size for v in leaves])
@@ -234,6 +246,8 @@ def all_gather(
     steps = [(names, size)] if groups else [((n,), named.axis_size(n)) for n in reversed(names)]
     # Where types do not say what varies, the cotangents of devices differ whatever is said here.
     same = to != "varying" and named.typed_names(names) == frozenset(names)
+    if same and to == "reduced":
+        return tree.tree_map(lambda leaf: _gathered_reduced(leaf, names, size, axis, tiled), x)
     prim = ops.all_gather_invariant_p if same else ops.all_gather_p
 
     def gather(leaf):
@@ -257,6 +271,19 @@ def all_gather(
         return owned(leaf)
 
     return tree.tree_map(gather, x)
+
+
+def _gathered_reduced(leaf: Any, names: tuple, size: int, axis: int, tiled: bool) -> Any:
+    """Return the values of all devices as one with cotangents that are terms of a sum."""
+    (leaf,) = operands("all_gather", leaf)
+    return sums.all_gather_reduced_p.bind(
+        _varying(leaf, names),
+        all_gather_dimension=canonical_axis(axis, aval_of(leaf).ndim + (not tiled)),
+        axis_index_groups=None,
+        axis_name=names,
+        axis_size=size,
+        tiled=tiled,
+    )
 
 
 def psum_scatter(
@@ -286,6 +313,17 @@ def psum_scatter(
             raise TypeError(
                 "psum_scatter does not accept dtype bool: convert it first, as with "
                 "x.astype('int32') to count"
+            )
+        if _along(leaf, names, "jax.lax.psum_scatter") == sums.UNREDUCED:
+            _no_groups("psum_scatter", groups)
+            return _checked(
+                sums.unreduced_reduce_scatter_p,
+                leaf,
+                scatter_dimension=canonical_axis(scatter_dimension, aval_of(leaf).ndim),
+                axis_index_groups=None,
+                axis_name=names,
+                axis_size=size,
+                tiled=tiled,
             )
         leaf = _varying(leaf, names)
         return _checked(
@@ -442,12 +480,23 @@ def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
 
 
 def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
-    """Return `x` with a type that says that it varies along axes of the `shard_map` around.
+    """Return `x` as a value of another type along axes of the `shard_map` around.
 
-    Values that are the same on all devices may be used wherever such ones are meant, so this is
-    needed only to say it. Under `vmap` it returns `x`.
+    A value that is the same on all devices ("invarying") can become "varying", or "reduced": then
+    its cotangents are terms of a sum. A varying one can become "unreduced": what devices have is
+    then terms of a sum, which `lax.psum` makes. A reduced one can become varying. Under `vmap`,
+    and without `check_vma`, it returns `x`.
 
     Shape contract: the shape of `x`.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray import lax
+    >>> from gpuarray.sharding import PartitionSpec as P
+    >>> with ga.set_mesh(ga.make_mesh((1,), ("x",))):
+    ...     ga.shard_map(lambda v: lax.pcast(v, "x", to="varying"), out_specs=P("x"))(
+    ...         ga.numpy.arange(2)
+    ...     )
+    Array([0, 1], dtype=int32)
     """
     if isinstance(axis_name, (set, frozenset)):
         raise TypeError(
@@ -455,23 +504,54 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
         )
     _declared("pcast", to, ("varying", "reduced", "unreduced"))
     names = _named(axis_name, "pcast")
-    if to == "unreduced":
-        raise NotImplementedError(
-            "pcast to='unreduced': values that are terms of a sum have no type here. Sum them, "
-            f"with lax.psum(x, {axis_name!r})."
-        )
+    typed = tuple(n for n in names if n in named.typed_names(names))
 
     def cast(leaf):
-        varies = named.typed_names(names) & aval_of(leaf).vma
-        if varies:
+        if not typed:
+            return leaf
+        source = _along(leaf, typed, "jax.lax.pcast", mixed=False)
+        prim = _CASTS.get((source, to))
+        if prim is None:
             raise ValueError(
-                f"Unsupported pcast from=varying, to={to!r}: the operand, of type "
-                f"{aval_of(leaf).str_short()}, varies along {', '.join(sorted(map(str, varies)))} "
-                "already. Leave out these axes."
+                f"Unsupported pcast from={source}, to={to!r}: the operand has the type "
+                f"{aval_of(leaf).str_short()}, and axes are {typed}. Allowed are "
+                f"{', '.join(f'{a} to {b}' for a, b in _CASTS)}."
             )
-        return _varying(leaf, names) if to == "varying" else leaf
+        if prim is ops.pcast_p:
+            return _varying(leaf, typed)
+        return prim.bind(leaf, axes=typed)
 
     return tree.tree_map(cast, x)
+
+
+_CASTS = {
+    (sums.INVARYING, sums.VARYING): ops.pcast_p,
+    (sums.INVARYING, sums.REDUCED): sums.preduced_p,
+    (sums.VARYING, sums.UNREDUCED): sums.vary_unreduced_cast_p,
+    (sums.REDUCED, sums.VARYING): sums.reduced_vary_cast_p,
+}
+
+
+def _along(x: Any, names: Sequence[Any], what: str, mixed: bool = True) -> str:
+    """Return what a value is along some axes; ValueError where that is not one thing.
+
+    If `mixed` says so, it may vary along some and be the same along others.
+    """
+    found = {sums.state_along(aval_of(x), n) for n in names}
+    if len(found) > 1 and not (mixed and found <= {sums.VARYING, sums.INVARYING}):
+        raise ValueError(
+            f"{what} can only accept axis_name which corresponds to one of varying, unreduced, "
+            "reduced or invarying state of the input. Got input type: "
+            f"{aval_of(x).str_short()}, axes: {tuple(names)} and input state: {found}"
+        )
+    return sums.VARYING if len(found) > 1 else next(iter(found), sums.INVARYING)
+
+
+def _no_groups(what: str, groups: Any) -> None:
+    if groups is not None:
+        raise NotImplementedError(
+            f"{what} of terms of a sum does not take axis_index_groups: leave it out"
+        )
 
 
 def _declared(name: str, to: str, known: tuple[str, ...]) -> None:

@@ -13,8 +13,10 @@ import numpy as np
 
 from gpuarray import util
 from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
+from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
 from gpuarray.primitives.contract.ops import DotDimensionNumbers as DotDimensionNumbers
 from gpuarray.primitives.contract.ops import dot_general_p
@@ -30,6 +32,7 @@ from gpuarray.primitives.contract.ragged import ragged_dot_general_p
 from gpuarray.primitives.elementwise.arithmetic import mul_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.movement.ops import broadcast_in_dim_p, reshape_p
+from gpuarray.primitives.sums import check_product
 from gpuarray.runtime.transfer import placed
 
 _NUMBERS = "((lhs contracting, rhs contracting), (lhs batch, rhs batch))"
@@ -66,10 +69,15 @@ def dot_general(
     >>> lax.dot_general(x, y, (((2,), (1,)), ((0,), (0,)))).shape
     (2, 3, 5)
     """
+    if makes_terms(out_sharding):
+        options = {"precision": precision, "preferred_element_type": preferred_element_type}
+        options["out_sharding"] = out_sharding
+        return as_program(dot_general, lhs, rhs, dimension_numbers, **options)
     lhs, rhs = operands("dot_general", lhs, rhs)
     contracted, batched = util.pair(dimension_numbers, _NUMBERS)
     (lc, rc), (lb, rb) = util.pair(contracted, _NUMBERS), util.pair(batched, _NUMBERS)
     # `out_sharding` is no parameter of the primitive: the result is placed afterwards.
+    check_product(aval_of(lhs), aval_of(rhs), (_ints(lc), _ints(rc)), out_sharding)
     with out_given(out_sharding):
         out = dot_general_p.bind(
             lhs,

@@ -16,8 +16,8 @@ from gpuarray.control.callbacks import debug_callback_p
 from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import spread_names
-from gpuarray.core.layout import cuts_of, shown
-from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts, cuts_along
+from gpuarray.core.layout import cuts_of, sums_of
+from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts, cuts_along, sums_along
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Sharding, laid_out
 from gpuarray.core.spec import UNCONSTRAINED
@@ -238,13 +238,13 @@ def _asserted(x: Any, aval: ShapedArray, sharding: NamedSharding) -> Any:
     parts = (*sharding.spec.partitions, *[None] * (ndim - len(sharding.spec.partitions)))
     wanted = cuts_along(mesh, sharding.spec, ndim)
     same = [UNCONSTRAINED is p or c == w for p, c, w in zip(parts, cuts, wanted, strict=True)]
-    if all(same):
+    if all(same) and sums_of(aval.layout) == sums_along(mesh, sharding.spec):
         return x
     raise AssertionError(
         "`with_sharding_constraint` acts as an assert when all axes of mesh are of type "
-        f"`Explicit`. The array sharding: {shown(cuts)} did not match the sharding provided: "
-        f"{shown(wanted)}. Please use `jax.sharding.reshard` to shard your input to the sharding "
-        "you want."
+        f"`Explicit`. The array sharding: {aval.sharding.spec} did not match the sharding "
+        f"provided: {sharding.spec}. Please use `jax.sharding.reshard` to shard your input to the "
+        "sharding you want."
     )
 
 

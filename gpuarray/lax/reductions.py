@@ -15,8 +15,10 @@ from gpuarray import config, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
+from gpuarray.core.layout import out_given
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.value import Array
+from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.lax import bits, elementwise
 from gpuarray.lax.args import operand as bindable
 from gpuarray.lax.args import shape_of
@@ -40,6 +42,7 @@ from gpuarray.primitives.reduce.ops import (
     reduce_sum_p,
     reduce_xor_p,
 )
+from gpuarray.primitives.sums import check_sum
 from gpuarray.pytree import tree
 from gpuarray.runtime.transfer import placed
 from gpuarray.transforms.tracing import TracedFunction, stage
@@ -61,10 +64,15 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding=None) -> Array
     >>> lax.reduce_sum(gnp.array([[1., 2.], [3., 4.]]), (0,))
     Array([4., 6.], dtype=float32)
     """
+    if makes_terms(out_sharding):
+        return as_program(reduce_sum, operand, axes, out_sharding=out_sharding)
     x = bindable("reduce_sum", operand)
     axes = tuple(map(index, axes))
     check_short_floats(x, axes)
-    return placed("reduce_sum", reduce_sum_p.bind(x, axes=axes, out_sharding=None), out_sharding)
+    check_sum(aval_of(x), axes, out_sharding)
+    with out_given(out_sharding):
+        out = reduce_sum_p.bind(x, axes=axes, out_sharding=None)
+    return placed("reduce_sum", out, out_sharding)
 
 
 def check_short_floats(x: Any, axes: tuple[int, ...]) -> None:

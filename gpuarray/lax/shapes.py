@@ -36,6 +36,7 @@ from gpuarray.primitives.movement.ops import (
     transpose_p,
     unstack_p,
 )
+from gpuarray.primitives.sums import check_same
 from gpuarray.runtime.transfer import placed, sharding_like
 from gpuarray.util import index, indices
 
@@ -205,6 +206,7 @@ def reshape(
            [2, 3]], dtype=int32)
     """
     if out_sharding is not None:
+        check_same(aval_of(operand), "reshape", out_sharding)
         with out_given(out_sharding):
             return placed("reshape", reshape(operand, new_sizes, dimensions), out_sharding)
     x = bindable("reshape", operand)

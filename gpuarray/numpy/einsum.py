@@ -9,19 +9,23 @@ from __future__ import annotations
 import functools
 import string
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
+from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.operands import arrays, no_out
 from gpuarray.numpy.products import diagonal
 from gpuarray.numpy.promotion import convert
 from gpuarray.numpy.shapes import moveaxis, transpose
+from gpuarray.primitives.sums import check_product
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import lazy_module
 
@@ -49,6 +53,10 @@ def einsum(
     >>> gnp.einsum("ij,j->i", gnp.array([[1, 2], [3, 4]]), gnp.array([1, 1]))
     Array([3, 7], dtype=int32)
     """
+    if makes_terms(out_sharding):
+        options = {"optimize": optimize, "precision": precision, "_dot_general": _dot_general}
+        options |= {"preferred_element_type": preferred_element_type, "out_sharding": out_sharding}
+        return as_program(einsum, subscripts, *operands, **options)
     no_out("einsum", out)
     spec, given = _as_string(subscripts, operands)
     xs = arrays("einsum", *given)
@@ -60,6 +68,9 @@ def einsum(
     if preferred_element_type is not None:
         kind, weak = dtypes.check_user_dtype(preferred_element_type, "einsum"), False
     dot_general = _dot_general or lax.dot_general
+    if out_sharding is not None and len(steps) == 1:
+        # Of several products, none is the one that is asked for.
+        dot_general = functools.partial(_checked, dot_general, out_sharding)
     # opt_einsum's convention: terms are popped, results are appended.
     terms = [convert(x, dtype, False) for x in xs]
     with out_given(out_sharding):
@@ -71,6 +82,11 @@ def einsum(
                 terms.append(_pair(taken, labels, result, precision, kind, dot_general))
     out = as_type(terms[0], kind, weak)
     return out if out_sharding is None else placed("einsum", out, out_sharding)
+
+
+def _checked(dot_general: Callable, out_sharding: Any, a: Any, b: Any, dims: Any, **options: Any):
+    check_product(aval_of(a), aval_of(b), dims[0], out_sharding)
+    return dot_general(a, b, dims, **options)
 
 
 def einsum_path(subscripts, /, *operands, optimize: Any = "auto") -> tuple[list[Any], Any]:

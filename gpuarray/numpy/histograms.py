@@ -14,7 +14,10 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.layout import out_given
+from gpuarray.core.spec import PartitionSpec
 from gpuarray.core.value import Array
+from gpuarray.errors import ShardingTypeError
+from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.creation import linspace
 from gpuarray.numpy.functions import clip
@@ -57,6 +60,8 @@ def bincount(
                 "result",
             )
         length = max(util.index(minlength), int(value.max()) + 1 if value.size else 0)
+    if makes_terms(out_sharding):
+        return as_program(bincount, x, weights, length=length, out_sharding=out_sharding)
     kind = dtypes.default_int() if weights is None else None
     amounts = asarray(1) if weights is None else array("bincount", weights)
     if weights is not None and amounts.shape != x.shape:
@@ -65,6 +70,12 @@ def bincount(
     counts = lax.full((length,), 0, kind or amounts.dtype)
     amounts = lax.convert_element_type(amounts, counts.dtype)
     # As JAX does: negative values count as 0, too large ones are dropped.
+    spec = getattr(out_sharding, "spec", out_sharding)
+    if isinstance(spec, PartitionSpec) and (any(spec.partitions) or spec.reduced):
+        raise ShardingTypeError(
+            "out_sharding passed to `bincount` can only be fully replicated or fully unreduced "
+            f"along mesh axes, got {out_sharding}: any count may get ones from any device"
+        )
     with out_given(out_sharding):
         found = counts.at[clip(x, 0)].add(amounts, mode="drop")
     return placed("bincount", found, out_sharding)

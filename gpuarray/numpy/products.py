@@ -12,9 +12,10 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
-from gpuarray.core.avals import machine_int
+from gpuarray.core.avals import aval_of, machine_int
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
+from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.numpy.arithmetic import multiply
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.joining import stack
@@ -29,6 +30,7 @@ from gpuarray.numpy.shapes import (
     stretch,
     transpose,
 )
+from gpuarray.primitives.sums import check_product
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axis
 
@@ -64,12 +66,16 @@ def dot(a, b, *, precision=None, preferred_element_type=None, out_sharding=None)
     >>> gnp.dot(gnp.arange(3), gnp.arange(3))
     Array(5, dtype=int32)
     """
+    if makes_terms(out_sharding):
+        options = {"precision": precision, "preferred_element_type": preferred_element_type}
+        return as_program(dot, a, b, out_sharding=out_sharding, **options)
     a, b, dtype, weak = factors("dot", a, b, preferred_element_type)
     # NumPy's dot: with a scalar a product, else the last axis with the last but one.
     if a.ndim == 0 or b.ndim == 0:
         dims = ((), ())
     else:
         dims = ((a.ndim - 1,), (max(b.ndim - 2, 0),))
+    check_product(aval_of(a), aval_of(b), dims, out_sharding)
     with out_given(out_sharding):
         out = contract(a, b, (dims, ((), ())), precision, dtype, weak)
     return out if out_sharding is None else placed("dot", out, out_sharding)
@@ -83,6 +89,9 @@ def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=No
     >>> gnp.matmul(gnp.array([[1, 2], [3, 4]]), gnp.array([1, 1]))  # or with @
     Array([3, 7], dtype=int32)
     """
+    if makes_terms(out_sharding):
+        options = {"precision": precision, "preferred_element_type": preferred_element_type}
+        return as_program(matmul, a, b, out_sharding=out_sharding, **options)
     a, b, dtype, weak = factors("matmul", a, b, preferred_element_type)
     for i, x in enumerate((a, b)):
         if x.ndim < 1:

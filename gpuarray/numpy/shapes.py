@@ -28,6 +28,7 @@ from gpuarray.primitives.movement.ops import (
     squeeze_p,
     transpose_p,
 )
+from gpuarray.primitives.sums import check_same
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axes, canonical_axis
 
@@ -90,6 +91,7 @@ def reshape(a, shape, order: str = "C", *, copy: bool | None = None, out_shardin
            [3, 4, 5]], dtype=int32)
     """
     if out_sharding is not None:
+        check_same(aval_of(a), "reshape", out_sharding)
         with out_given(out_sharding):
             return placed("reshape", reshape(a, shape, order, copy=copy), out_sharding)
     a = array("reshape", a)

@@ -17,6 +17,7 @@ from gpuarray.core.layout import out_given
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.trace import Tracer, kept
 from gpuarray.core.value import Array
+from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.primitives.define import do
 from gpuarray.primitives.indexing.ops import (
     GatherScatterMode,
@@ -84,7 +85,14 @@ def _segments(
     out_sharding: Any,
 ) -> Any:
     if out_sharding is not None:
+        if name != "segment_sum" and getattr(out_sharding, "spec", out_sharding).unreduced:
+            raise NotImplementedError(
+                f"{name} cannot be unreduced: its parts are not terms of a sum. Got {out_sharding}"
+            )
         options = num_segments, indices_are_sorted, unique_indices, bucket_size, mode
+        if makes_terms(out_sharding):
+            options = _count(name, segment_ids, num_segments), *options[1:]
+            return as_program(_segments, name, data, segment_ids, *options, out_sharding)
         with out_given(out_sharding):
             out = _segments(name, data, segment_ids, *options, None)
         return placed(name, out, out_sharding)

@@ -22,6 +22,7 @@ from gpuarray.core.factors import Cut, Factors, given_to, spec_of
 from gpuarray.core.layout import Cuts, Layout, names_of
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.errors import ShardingTypeError
+from gpuarray.primitives import sums
 from gpuarray.primitives.factors import factors_of, runs_once
 
 #: Operations whose result has the axes of its operand, longer or shorter: they stay cut.
@@ -42,6 +43,9 @@ def of_results(
     """Return the layouts of an operation's results, of which some operand is cut."""
     mesh = _mesh_of(prim, avals)
     varying = frozenset().union(*(names_of(a.layout) for a in avals))
+    concerned = sums.of_results(prim, avals, outs, params)
+    if mesh is None:
+        return [layouts.layout(varying, sums=s) for s in concerned]
     if prim.kind is Kind.COLLECTIVE:
         # It works along axes of a shard_map; the others cut a result as they cut its operand.
         found = [
@@ -52,11 +56,32 @@ def of_results(
         ]
     else:
         found = _Rule(prim, avals, outs, params, mesh.shape).found()
-    return [layouts.layout(varying, mesh, cuts) for cuts in found]
+    return [
+        _apart(prim, layouts.layout(varying, mesh, cuts or ((),) * out.ndim, s))
+        for cuts, out, s in zip(found, outs, concerned, strict=True)
+    ]
+
+
+def _apart(prim: Primitive, found: Layout | None) -> Layout | None:
+    """Return the layout of a result that no axis of the mesh cuts along which sums concern it."""
+    if found is None or found.cuts is None:
+        return found
+    concerned = found.unreduced | found.reduced
+    if not concerned.intersection(n for part in found.cuts for n in part):
+        return found
+    if not layouts.resolving.depth:
+        raise ShardingTypeError(
+            f"{prim.name} got operands of which one is cut as {layouts.shown(found.cuts)}, and "
+            f"another one is unreduced or reduced along {set(concerned)}. Lay one of them anew "
+            "first, with sharding.reshard."
+        )
+    return found.but(
+        cuts=tuple(tuple(n for n in part if n not in concerned) for part in found.cuts)
+    )
 
 
 def _mesh_of(prim: Primitive, avals: Sequence[ShapedArray]) -> Any:
-    """Return the mesh over which operands are cut; there is one at most."""
+    """Return the mesh over which operands are cut; None if there is none, and one at most."""
     known = [a.layout.mesh for a in avals if a.layout is not None and a.layout.cuts is not None]
     for other in known[1:]:
         if other.shape_tuple != known[0].shape_tuple:
@@ -64,7 +89,7 @@ def _mesh_of(prim: Primitive, avals: Sequence[ShapedArray]) -> Any:
                 f"{prim.name} got operands over different meshes, {known[0]} and {other}: move one "
                 "of them with device_put."
             )
-    return known[0]
+    return known[0] if known else None
 
 
 class _Rule:

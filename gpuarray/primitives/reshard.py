@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from gpuarray.core import layout as layouts
 from gpuarray.core.abstract_mesh import AbstractMesh, Axes
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.dtypes import KeyDtype
 from gpuarray.core.flow import ByDevice
 from gpuarray.core.graph import Eqn, Graph, Var, subgraphs
-from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts, cuts_along
+from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts, cuts_along, sums_along
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
 from gpuarray.core.spec import UNCONSTRAINED, names_of
 from gpuarray.primitives import laying
+from gpuarray.primitives.define import do
 from gpuarray.util import prod
 
 P = PartitionSpec
@@ -28,7 +32,22 @@ layouts.set_rule(laying.of_results)
 def _aval(x: ShapedArray, *, sharding: NamedSharding) -> ShapedArray:
     mesh = sharding.mesh.abstract_mesh
     cuts = cuts_along(mesh, sharding.spec, x.ndim)
-    return x.update(layout=layouts.layout(x.vma, mesh, cuts))
+    check_terms(x, sharding)
+    return x.update(layout=layouts.layout(x.vma, mesh, cuts, sums_along(mesh, sharding.spec)))
+
+
+def check_terms(aval: ShapedArray, sharding: Any) -> None:
+    """Refuse a value that cannot be terms of a sum, and a mesh whose types do not say it."""
+    if not isinstance(sharding, NamedSharding) or not sharding.spec.unreduced:
+        return
+    if isinstance(aval.dtype, KeyDtype):
+        raise TypeError(
+            f"random keys cannot be terms of a sum: got {aval.str_short()} and {sharding.spec}"
+        )
+    if not sharding.mesh.are_all_axes_explicit:
+        raise NotImplementedError(
+            f"unreduced values need a mesh of which all axes are Explicit: got {sharding}"
+        )
 
 
 def _itself(eqn: Eqn) -> Graph:
@@ -53,7 +72,7 @@ def _batch(prim: Primitive):
         if cuts is not None and not axis.spread:
             taken = {n for part in spec.partitions for n in names_of(part)}
             parts[d] = tuple(n for n in cuts[d] if n not in taken)
-        return prim.bind(x, sharding=NamedSharding(mesh, P(*parts))), d
+        return prim.bind(x, sharding=NamedSharding(mesh, spec.update(partitions=parts))), d
 
     return rule
 
@@ -75,7 +94,7 @@ def _check_spread(names: tuple, sharding: NamedSharding) -> None:
 
 
 def _reshard_transpose(ct: Any, x: Any, *, sharding: NamedSharding):
-    return (as_typed(ct, x.aval, sharding.mesh),)
+    return (as_typed(ct, cotangent_aval(x.aval), sharding.mesh),)
 
 
 def _constraint_transpose(ct: Any, x: Any, *, sharding: NamedSharding):
@@ -125,17 +144,55 @@ def laid(x: Any, sharding: NamedSharding | None) -> Any:
         parts.append(part if n % prod(mesh.shape[name] for name in names_of(part)) == 0 else None)
     # Along Explicit axes it is the type that says how a value lies.
     prim = reshard_p if mesh.explicit_axes else sharding_constraint_p
-    return prim.bind(x, sharding=NamedSharding(mesh, P(*parts)))
+    return prim.bind(x, sharding=NamedSharding(mesh, spec.update(partitions=parts)))
 
 
 def as_typed(x: Any, aval: ShapedArray, mesh: Any = None) -> Any:
-    """Return a value laid as an aval's type says: cotangents lie as what they belong to."""
-    cuts, given = (layouts.cuts_of(a.layout) for a in (aval, aval_of(x)))
-    if cuts == given:
+    """Return a value laid as an aval's type says."""
+    have, want = aval_of(x).layout, aval.layout
+    if have is want:
         return x
-    for known in (aval.layout, aval_of(x).layout):
+    sums = layouts.sums_of(want)
+    if layouts.cuts_of(have) == layouts.cuts_of(want) and layouts.sums_of(have) == sums:
+        return x
+    for known in (want, have):
         mesh = mesh or (known and known.mesh)
-    return reshard_p.bind(x, sharding=NamedSharding(mesh, P(*(cuts or ()))))
+    if mesh is None:
+        return _summed_as(x, sums)
+    spec = P(*(layouts.cuts_of(want) or ()), unreduced=sums[0], reduced=sums[1])
+    return reshard_p.bind(x, sharding=NamedSharding(mesh, spec))
+
+
+def _summed_as(x: Any, want: layouts.Sums) -> Any:
+    """Return a value of a shard_map as terms along other axes of it, and reduced along others."""
+    unreduced, reduced = layouts.sums_of(aval_of(x).layout)
+    along = lambda names: tuple(sorted(names, key=str))
+    if gone := along(unreduced - want[0]):
+        x = do.unreduced_psum(x, axes=gone)
+    for name in along(want[0] - unreduced):
+        varies = name in aval_of(x).vma
+        if name in reduced:
+            x = do.reduced_vary_cast(x, axes=(name,))
+        elif not varies:
+            x = do.pcast(x, axis_name=(name,))
+        if not varies:
+            # One device has the value, and the others have nothing.
+            here = do.eq(do.axis_index(axis_name=name), np.int32(0))
+            nothing = np.zeros((), aval_of(x).dtype)[()]
+            if shape := aval_of(x).shape:
+                nothing = do.broadcast_in_dim(
+                    nothing, shape=shape, broadcast_dimensions=(), sharding=None
+                )
+            x = do.select_n(here, nothing, x)
+        x = do.vary_unreduced_cast(x, axes=(name,))
+    more = along(n for n in want[1] - reduced if n not in aval_of(x).vma)
+    return do.preduced(x, axes=more) if more else x
+
+
+def cotangent_aval(aval: ShapedArray) -> ShapedArray:
+    """Return the aval of a value's cotangent: it lies as the value, but for sums."""
+    layout = layouts.of_cotangents(aval.layout)
+    return aval if layout is aval.layout else aval.update(layout=layout)
 
 
 def without_types(x: Any, mesh: AbstractMesh) -> Any:
@@ -147,10 +204,14 @@ def without_types(x: Any, mesh: AbstractMesh) -> Any:
     if cuts is None:
         return x
     kept = tuple(tuple(n for n in names if n in mesh.explicit_axes) for names in cuts)
-    if kept == cuts:
+    unreduced, reduced = (
+        names.intersection(mesh.explicit_axes) for names in layouts.sums_of(aval_of(x).layout)
+    )
+    if kept == cuts and layouts.sums_of(aval_of(x).layout) == (unreduced, reduced):
         return x
     parts = [names or UNCONSTRAINED for names in kept]
-    return reshard_p.bind(x, sharding=NamedSharding(mesh, P(*parts)))
+    spec = P(*parts, unreduced=unreduced, reduced=reduced)
+    return reshard_p.bind(x, sharding=NamedSharding(mesh, spec))
 
 
 # ---- what a Graph says of meshes ----

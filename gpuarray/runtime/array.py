@@ -19,7 +19,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.formats import Format, format_of
 from gpuarray.core.layout import unclear_is_whole
-from gpuarray.core.sharding import Place, Shard, SingleDeviceSharding, place_of
+from gpuarray.core.sharding import Place, Shard, SingleDeviceSharding, Term, place_of
 from gpuarray.core.sharding import pieces as all_pieces
 from gpuarray.core.value import Array
 from gpuarray.runtime import device as devices
@@ -251,6 +251,8 @@ class ArrayImpl(Array):
         if isinstance(dtype, dtypes.KeyDtype):
             words = key_words(self._value, dtype)
             return f"Array({self.shape}, dtype={dtype.name}) overlaying:\n{words}"
+        if self._place.sharding._is_terms:
+            return f"Array(shape={self.shape}, dtype={dtype.name}{weak}, sharding={self.sharding})"
         if not self.is_fully_addressable and not self.is_fully_replicated:
             return f"Array(shape={self.shape}, dtype={dtype.name}{weak})"
         value = self._value
@@ -268,11 +270,13 @@ class ArrayImpl(Array):
         return f"Array({body},{glue}{tail}"
 
     def __str__(self) -> str:
-        if isinstance(self.aval.dtype, dtypes.KeyDtype):
+        if isinstance(self.aval.dtype, dtypes.KeyDtype) or self._place.sharding._is_terms:
             return repr(self)
         return str(self._value)
 
     def __format__(self, spec: str) -> str:
+        if self._place.sharding._is_terms:
+            return repr(self)
         if not self.aval.shape:
             return format(self._host("format()")[()], spec)
         if spec:
@@ -335,6 +339,9 @@ class ArrayImpl(Array):
         place, shape = self._place, self.aval.shape
         if place.is_single:
             return [Shard(place.device, (slice(None),) * self.ndim, 0, self._alone())]
+        if place.sharding._is_terms:
+            held = zip(place.devices, self._buffers(), strict=True)
+            return [Term(device, self._piece(device, buffer)) for device, buffer in held]
         found = [p for p in all_pieces(place.sharding, shape) if p.device.is_addressable]
         buffers = dict(zip(place.devices, self._buffers(), strict=True))
         return [Shard(*piece, self._piece(piece.device, buffers[piece.device])) for piece in found]

@@ -17,7 +17,7 @@ from gpuarray.core.graph import Graph, Var
 from gpuarray.core.mesh import NamedSharding
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.sharding import Place, laid_out
-from gpuarray.primitives.reshard import laid
+from gpuarray.primitives.reshard import check_terms, laid
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import pieces, spread
 from gpuarray.runtime.array import ArrayImpl
@@ -38,6 +38,8 @@ def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
         return x
     if state.transfer_guard_device_to_device is not None and x._place.device is not place.device:
         devices.guard("device_to_device", f"aval={x.aval}, to {place.device}", explicit=True)
+    if place.sharding._is_terms or x._place.sharding._is_terms:
+        return _summed(x, place)
     if place.spans or x._place.spans:
         return _across(x, place)
     if x._place.is_single and place.is_single:
@@ -58,6 +60,26 @@ def _across(x: ArrayImpl, place: Place) -> ArrayImpl:
             f"{[d.id for d in place.all_devices]}. Use "
             "gpuarray.experimental.multihost_utils.process_allgather(x), and put its value there."
         )
+
+    return _by_program(x, place)
+
+
+def _summed(x: ArrayImpl, place: Place) -> ArrayImpl:
+    """Return the same value on another place, where one of the two holds terms of a sum."""
+    check_terms(x.aval, place.sharding)
+    if x._place.all_devices == place.all_devices:
+        return _by_program(x, place)
+    # The sum is made where the terms are.
+    for known, other in ((x._place, place), (place, x._place)):
+        if known.sharding._is_terms and known is not other:
+            sharding = known.sharding
+            plain = laid_out(sharding.update(spec=sharding.spec.update(unreduced=frozenset())))
+            return to_place(to_place(x, plain), place)
+    raise AssertionError(f"neither {x.sharding} nor {place.sharding} holds terms")
+
+
+def _by_program(x: ArrayImpl, place: Place) -> ArrayImpl:
+    """Return the same value on another place, by a program that its devices run."""
 
     def graph() -> Graph:
         v = Var(x.aval)

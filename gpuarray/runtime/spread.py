@@ -21,7 +21,7 @@ from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import ShapedArray, typed_scalar
 from gpuarray.core.graph import Graph
 from gpuarray.core.grid import Grid, Spec
-from gpuarray.core.layout import cuts_of
+from gpuarray.core.layout import cuts_of, sums_of
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import entered_mesh
 from gpuarray.core.sharding import Place, Sharding, laid_out
@@ -47,6 +47,7 @@ class Team:
         given: Sequence[Sharding | None],
         wanted: Sequence[Sharding | None],
         donated: frozenset[int] = frozenset(),
+        held: Sequence[frozenset] | None = None,
     ):
         # Along Explicit axes the types of results say how they lie.
         if grid.main.are_all_axes_explicit:
@@ -59,7 +60,8 @@ class Team:
             for s, v in zip(wanted, graph.outvars, strict=True)
         ]
         self.grid = grid
-        self.parts: Partitioned = partition(graph, ins, outs, grid)
+        kept = [None if s is None else _terms_of(grid, s) for s in wanted]
+        self.parts: Partitioned = partition(graph, ins, outs, grid, held, kept)
         local = bucketed(self.parts.local, grid.sizes, processes.network(grid))
         self.plan: Plan = plan_graph(local, fusion=config.state.fusion)
         # A layout that was asked for, or that an input has, is shown in the words it was given in.
@@ -69,12 +71,13 @@ class Team:
             same = sharding is not None and grid.of_sharding(sharding, len(spec)) == spec
             shown = sharding if same and sharding is not None else grid.sharding(spec)
             self.in_places.append(laid_out(shown))
-            if same:
+            if same and not _concerns_sums(shown):
                 words.setdefault(spec, shown)
         said = stated(graph, grid.main)
         self.out_places = [
             laid_out(
                 s
+                or _of_sums(grid, v.aval)
                 or _as_said(grid, spec, own, v.aval.ndim)
                 or words.get(spec)
                 or grid.sharding(spec)
@@ -95,7 +98,32 @@ class Team:
 def _typed(mesh: Mesh, aval: ShapedArray) -> NamedSharding:
     """Return how a result lies over a mesh of Explicit axes, as its type says."""
     cuts = cuts_of(aval.layout)
-    return NamedSharding(mesh, PartitionSpec(*(((),) * aval.ndim if cuts is None else cuts)))
+    unreduced, reduced = sums_of(aval.layout)
+    parts = ((),) * aval.ndim if cuts is None else cuts
+    return NamedSharding(mesh, PartitionSpec(*parts, unreduced=unreduced, reduced=reduced))
+
+
+def _of_sums(grid: Grid, aval: ShapedArray) -> NamedSharding | None:
+    """Return how a result lies that sums over axes of a mesh concern; None if none does."""
+    if aval.layout is None or not any(sums_of(aval.layout)):
+        return None
+    mesh = aval.layout.mesh
+    if mesh.shape_tuple == grid.main.shape_tuple:
+        return _typed(grid.main, aval)
+    devices = grid.main.devices.reshape(mesh.axis_sizes)
+    return _typed(Mesh(devices, mesh.axis_names, mesh.axis_types), aval)
+
+
+def _concerns_sums(sharding: Sharding) -> bool:
+    spec = sharding.spec if isinstance(sharding, NamedSharding) else None
+    return spec is not None and bool(spec.unreduced or spec.reduced)
+
+
+def _terms_of(grid: Grid, sharding: Sharding) -> frozenset:
+    """Return the axes of the grid along which devices hold terms of an array that lies so."""
+    if not isinstance(sharding, NamedSharding) or not sharding.spec.unreduced:
+        return frozenset()
+    return frozenset(grid.names(sharding.mesh, sharding.spec.unreduced))
 
 
 def _as_said(grid: Grid, spec: Spec, own: Sharding | None, ndim: int) -> Sharding | None:
@@ -251,7 +279,8 @@ def _team(
     start = time.perf_counter()
     with ranges.during(f"build {executable.graph.debug_name}", "compile"):
         given = [p.sharding if p is not None and p.committed else None for p in places]
-        team = Team(executable.graph, grid, ins, given, wanted, executable.donated)
+        held = [frozenset() if p is None else _terms_of(grid, p.sharding) for p in places]
+        team = Team(executable.graph, grid, ins, given, wanted, executable.donated, held)
     if executable.announce is not None:
         why = _changed(executable, places, wanted)
         executable.announce(team, time.perf_counter() - start, why)  # pyright: ignore

@@ -14,6 +14,7 @@ from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.layout import Layout
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.primitives.linear import instantiate
+from gpuarray.primitives.reshard import cotangent_aval
 from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
 from gpuarray.transforms.jvp import jvp_flat
 from gpuarray.transforms.tracing import TracedFunction, stage
@@ -89,15 +90,15 @@ def transpose_graph(graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool,
             nonlocal flags
             given = iter(values[len(known) :])
             cts = [
-                next(given) if nz else Zero(v.aval)
+                next(given) if nz else Zero(cotangent_aval(v.aval))
                 for v, nz in zip(graph.outvars, nonzero, strict=True)
             ]
             out = transpose_flat(graph, linear, values[: len(known)], cts)
             flags = tuple(not is_zero(ct) for ct in out)
             return [ct for ct in out if not is_zero(ct)]
 
-        avals = known + [v.aval for v, nz in zip(graph.outvars, nonzero, strict=True) if nz]
-        made = _staged(graph, fun, avals, "transpose")
+        cts = [cotangent_aval(v.aval) for v, nz in zip(graph.outvars, nonzero, strict=True) if nz]
+        made = _staged(graph, fun, known + cts, "transpose")
         graph.derived[key] = Derived(made, flags)
     return graph.derived[key]
 

@@ -19,14 +19,15 @@ from typing import Any
 from gpuarray import sites
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, bind
-from gpuarray.core.layout import joined, names_of, unclear_is_whole
+from gpuarray.core.layout import joined, names_of, sums_of, unclear_is_whole
 from gpuarray.core.linear import Undefined, Zero, is_zero
 from gpuarray.core.primitive import Kind, Sentinel
 from gpuarray.core.trace import Tracer
 from gpuarray.errors import MissingRuleError
 from gpuarray.primitives.collective.ops import psum_p
+from gpuarray.primitives.collective.sums import vary_unreduced_cast_p
 from gpuarray.primitives.linear import add_any
-from gpuarray.primitives.reshard import as_typed
+from gpuarray.primitives.reshard import as_typed, cotangent_aval
 
 
 @sites.replays
@@ -85,11 +86,17 @@ def _backwards(
             arrived[v] = add_any(arrived[v], ct) if v in arrived else ct
 
     def taken(v: Var) -> Any:
+        reduced = sums_of(v.aval.layout)[1]
         for names, ct in owed.pop(v, {}).items():
-            give(v, psum_p.bind(ct, axes=names, axis_index_groups=None)[0])
+            # Where the value is reduced, its cotangent stays terms.
+            if terms := tuple(n for n in names if n in reduced):
+                ct = vary_unreduced_cast_p.bind(ct, axes=terms)
+            if rest := tuple(n for n in names if n not in reduced):
+                (ct,) = psum_p.bind(ct, axes=rest, axis_index_groups=None)
+            give(v, ct)
         ct = arrived.pop(v, None)
         # Along Explicit axes a cotangent lies as its value does.
-        return ct if ct is None or is_zero(ct) else as_typed(ct, v.aval)
+        return ct if ct is None or is_zero(ct) else as_typed(ct, cotangent_aval(v.aval))
 
     for a, ct in zip(graph.outvars, cotangents, strict=True):
         if isinstance(a, Var) and a in depends:
@@ -101,7 +108,10 @@ def _backwards(
         # Nothing arrived: its operands get nothing from it.
         if all(ct is None for ct in cts):
             continue
-        cts = [Zero(v.aval) if ct is None else ct for v, ct in zip(eqn.outvars, cts, strict=True)]
+        cts = [
+            Zero(cotangent_aval(v.aval)) if ct is None else ct
+            for v, ct in zip(eqn.outvars, cts, strict=True)
+        ]
         operands = [
             a.operand if isinstance(a, Literal) else (Undefined(a.aval) if a in depends else env[a])
             for a in eqn.invars
@@ -111,7 +121,7 @@ def _backwards(
             if isinstance(a, Var) and a in depends:
                 give(a, ct, _owed_names(eqn, a, ct))
     found = {v: taken(v) for v in inputs}
-    return [Zero(v.aval) if found[v] is None else found[v] for v in inputs]
+    return [Zero(cotangent_aval(v.aval)) if found[v] is None else found[v] for v in inputs]
 
 
 def _owed_names(eqn: Eqn, operand: Var, ct: Any) -> tuple:

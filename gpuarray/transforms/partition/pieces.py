@@ -5,11 +5,14 @@ Floor 3. In: a traced part of a value. Out: plain data about how it lies and wha
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Eqn, Graph, Var, has_effect
 from gpuarray.core.grid import Spec
 
 
@@ -65,3 +68,57 @@ class Note(NamedTuple):
     aval: ShapedArray
     site: Any
     why: str
+
+
+#: Sums of partial results are what these make of them, so that they can be summed up later.
+_LINEAR = frozenset(
+    {"add", "add_any", "sub", "neg", "transpose", "reshape", "squeeze", "reduce_sum"}
+)
+
+
+def owed_by_all(eqn: Eqn, pieces: Sequence[Piece]) -> Owed | None:
+    """Return what the results of an equation on partial sums are owed: the sum of the same.
+
+    None where it has to be settled before: others read the operands too, or it is not linear.
+    """
+    first = pieces[0].owed if pieces else None
+    if first is None or first.how != "sum" or eqn.primitive.name not in _LINEAR:
+        return None
+    alike = all(
+        p.owed is not None
+        and p.owed[:2] == first[:2]
+        and p.spec == pieces[0].spec
+        and p.read_once
+        and a.aval.shape == eqn.invars[0].aval.shape
+        for p, a in zip(pieces, eqn.invars, strict=True)
+    )
+    return first if alike else None
+
+
+# ---- what is known of a Graph beforehand ----
+
+
+def live(graph: Graph) -> tuple[list[Eqn], Counter]:
+    """Return the equations that something needs, and how often they read each value."""
+    found = graph.derived.get("live")
+    if found is None:
+        reads = Counter(a for a in graph.outvars if isinstance(a, Var))
+        eqns: list[Eqn] = []
+        for eqn in reversed(graph.eqns):
+            if any(v in reads for v in eqn.outvars) or has_effect(eqn):
+                eqns.append(eqn)
+                reads.update(a for a in eqn.invars if isinstance(a, Var))
+        found = graph.derived["live"] = (eqns[::-1], reads)
+    return found
+
+
+#: What makes the places at which slices begin, and how many numbers these may be.
+PLACES, _MOST_PLACES = frozenset({"broadcast_in_dim", "concatenate", "convert_element_type"}), 8
+
+
+def static_value(eqn: Eqn, pieces: Sequence[Piece]) -> np.ndarray | None:
+    """Return the value of a small result that depends on no input."""
+    if eqn.outvars[0].aval.size > _MOST_PLACES or any(p.static is None for p in pieces):
+        return None
+    function = eqn.primitive.numpy_function([a.aval for a in eqn.invars], eqn.params)
+    return np.asarray(function(*(p.static for p in pieces)))

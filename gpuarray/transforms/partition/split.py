@@ -12,7 +12,6 @@ the user's line.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -27,7 +26,6 @@ from gpuarray.core.graph import (
     Literal,
     Var,
     called,
-    has_effect,
     has_exchanges,
 )
 from gpuarray.core.grid import Grid, Spec
@@ -36,13 +34,23 @@ from gpuarray.core.primitive import Kind
 from gpuarray.core.spec import UNCONSTRAINED
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.collective.once import once
+from gpuarray.primitives.collective.sums import CASTS, of_device, unreduced_psum_p
 from gpuarray.primitives.factors import runs_once
+from gpuarray.transforms.partition import terms
 from gpuarray.transforms.partition.cuts import wanted_of_operands
 from gpuarray.transforms.partition.divide import division, wants
 from gpuarray.transforms.partition.halos import evened, slid
 from gpuarray.transforms.partition.inside import by_rule, through
 from gpuarray.transforms.partition.moves import moved, position, settled, start_of
-from gpuarray.transforms.partition.pieces import Note, Owed, Piece
+from gpuarray.transforms.partition.pieces import (
+    PLACES,
+    Note,
+    Owed,
+    Piece,
+    live,
+    owed_by_all,
+    static_value,
+)
 from gpuarray.transforms.partition.windows import realised, windowed
 from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.util import tuple_like
@@ -65,19 +73,18 @@ class Inside(NamedTuple):
     outs: list[Spec]
 
 
-#: Sums of partial results are what these make of them, so that they can be summed up later.
-_LINEAR = frozenset(
-    {"add", "add_any", "sub", "neg", "transpose", "reshape", "squeeze", "reduce_sum"}
-)
-
-
 def uncut(aval: ShapedArray) -> Spec:
     """Return the layout of a value that every device has whole."""
     return ((),) * aval.ndim
 
 
 def partition(
-    graph: Graph, ins: Sequence[Spec], outs: Sequence[Spec | None], grid: Grid
+    graph: Graph,
+    ins: Sequence[Spec],
+    outs: Sequence[Spec | None],
+    grid: Grid,
+    held: Sequence[frozenset] | None = None,
+    kept: Sequence[frozenset | None] | None = None,
 ) -> Partitioned:
     """Return the Graph that each device of a grid runs.
 
@@ -89,6 +96,9 @@ def partition(
         How each input is cut.
     outs :
         How each output is to be cut; None leaves it as it comes.
+    held, kept :
+        The axes of the grid along which devices hold terms of inputs, and are to hold terms of
+        outputs; None: as types say.
     """
     splitter = _Splitter(grid)
     found: tuple[Spec, ...] = ()
@@ -96,8 +106,12 @@ def partition(
     def fun(*pieces):
         nonlocal found
         given = [Piece(*p) for p in zip(pieces, ins, strict=True)]
+        for i, (v, names) in enumerate(zip(graph.invars, held or (), strict=False)):
+            typed = terms.names_of(v.aval, splitter)
+            if names != typed:
+                given[i] = terms.as_terms(given[i], names, typed, ins[i], v.aval, "", splitter)
         results = splitter.graph(graph, given, outs)
-        results = splitter.laid(graph, results, outs, "the layout asked for")
+        results = splitter.laid(graph, results, outs, "the layout asked for", kept)
         found = tuple(piece.spec for piece in results)
         return [piece.value for piece in results]
 
@@ -154,8 +168,8 @@ class _Splitter:
                 given = [read(a) for a in eqn.invars]
                 found = self.eqn(eqn, given, [wanted.get(v) for v in eqn.outvars])
                 self.as_typed(eqn, found)
-                if eqn.primitive.name in _PLACES:
-                    found[0].static = _static(eqn, given)
+                if eqn.primitive.name in PLACES:
+                    found[0].static = static_value(eqn, given)
                 for v, piece in zip(eqn.outvars, found, strict=True):
                     piece.site = piece.site or eqn.site
                     piece.read_once &= reads[v] <= 1
@@ -205,6 +219,12 @@ class _Splitter:
 
     def eqn(self, eqn: Eqn, pieces: list[Piece], wanted: list[Spec | None]) -> list[Piece]:
         """Return the results of one equation."""
+        if terms.concerned(eqn):
+            return terms.applied(eqn, pieces, wanted, self)
+        return self.plain(eqn, pieces, wanted)
+
+    def plain(self, eqn: Eqn, pieces: list[Piece], wanted: list[Spec | None]) -> list[Piece]:
+        """Return the results of one equation whose operands are as it takes them."""
         prim = eqn.primitive
         told = getattr(eqn.params.get("callback"), "laid", None)
         if told is not None:
@@ -297,12 +317,21 @@ class _Splitter:
 
     @sites.replays
     def laid(
-        self, graph: Graph, pieces: Sequence[Piece], outs: Sequence[Spec | None], why: str
+        self,
+        graph: Graph,
+        pieces: Sequence[Piece],
+        outs: Sequence[Spec | None],
+        why: str,
+        kept: Sequence[frozenset | None] | None = None,
     ) -> list[Piece]:
         """Return the results of a Graph in layouts that were asked for; None: as they are."""
         before, found = sites.replaying.site, []
+        sums = kept or [None] * len(outs)
         try:
-            for piece, want, v in zip(pieces, outs, graph.outvars, strict=True):
+            for piece, want, v, names in zip(pieces, outs, graph.outvars, sums, strict=True):
+                have = terms.names_of(v.aval, self)
+                if names is not None and names != have:
+                    piece = terms.as_terms(piece, have, names, want, v.aval, why, self)
                 # What nobody combined before belongs to the line that left it so.
                 owed = piece.site if piece.owed is None else piece.owed.site
                 sites.replaying.site = before or owed
@@ -358,7 +387,7 @@ class _Splitter:
                 self.realise(piece, a.aval)
         if not any(any(p.spec) for p in pieces) and not any(map(_is_cut, wanted)):
             # Every device has all of it.
-            owed = _owed_by_all(eqn, pieces)
+            owed = owed_by_all(eqn, pieces)
             if owed is None:
                 return self.whole(eqn, pieces)
             out = self.bound(eqn, [p.value for p in pieces], eqn.params)
@@ -367,7 +396,7 @@ class _Splitter:
         done = division(eqn, specs, wanted, self.grid)
         if done is None:
             return self.whole(eqn, pieces)
-        owed = _owed_by_all(eqn, pieces)
+        owed = owed_by_all(eqn, pieces)
         if owed is not None and (done.ins != specs or done.owed):
             owed = None
         values = [p.value for p in pieces]
@@ -395,7 +424,7 @@ class _Splitter:
     # ---- collectives ----
     def collective(self, eqn: Eqn, pieces: list[Piece]) -> list[Piece]:
         """Bind a collective of a Graph of one device, with the grid's names for the mesh's."""
-        if eqn.primitive is ops.pcast_p:
+        if eqn.primitive in CASTS:
             return pieces
         # Along axes that are not the Graph's own, values may be cut too.
         return _uncut_results(eqn, self.renamed(eqn, self.all_of(eqn, pieces)))
@@ -409,13 +438,20 @@ class _Splitter:
             numbers = tuple(a for a in params["axes"] if isinstance(a, int))
             if not mine and not numbers:
                 return values  # along axes of one device
+            if eqn.primitive is unreduced_psum_p:
+                return list(ops.psum_p.bind(*values, axes=mine, axis_index_groups=None))
             return self.bound(eqn, values, params | {"axes": (*numbers, *mine)})
-        return self.bound(eqn, values, params | {"axis_name": mine})
+        out = of_device(eqn.primitive).bind(*values, **(params | {"axis_name": mine}))
+        return list(out) if eqn.primitive.multiple_results else [out]
 
     # ---- Graphs inside ----
     def by_device(self, eqn: Eqn, flow: ByDevice, pieces: list[Piece]) -> list[Piece]:
         """Run the Graph of one device on pieces that are cut as it says."""
         grid, mesh = self.grid, flow.mesh
+        pieces = [
+            self.summed_as(mesh, spec, a.aval, piece)
+            for a, spec, piece in zip(eqn.invars, flow.in_specs, pieces, strict=True)
+        ]
         if len(pieces) == 1 and UNCONSTRAINED in flow.in_specs[0].partitions:
             return [self.constrained(mesh, flow.in_specs[0], eqn.invars[0].aval, pieces[0])]
         values = []
@@ -436,6 +472,15 @@ class _Splitter:
             value = self.to(piece, uncut(inner.aval), inner.aval, "a result of shard_map").value
             results.append(Piece(value, self.manual(mesh, spec, v.aval.ndim)))
         return results
+
+    def summed_as(self, mesh: Any, spec: Any, aval: ShapedArray, piece: Piece) -> Piece:
+        """Return a value as terms along the axes that a spec says are unreduced."""
+        have, want = terms.names_of(aval, self), frozenset(self.grid.names(mesh, spec.unreduced))
+        if not (have or want):
+            return piece
+        open_axis = UNCONSTRAINED in spec.partitions
+        cut = None if open_axis else self.manual(mesh, spec, aval.ndim)
+        return terms.as_terms(piece, have, want, cut, aval, "a spec asks for it so", self)
 
     def constrained(self, mesh: Any, spec: Any, aval: ShapedArray, piece: Piece) -> Piece:
         """Lay a value as a constraint asks; an UNCONSTRAINED axis stays as it is."""
@@ -596,54 +641,9 @@ class _Splitter:
         return [Piece(x, s) for x, s in zip(out, first.outs, strict=True)]
 
 
-def live(graph: Graph) -> tuple[list[Eqn], Counter]:
-    """Return the equations that something needs, and how often they read each value."""
-    found = graph.derived.get("live")
-    if found is None:
-        reads = Counter(a for a in graph.outvars if isinstance(a, Var))
-        eqns: list[Eqn] = []
-        for eqn in reversed(graph.eqns):
-            if any(v in reads for v in eqn.outvars) or has_effect(eqn):
-                eqns.append(eqn)
-                reads.update(a for a in eqn.invars if isinstance(a, Var))
-        found = graph.derived["live"] = (eqns[::-1], reads)
-    return found
-
-
-#: What makes the places at which slices begin, and how many numbers these may be.
-_PLACES, _MOST_PLACES = frozenset({"broadcast_in_dim", "concatenate", "convert_element_type"}), 8
-
-
-def _static(eqn: Eqn, pieces: Sequence[Piece]) -> np.ndarray | None:
-    """Return the value of a small result that depends on no input."""
-    if eqn.outvars[0].aval.size > _MOST_PLACES or any(p.static is None for p in pieces):
-        return None
-    function = eqn.primitive.numpy_function([a.aval for a in eqn.invars], eqn.params)
-    return np.asarray(function(*(p.static for p in pieces)))
-
-
 def _is_cut(spec: Spec | None) -> bool:
     return spec is not None and any(spec)
 
 
 def _uncut_results(eqn: Eqn, values: Sequence[Any]) -> list[Piece]:
     return [Piece(x, uncut(v.aval)) for x, v in zip(values, eqn.outvars, strict=True)]
-
-
-def _owed_by_all(eqn: Eqn, pieces: Sequence[Piece]) -> Owed | None:
-    """Return what the results of an equation on partial sums are owed: the sum of the same.
-
-    None where it has to be settled before: others read the operands too, or it is not linear.
-    """
-    first = pieces[0].owed if pieces else None
-    if first is None or first.how != "sum" or eqn.primitive.name not in _LINEAR:
-        return None
-    alike = all(
-        p.owed is not None
-        and p.owed[:2] == first[:2]
-        and p.spec == pieces[0].spec
-        and p.read_once
-        and a.aval.shape == eqn.invars[0].aval.shape
-        for p, a in zip(pieces, eqn.invars, strict=True)
-    )
-    return first if alike else None

@@ -19,6 +19,7 @@ from gpuarray.backends.store import Store
 from gpuarray.compiler import pipeline
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Graph
+from gpuarray.sharding import PartitionSpec as P
 
 #: The module: the attribute `gpuarray.config` is the settings object.
 config_module = sys.modules["gpuarray.config"]
@@ -62,6 +63,12 @@ def use_a_key_twice():
 def leak():
     kept = []
     return raises(RuntimeError, lambda: ga.jit(lambda x: kept.append(x + 1))(1.0), "Leaked trace")
+
+
+def mix_what_varies():
+    specs = {"in_specs": (P("x"), P()), "out_specs": P("x")}
+    f = ga.shard_map(lambda x, y: x * y, mesh=ga.make_mesh((1,), ("x",)), **specs)
+    return f(gnp.ones(2), gnp.ones(2))
 
 
 def record_what_is_ill_typed():
@@ -176,6 +183,7 @@ EFFECTS = {
         False,
         lambda: raises(ValueError, lambda: lax.reduce_sum(half(), (0,)), "f16"),
     ),
+    "auto_pcast": (False, lambda: raises(ValueError, mix_what_varies, "manual axes to match")),
     "softmax_custom_jvp": (True, lambda: "custom_jvp" in text(nn.softmax, gnp.ones(3))),
     "threefry_partitionable": (
         True,

@@ -336,7 +336,7 @@ def test_equivalence_is_that_of_the_pieces():
         (lambda: NamedSharding(MESH, P()).is_equivalent_to(None, 1), TypeError, "got None"),
         (lambda: HERE.is_equivalent_to(P(), 1), TypeError, r"compares with a Sharding, got P\(\)"),
         (lambda: NamedSharding(TYPED, P(unreduced={"y"})).devices_indices_map((8,)),
-         NotImplementedError, r"still owed over \['y'\]"),
+         NotImplementedError, r"terms of a sum over \['y'\]"),
         (lambda: setattr(NamedSharding(MESH, P()), "spec", P("x")), AttributeError, "'spec'"),
     ],
 )  # fmt: skip

@@ -149,7 +149,7 @@ def test_other_names_are_pythons_own():
 @pytest.mark.parametrize(
     "line",
     [
-        "from gpuarray import auto_pcast",
+        "from gpuarray import remove_size_one_mesh_axis_from_type",
         "import gpuarray.monitoring",
         "import gpuarray.experimental.topologies",
         "from gpuarray.experimental.topologies import make_mesh",

@@ -8,6 +8,7 @@ from gpuarray import lax
 from gpuarray.sharding import PartitionSpec as P
 from gpuarray.transforms.partition import divide, moves, split, windows
 from gpuarray.transforms.partition import halos as rims
+from gpuarray.transforms.partition import pieces as known
 from tests.unit.transforms.partition.test_split import W_INVERTIBLE, normal, sent
 from tests.unit.transforms.partition.test_windows import heat
 
@@ -171,7 +172,7 @@ MUTANTS = {
         lambda self, piece, want, aval: setattr(piece, "owed", None),
     ),
     "linear is everything": (
-        split,
+        known,
         "_LINEAR",
         frozenset({"exp", "mul", "reduce_max", "sort", "add"}),
     ),

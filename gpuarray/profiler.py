@@ -9,16 +9,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import gzip
-import json
 import os
-import pathlib
-import platform
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from gpuarray.api import traces
 from gpuarray.core import ranges
 from gpuarray.runtime.memory import live_arrays
 
@@ -34,7 +32,7 @@ class ProfileOptions:
     """What a trace contains.
 
     host_tracer_level: 0 nothing of the host's, 1 annotations, 2 (the default) also calls of jitted
-    functions, compiling, operations that run at once, and named scopes
+    functions, compiling, operations that run at once, copies, and named scopes
     device_tracer_level: 0 nothing of programs, 1 (the default) each with its steps
     python_tracer_level: 0, for calls of Python functions are not traced
 
@@ -68,8 +66,9 @@ class ProfileOptions:
 
     def _kinds(self) -> frozenset[str]:
         # Each level of the host holds the one below it.
-        host = (), ("annotation",), ("annotation", "jit", "compile", "operation", "scope")
-        device = ("run", "step", "scope") if self.device_tracer_level else ()
+        all_of_host = "annotation", "jit", "compile", "operation", "scope", "copy"
+        host = (), ("annotation",), all_of_host
+        device = ("run", "step", "scope", "kernel") if self.device_tracer_level else ()
         return frozenset((*host[self.host_tracer_level], *device))
 
 
@@ -154,7 +153,8 @@ def stop_trace() -> None:
             "ended later are left out. Trace fewer steps, or choose less by ProfileOptions.",
             stacklevel=2,
         )
-    _write(running)
+    running.session.finish()
+    traces.write(traces.as_json(running.session), running.folder, running.also_perfetto)
 
 
 @contextlib.contextmanager
@@ -167,10 +167,13 @@ def trace(
     """Take a trace of what runs in the block, and write it at its end, whatever ends it.
 
     The file, `log_dir`/plugins/profile/<time>/<host>.trace.json.gz, shows for each thread when it
-    called jitted functions, compiled, and ran programs, with a range for each step; `named_scope`s
-    are ranges around what was recorded in them. https://ui.perfetto.dev and chrome://tracing open
-    it. On a CPU steps take as long as they are shown; on a GPU a range is the launch, and
-    NVIDIA's Nsight Systems shows the ranges (they are NVTX ranges, too) above the kernels.
+    called jitted functions, compiled, copied, and ran programs, with a range for each step: a
+    kernel, a routine of a library, a loop, an exchange, and the line that recorded it.
+    `named_scope`s are ranges around what was recorded in them. https://ui.perfetto.dev and
+    chrome://tracing open it. On a CPU steps take as long as they are shown. On a GPU the host's
+    range is the launch, and a row of its own has the steps as long as the GPU took for them.
+    Several devices have a row each. The ranges are NVTX ranges, too, which NVIDIA's Nsight
+    Systems shows above the kernels.
 
     create_perfetto_trace: whether to write it as perfetto_trace.json.gz, too
     create_perfetto_link: not supported
@@ -188,54 +191,6 @@ def trace(
         yield
     finally:
         stop_trace()
-
-
-def _write(running: _Running) -> None:
-    folder = pathlib.Path(running.folder, "plugins", "profile")
-    # The layout of folders and names that TensorBoard looks for.
-    folder = _new_folder(folder, time.strftime("%Y_%m_%d_%H_%M_%S"))
-    made = {"displayTimeUnit": "ns", "traceEvents": [*_trace_events(running.session)]}
-    # Chrome and Perfetto open compressed files as they are.
-    text = gzip.compress(json.dumps(made).encode())
-    host = platform.node() or "localhost"
-    (folder / f"{host}.trace.json.gz").write_bytes(text)
-    if running.also_perfetto:
-        (folder / "perfetto_trace.json.gz").write_bytes(text)
-
-
-def _new_folder(parent: pathlib.Path, name: str) -> pathlib.Path:
-    """A folder of its own for each trace, also within a second."""
-    number = 1
-    while True:
-        folder = parent / (name if number == 1 else f"{name}_{number}")
-        try:
-            # Making the folder is the test whether it is free: another process may trace, too.
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            if not parent.is_dir():
-                raise
-            number += 1
-        else:
-            return folder
-
-
-def _trace_events(session: ranges.Session) -> Iterator[dict[str, Any]]:
-    """The events as Chrome's format has them: times in microseconds."""
-    process = os.getpid()
-    # Events of phase M name the process and its rows; those of phase X are ranges.
-    yield {"ph": "M", "pid": process, "name": "process_name", "args": {"name": "gpuarray"}}
-    events = list(session.events)  # other threads may still be adding
-    for row, thread in sorted({(e.row, e.thread) for e in events}):
-        named = {"ph": "M", "pid": process, "tid": row, "name": "thread_name"}
-        yield named | {"args": {"name": thread}}
-    # The ones around others first: that is how those of equal times are nested.
-    for e in sorted(events, key=lambda e: (e.start, -e.duration)):
-        # Recorded in nanoseconds.
-        times = {"ts": e.start / 1000, "dur": e.duration / 1000}
-        event = {"ph": "X", "pid": process, "tid": e.row, "name": e.name, "cat": e.kind, **times}
-        if e.args:
-            event["args"] = dict(e.args)
-        yield event
 
 
 # ---- ranges of the user's ----

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuarray import config
+from gpuarray import config, sites
 from gpuarray.backends.cuda import cubins
 from gpuarray.control.call import jit_p
 from gpuarray.control.graph_edits import lifted
@@ -107,7 +107,8 @@ class Jitted:
     def __call__(self, *args, **kwargs):
         try:  # a boundary of tracebacks, without the cost of a function
             if ranges.session is not None:
-                with ranges.Range(f"jit {self.__name__}", "jit"):
+                at = {"called at": str(sites.user_frame())}
+                with ranges.Range(f"jit {self.__name__}", "jit", at):
                     return self._general_call(args, kwargs)
             # The hot path: arrays only, no trace around. One lookup by the avals, then a generated
             # launcher.

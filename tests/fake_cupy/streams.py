@@ -6,6 +6,7 @@ In: what a program asks of `cupy.cuda`. Out: work on the machine's queues (world
 from __future__ import annotations
 
 import itertools
+import time
 
 from tests.fake_cupy.errors import CUDARuntimeError
 from tests.fake_cupy.world import Queue, Work, world
@@ -66,6 +67,7 @@ class Event:
         self.ptr = next(_handles)
         self._device = world.thread.device
         self._work: Work | None = None
+        self._timed, self._time = not disable_timing, 0.0
         self._captured_by: Queue | None = None
 
     def _usable(self) -> None:
@@ -83,11 +85,26 @@ class Event:
             raise CUDARuntimeError(400)
         self._captured_by = queue if queue.captured is not None else None
         if not world.idle:
-            self._work = world.put(queue, "event", None)
+            self._work = world.put(queue, "event", self._note if self._timed else None)
+
+    def _note(self) -> None:
+        self._time = time.perf_counter()
 
     def synchronize(self) -> None:
         self._usable()
         world.wait(self._work, self._device)
+
+
+def get_elapsed_time(start_event: Event, end_event: Event) -> float:
+    """Milliseconds between two events; both must have been reached."""
+    for event in (start_event, end_event):
+        event._usable()
+        if not event._timed or event._work is None:
+            raise CUDARuntimeError(400)
+        if not event._work.done:
+            raise CUDARuntimeError(600)
+    world.report(end_event._device)
+    return (end_event._time - start_event._time) * 1e3
 
 
 class Stream:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import util
-from gpuarray.backends.cuda import library
+from gpuarray.backends.cuda import library, timeline
 from gpuarray.backends.cuda.device import ALIGNMENT, UNDRAWN, Buffer, Gpu, gpus
 from gpuarray.backends.cuda.kernels import GRAPH_FROM, Replay, Table, announced, load
 from gpuarray.backends.cuda.substitutes import (
@@ -124,6 +124,7 @@ class CudaProgramWriter(ProgramWriter):
     ):
         super().__init__(plan, donated, inside)
         self.gpu, self.kernels = gpu, kernels
+        self.clock = functools.partial(timeline.of, gpu)
         # Names that every plan uses.
         self.space |= {
             "Buffer": Buffer,

@@ -14,8 +14,8 @@ from typing import Any
 from gpuarray.compiler.lower.kernel import DeviceStep
 from gpuarray.compiler.lower.steps import step_bytes, step_eqns
 from gpuarray.compiler.pipeline import Plan
-from gpuarray.core.graph import Eqn
 from gpuarray.core import ranges
+from gpuarray.core.graph import Eqn
 from gpuarray.core.primitive import Kind
 from gpuarray.core.ranges import Range
 
@@ -147,8 +147,9 @@ class _Ranges:
         self._whole = Range(steps.name, "run", about=steps)
         session = ranges.session
         # A GPU is done with a step long after its launch: it is asked for its own times.
-        known = steps.clock is not None and session is not None
-        self._clock = steps.clock(session) if known else None
+        self._clock = None
+        if steps.clock is not None and session is not None:
+            self._clock = steps.clock(session)
         self._scopes: tuple[str, ...] = ()
         self._open: list[Range] = []
 

@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from gpuarray.config import state
+from gpuarray.core import monitoring
 from gpuarray.errors import DeviceError
 from gpuarray.util import lazy_module
 
@@ -91,12 +92,17 @@ class Store:
         # Read from the cache, or from this process's temporary folder if it has one.
         homes = [self.path()] if state.enable_compilation_cache else []
         known = _passing.get(os.getpid())
+        monitoring.events(monitoring.ASKED)
+        start = time.perf_counter()
         for home in homes if known is None else [*homes, pathlib.Path(known, self.name)]:
             with contextlib.suppress(OSError), _opened(home) as folder:
                 if (found := self._read(folder, name, key)) is not None:
+                    monitoring.events(monitoring.FOUND)
+                    monitoring.lasted(monitoring.READ, time.perf_counter() - start)
                     return Entry(home / name, *found)
         # Make it, and keep it; a folder that cannot be written to costs a warning only.
         code, note = make()
+        monitoring.events(monitoring.MADE)
         data = _packed(code, note, key)
         for home in homes:
             try:

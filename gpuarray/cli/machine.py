@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gpuarray as ga
+from gpuarray.backends.cuda.availability import distributions
 from gpuarray.backends.cuda.availability import missing as gpus_missing
 from gpuarray.backends.numpy.tiles import thread_count
 from gpuarray.backends.store import platformdirs
@@ -45,9 +46,8 @@ class Found:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-# What the package needs or uses; CuPy and NVRTC come under a name for each version of CUDA.
+# What the package needs or uses; NVRTC comes under a name for each version of CUDA.
 _DISTRIBUTIONS = ("ml_dtypes", "opt_einsum", "scipy", "platformdirs")
-_CUPY = ("cupy", "cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x")
 _NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12")
 
 
@@ -128,7 +128,7 @@ def _nvidia(facts: dict) -> list[tuple[str, str]]:
     driver = _driver()
     facts.update(driver)
     # All that are installed: several of them overwrite one another's files.
-    cupys = [(d, v) for d in _CUPY if (v := _version(d))]
+    cupys = distributions()
     facts["cupys"] = cupys
     # A CuPy built from source has no distribution of these names.
     facts["cupy"] = bool(cupys) or importlib.util.find_spec("cupy") is not None

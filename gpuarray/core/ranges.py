@@ -47,7 +47,7 @@ class Session:
         self.left_out = 0
         self.start = time.perf_counter_ns()
         #: Timelines of GPUs, whose times are known at the end (backends/cuda/timeline.py).
-        self.clocks: dict[Any, Clock] = {}
+        self.clocks: dict[Any, Any] = {}
         self._rows: dict[tuple[int, str], int] = {}
 
     def note(self, of: Range, start: int, stop: int) -> None:
@@ -69,12 +69,6 @@ class Session:
         """Add what GPUs did, for which it waits."""
         for clock in list(self.clocks.values()):
             clock.settle(self)
-
-
-class Clock(Protocol):
-    """Ranges on a GPU, whose times it tells when all of them are over."""
-
-    def settle(self, session: Session, /) -> None: ...
 
 
 class Marks(Protocol):

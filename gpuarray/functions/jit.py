@@ -19,7 +19,7 @@ from gpuarray import config, sites
 from gpuarray.backends.cuda import cubins
 from gpuarray.control.call import jit_p
 from gpuarray.control.graph_edits import lifted
-from gpuarray.core import ranges
+from gpuarray.core import monitoring, ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import axis_env
@@ -280,7 +280,8 @@ class Jitted:
                 a if s is None else laid_out(s).typed(a) for a, s in zip(avals, given, strict=True)
             ]
         # Trace: run the Python function once on tracers.
-        with ranges.during(f"trace {self.__name__}", "compile"):
+        traced = monitoring.timed(monitoring.TRACED, fun_name=self.__name__)
+        with ranges.during(f"trace {self.__name__}", "compile"), traced:
             graph = stage(flat, avals, info, threads=True)
         # Where each result is to lie, if options of `jit` say so.
         where = None

@@ -6,7 +6,9 @@ Floor 4. In: nothing. Out: `cupy`, whose attributes raise an error that says how
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib.metadata
 import importlib.util
 import sys
 
@@ -17,6 +19,19 @@ INSTALL = (
     "`gpuarray-runtime[cuda12]` for an older one. `python -m gpuarray doctor` says which."
 )
 cupy = lazy_module("cupy", INSTALL)
+
+
+#: CuPy has a distribution for each version of CUDA; all of them install the package `cupy`.
+DISTRIBUTIONS = ("cupy", "cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x")
+
+
+def distributions() -> list[tuple[str, str]]:
+    """Return CuPy's distributions that are installed, with their versions."""
+    found = []
+    for name in DISTRIBUTIONS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found.append((name, importlib.metadata.version(name)))
+    return found
 
 
 @functools.cache

@@ -150,7 +150,7 @@ def test_other_names_are_pythons_own():
     "line",
     [
         "from gpuarray import auto_pcast",
-        "import gpuarray.monitoring",
+        "import gpuarray.dlpack",
         "import gpuarray.experimental.topologies",
         "from gpuarray.experimental.topologies import make_mesh",
         "from gpuarray.experimental import topologies",

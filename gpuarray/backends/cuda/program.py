@@ -15,7 +15,7 @@ import contextlib
 import functools
 import itertools
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -186,13 +186,12 @@ class CudaProgramWriter(ProgramWriter):
 
     # ---- the function ----
     def function(self) -> Callable[..., list]:
-        # Kernels without elements are never launched. One compile and one module for the plan.
-        kernels = [k for k in self.kernels.values() if any(v.aval.size for v in k.outputs)]
-        self.functions, source, binary = load(kernels, self.gpu)
+        # Kernels without elements are never launched. The plan's kernels are compiled together.
+        self.loaded = load(launched(self.kernels.values()), self.gpu)
         function: Any = super().function()
-        if source:
-            function.source += f"\n\n{source}"
-        function.cuda, function.cubin = source, binary
+        if self.loaded.source:
+            function.source += f"\n\n{self.loaded.source}"
+        function.cuda, function.cubin = self.loaded.source, self.loaded.binary
         return function
 
     def write(self) -> None:
@@ -296,7 +295,7 @@ class CudaProgramWriter(ProgramWriter):
     def kernel(self, number: int, step: DeviceStep) -> None:
         """Write a kernel launch, after copies of operands that it updates in place."""
         kernel = self.kernels[number]
-        function = self.functions.get(kernel.name)
+        function = self.loaded.functions.get(kernel.name)
         eqn, outputs = _first(step), step_outputs(step)
         for output, old in kernel.kernel.aliases.items():
             new, before = self.values[output], self.values[old]
@@ -324,6 +323,7 @@ class CudaProgramWriter(ProgramWriter):
             work = self.gpu.zeroed(kernel.workspace)
             self.bind("work", work)
             pointers.append(self.bind("address", work.ptr))
+        pointers += map(str, self.loaded.lengths[kernel.name])
         if state.debug:
             function = announced(function, kernel)
         schedule = kernel.schedule
@@ -411,6 +411,11 @@ class CudaProgramWriter(ProgramWriter):
         text = f"Buffer({value.pointer}, {self.typed(a)}, {value.owner}, gpu, t)"
         whole = self.lifetimes.root(a).aval.nbytes == a.aval.nbytes
         return text if whole else f"copy({text})"  # a part would keep all of its memory alive
+
+
+def launched(kernels: Iterable[KernelSource]) -> list[KernelSource]:
+    """Return the kernels that have something to do."""
+    return [k for k in kernels if any(v.aval.size for v in k.outputs)]
 
 
 def _first(step: DeviceStep) -> Eqn:

@@ -32,6 +32,7 @@ from gpuarray.api.callbacks import pure_callback as pure_callback
 from gpuarray.api.checkpoint import checkpoint as checkpoint
 from gpuarray.api.checkpoint import checkpoint_policies as checkpoint_policies
 from gpuarray.api.checkpoint import remat as remat
+from gpuarray.api.compile_for import compile_for as compile_for
 from gpuarray.api.cuda_op import cuda_op as cuda_op
 from gpuarray.api.environment import print_environment_info as print_environment_info
 from gpuarray.api.explain import explain as explain

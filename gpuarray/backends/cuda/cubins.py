@@ -139,6 +139,11 @@ def _keep(key: bytes, entry: Entry) -> Cubin:
     return cubin
 
 
+def folder() -> pathlib.Path:
+    """Return the folder in which cubins are kept."""
+    return _store.path()
+
+
 def forget() -> None:
     """Empty the cache in memory; files stay."""
     with _lock:

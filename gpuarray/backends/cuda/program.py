@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from gpuarray import util
-from gpuarray.backends.cuda import library, timeline
-from gpuarray.backends.cuda.device import ALIGNMENT, UNDRAWN, Buffer, Gpu, gpus
-from gpuarray.backends.cuda.kernels import GRAPH_FROM, Replay, Table, announced, load
+from gpuarray.backends.cuda import device, library, timeline
+from gpuarray.backends.cuda.device import ALIGNMENT, UNDRAWN, Buffer, Gpu
+from gpuarray.backends.cuda.kernels import GRAPH_FROM, Loaded, Replay, Table, announced, load
 from gpuarray.backends.cuda.substitutes import (
     by_host,
     drawing,
@@ -78,11 +78,16 @@ class Inside:
     """Makes functions of the Graphs in a plan (branches, loop bodies, parts), each once.
 
     They live as long as the plan's function. GPUs that run one program share `plans`: they stop at
-    the same equations.
+    the same equations. `load` makes functions of kernels.
     """
 
-    def __init__(self, gpu: Gpu, plans: dict[Graph, Plan] | None = None):
-        self.gpu = gpu
+    def __init__(
+        self,
+        gpu: Gpu,
+        plans: dict[Graph, Plan] | None = None,
+        load: Callable[..., Loaded] = load,
+    ):
+        self.gpu, self.load = gpu, load
         self._plans = {} if plans is None else plans
         self._made: dict[tuple, Callable[..., list]] = {}
 
@@ -124,7 +129,7 @@ class CudaProgramWriter(ProgramWriter):
     ):
         super().__init__(plan, donated, inside)
         self.gpu, self.kernels = gpu, kernels
-        self.clock = functools.partial(timeline.of, gpu)
+        self.load, self.clock = inside.load, functools.partial(timeline.of, gpu)
         # Names that every plan uses.
         self.space |= {
             "Buffer": Buffer,
@@ -187,7 +192,7 @@ class CudaProgramWriter(ProgramWriter):
     # ---- the function ----
     def function(self) -> Callable[..., list]:
         # Kernels without elements are never launched. The plan's kernels are compiled together.
-        self.loaded = load(launched(self.kernels.values()), self.gpu)
+        self.loaded = self.load(launched(self.kernels.values()), self.gpu)
         function: Any = super().function()
         if self.loaded.source:
             function.source += f"\n\n{self.loaded.source}"
@@ -209,7 +214,9 @@ class CudaProgramWriter(ProgramWriter):
             if name.startswith("b"):  # filled here, before its ticket was drawn
                 self.line(f"if {name}.ticket > t: {name}.ticket = t")
         self.write_return()
-        if len(gpus()) > 1:  # launches and pools use the current device of the calling thread
+        if (
+            len(device.made()) > 1
+        ):  # launches and pools use the current device of the calling thread
             self.on_device()
 
     def on_device(self) -> None:

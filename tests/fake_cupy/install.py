@@ -100,6 +100,7 @@ NAMES = {
     },
     "cupy.cuda.runtime": {
         "CUDARuntimeError": errors.CUDARuntimeError,
+        "eventQuery": streams.eventQuery,
         **{name: f for name, f in vars(runtime).items() if name.startswith(("mem", "get", "set"))},
         **{
             name: getattr(runtime, name)

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray.backends.cuda import cubins, nvrtc, sources
-from gpuarray.backends.cuda.availability import cupy
+from gpuarray.backends.cuda.availability import cupy, too_old
 from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.numpy import tiles
 from gpuarray.compiler.cuda.emit import KernelSource
-from gpuarray.errors import CompileError
+from gpuarray.errors import CompileError, DeviceError
 
 #: A plan may be replayed as a CUDA graph from this many kernels on, for this many sets of
 #: addresses, and this many sets are remembered to find those that come again.
@@ -94,6 +94,8 @@ def _compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.Compiled:
     """Compile with CuPy's NVRTC; to PTX for a GPU that is newer than the compiler."""
     api = cupy.cuda.nvrtc
     number, known = int(arch.removeprefix("sm_")), [int(a) for a in api.getSupportedArchs()]
+    if why := too_old(arch, known):
+        raise DeviceError(f"nothing can be compiled here: {why}")
     native = number in known
     flags = [f"--gpu-architecture={arch}", *nvrtc.OPTIONS, *options]
     if native:

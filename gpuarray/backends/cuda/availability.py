@@ -60,6 +60,8 @@ def _reason(error: Exception) -> str:
             f"`pip uninstall {' '.join(name for name, _ in distributions())}`, then install one. "
             f"{INSTALL}"
         )
+    if isinstance(error, ImportError) and "libcuda" not in str(error):
+        return f"CuPy cannot be imported ({said}). {INSTALL}"
     status = getattr(error, "status", None)
     if status == _NO_DEVICE:
         return _no_device()

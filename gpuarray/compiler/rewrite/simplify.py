@@ -32,8 +32,9 @@ def simplify(graph: Graph) -> Graph:
     """The simplified graph: same inputs, same outputs."""
     # Calls first, so that equal equations meet; dead ones go before views sink, since a value that
     # only a dead equation reads as well would count as read twice.
-    flat = merge_equal(inline_calls(graph))
-    return drop_dead(sink_views(drop_dead(flat)))
+    flat = drop_dead(merge_equal(inline_calls(graph)))
+    sunk = sink_views(flat)
+    return flat if sunk is flat else drop_dead(sunk)
 
 
 def inline_calls(

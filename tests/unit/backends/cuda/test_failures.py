@@ -101,6 +101,7 @@ def raised(status, text="an error"):
 NO_GPU = {
     "no driver": (ImportError("libcuda.so.1"), {"driver": False}, "--gpus all"),
     "no driver, says CUDA": (raised(35), {"driver": False}, "driver is not here"),
+    "a broken CuPy": (ImportError("no core"), {}, "CuPy cannot be imported .*no core"),
     "an old driver": (raised(35), {}, "gpuarray-runtime\\[cuda12\\]"),
     "no device": (raised(100), {}, "nvidia-smi -L"),
     "none counted": (None, {}, "nvidia-smi -L"),

@@ -47,6 +47,8 @@ NAMESPACES = {
     "gpuarray.flatten_util": "containers as one vector",
     "gpuarray.debug": "looking at programs that run",
     "gpuarray.profiler": "what runs when, what holds memory",
+    "gpuarray.collect_profile": "profiles of another program",
+    "gpuarray.monitoring": "events to listen to",
     "gpuarray.export": "programs as bytes",
     "gpuarray.ref": "mutable references",
     "gpuarray.experimental": "what may still change",

@@ -32,7 +32,9 @@ from gpuarray.api.callbacks import pure_callback as pure_callback
 from gpuarray.api.checkpoint import checkpoint as checkpoint
 from gpuarray.api.checkpoint import checkpoint_policies as checkpoint_policies
 from gpuarray.api.checkpoint import remat as remat
+from gpuarray.api.compile_for import compile_for as compile_for
 from gpuarray.api.cuda_op import cuda_op as cuda_op
+from gpuarray.api.environment import print_environment_info as print_environment_info
 from gpuarray.api.explain import explain as explain
 from gpuarray.api.fwd_and_bwd import fwd_and_bwd as fwd_and_bwd
 from gpuarray.api.grad import grad as grad
@@ -44,6 +46,7 @@ from gpuarray.api.jacobian import jacrev as jacrev
 from gpuarray.api.jvp import jvp as jvp
 from gpuarray.api.jvp import linearize as linearize
 from gpuarray.api.pmap import pmap as pmap
+from gpuarray.api.profile import profile as profile
 from gpuarray.api.references import Ref as Ref
 from gpuarray.api.references import empty_ref as empty_ref
 from gpuarray.api.references import free_ref as free_ref
@@ -160,12 +163,14 @@ _install_hooks()
 # Modules that few programs use; without them the import is quicker.
 _LAZY = (
     "ad_checkpoint",
+    "collect_profile",
     "distributed",
     "export",
     "extend",
     "flatten_util",
     "image",
     "interpreters",
+    "monitoring",
     "nn",
     "ops",
     "profiler",

@@ -55,11 +55,8 @@ GROUPS = (
     ),
     Group(
         "profiling and monitoring",
-        "`explain` shows the kernels of a function and what they cost",
-        """
-        jax: collect_profile monitoring print_environment_info
-        experimental: profiler roofline source_mapper
-        """,
+        "`explain` shows the kernels of a function and their costs, `profile` how long they take",
+        "experimental: profiler roofline source_mapper",
     ),
     Group(
         "kernels in other languages",

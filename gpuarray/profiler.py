@@ -9,17 +9,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import gzip
-import json
 import os
-import pathlib
-import platform
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from gpuarray.api import profile_server, traces
 from gpuarray.core import ranges
+from gpuarray.runtime import device as devices
 from gpuarray.runtime.memory import live_arrays
 
 __all__ = [
@@ -34,7 +33,7 @@ class ProfileOptions:
     """What a trace contains.
 
     host_tracer_level: 0 nothing of the host's, 1 annotations, 2 (the default) also calls of jitted
-    functions, compiling, operations that run at once, and named scopes
+    functions, compiling, operations that run at once, copies, and named scopes
     device_tracer_level: 0 nothing of programs, 1 (the default) each with its steps
     python_tracer_level: 0, for calls of Python functions are not traced
 
@@ -68,8 +67,9 @@ class ProfileOptions:
 
     def _kinds(self) -> frozenset[str]:
         # Each level of the host holds the one below it.
-        host = (), ("annotation",), ("annotation", "jit", "compile", "operation", "scope")
-        device = ("run", "step", "scope") if self.device_tracer_level else ()
+        all_of_host = "annotation", "jit", "compile", "operation", "scope", "copy"
+        host = (), ("annotation",), all_of_host
+        device = ("run", "step", "scope", "kernel") if self.device_tracer_level else ()
         return frozenset((*host[self.host_tracer_level], *device))
 
 
@@ -86,8 +86,8 @@ _lock = threading.Lock()
 
 def _forget() -> None:
     """A forked child takes no trace."""
-    global _running, _lock
-    _running, _lock = None, threading.Lock()
+    global _running, _lock, _server
+    _running, _lock, _server = None, threading.Lock(), None
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -108,7 +108,6 @@ def start_trace(
     >>> x = gnp.sin(gnp.ones(3)).block_until_ready()
     >>> ga.profiler.stop_trace()
     """
-    global _running
     if create_perfetto_link:
         raise NotImplementedError(
             "create_perfetto_link would serve the trace to a browser, which gpuarray does not: "
@@ -121,7 +120,12 @@ def start_trace(
         raise TypeError(
             f"profiler_options must be a gpuarray.profiler.ProfileOptions, got {profiler_options!r}"
         )
-    kinds = None if profiler_options is None else profiler_options._kinds()
+    _begin(folder, bool(create_perfetto_trace), profiler_options)
+
+
+def _begin(folder: str, also_perfetto: bool, options: ProfileOptions | None) -> _Running:
+    global _running
+    kinds = None if options is None else options._kinds()
     with _lock:
         if _running is not None:
             raise RuntimeError(
@@ -130,8 +134,21 @@ def start_trace(
             )
         # Begun under the lock: two threads may start a trace at once.
         session = ranges.Session(kinds)
-        _running = _Running(folder, bool(create_perfetto_trace), session)
+        _running = _Running(folder, also_perfetto, session)
         ranges.begin(session)
+        return _running
+
+
+def _end(wanted: _Running | None = None) -> _Running | None:
+    """End the trace that is being taken (only if it is the `wanted` one); None if there is none."""
+    global _running
+    with _lock:
+        # Taken away first, so that a trace is written once even if two threads stop it.
+        if wanted is not None and _running is not wanted:
+            return None
+        running, _running = _running, None
+        ranges.end()
+        return running
 
 
 def stop_trace() -> None:
@@ -139,11 +156,7 @@ def stop_trace() -> None:
 
     What is still running is not in it: wait for results first (`block_until_ready`).
     """
-    global _running
-    with _lock:
-        # Taken away first, so that a trace is written once even if two threads stop it.
-        running, _running = _running, None
-        ranges.end()
+    running = _end()
     if running is None:
         raise RuntimeError(
             "no trace is being taken: call gpuarray.profiler.start_trace(log_dir) first"
@@ -154,7 +167,8 @@ def stop_trace() -> None:
             "ended later are left out. Trace fewer steps, or choose less by ProfileOptions.",
             stacklevel=2,
         )
-    _write(running)
+    running.session.finish()
+    traces.write(traces.as_json(running.session), running.folder, running.also_perfetto)
 
 
 @contextlib.contextmanager
@@ -167,10 +181,13 @@ def trace(
     """Take a trace of what runs in the block, and write it at its end, whatever ends it.
 
     The file, `log_dir`/plugins/profile/<time>/<host>.trace.json.gz, shows for each thread when it
-    called jitted functions, compiled, and ran programs, with a range for each step; `named_scope`s
-    are ranges around what was recorded in them. https://ui.perfetto.dev and chrome://tracing open
-    it. On a CPU steps take as long as they are shown; on a GPU a range is the launch, and
-    NVIDIA's Nsight Systems shows the ranges (they are NVTX ranges, too) above the kernels.
+    called jitted functions, compiled, copied, and ran programs, with a range for each step: a
+    kernel, a routine of a library, a loop, an exchange, and the line that recorded it.
+    `named_scope`s are ranges around what was recorded in them. https://ui.perfetto.dev and
+    chrome://tracing open it. On a CPU steps take as long as they are shown. On a GPU the host's
+    range is the launch, and a row of its own has the steps as long as the GPU took for them.
+    Several devices have a row each. The ranges are NVTX ranges, too, which NVIDIA's Nsight
+    Systems shows above the kernels.
 
     create_perfetto_trace: whether to write it as perfetto_trace.json.gz, too
     create_perfetto_link: not supported
@@ -188,54 +205,6 @@ def trace(
         yield
     finally:
         stop_trace()
-
-
-def _write(running: _Running) -> None:
-    folder = pathlib.Path(running.folder, "plugins", "profile")
-    # The layout of folders and names that TensorBoard looks for.
-    folder = _new_folder(folder, time.strftime("%Y_%m_%d_%H_%M_%S"))
-    made = {"displayTimeUnit": "ns", "traceEvents": [*_trace_events(running.session)]}
-    # Chrome and Perfetto open compressed files as they are.
-    text = gzip.compress(json.dumps(made).encode())
-    host = platform.node() or "localhost"
-    (folder / f"{host}.trace.json.gz").write_bytes(text)
-    if running.also_perfetto:
-        (folder / "perfetto_trace.json.gz").write_bytes(text)
-
-
-def _new_folder(parent: pathlib.Path, name: str) -> pathlib.Path:
-    """A folder of its own for each trace, also within a second."""
-    number = 1
-    while True:
-        folder = parent / (name if number == 1 else f"{name}_{number}")
-        try:
-            # Making the folder is the test whether it is free: another process may trace, too.
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            if not parent.is_dir():
-                raise
-            number += 1
-        else:
-            return folder
-
-
-def _trace_events(session: ranges.Session) -> Iterator[dict[str, Any]]:
-    """The events as Chrome's format has them: times in microseconds."""
-    process = os.getpid()
-    # Events of phase M name the process and its rows; those of phase X are ranges.
-    yield {"ph": "M", "pid": process, "name": "process_name", "args": {"name": "gpuarray"}}
-    events = list(session.events)  # other threads may still be adding
-    for row, thread in sorted({(e.row, e.thread) for e in events}):
-        named = {"ph": "M", "pid": process, "tid": row, "name": "thread_name"}
-        yield named | {"args": {"name": thread}}
-    # The ones around others first: that is how those of equal times are nested.
-    for e in sorted(events, key=lambda e: (e.start, -e.duration)):
-        # Recorded in nanoseconds.
-        times = {"ts": e.start / 1000, "dur": e.duration / 1000}
-        event = {"ph": "X", "pid": process, "tid": e.row, "name": e.name, "cat": e.kind, **times}
-        if e.args:
-            event["args"] = dict(e.args)
-        yield event
 
 
 # ---- ranges of the user's ----
@@ -318,35 +287,72 @@ def annotate_function(
 
 
 # ---- over the network ----
-def start_server(port: int, requires_backend: bool = True) -> Any:
-    """Not there: it would listen for TensorBoard, which asks for traces in a format of XLA's.
+_server: profile_server.ProfilerServer | None = None
+
+
+def start_server(port: int, requires_backend: bool = True) -> profile_server.ProfilerServer:
+    """Let other programs of this machine take traces of this one, until `stop_server`.
+
+    `python -m gpuarray.collect_profile PORT MILLISECONDS`, or `gpuarray.collect_profile` in a
+    program, asks for one; so does a GET of `http://127.0.0.1:PORT/trace?duration_in_ms=1000`, which
+    answers with a file for https://ui.perfetto.dev. TensorBoard's way to ask is not spoken. Any
+    user of this machine may ask: a trace has names and lines of the program, and no values.
+
+    port: on the address 127.0.0.1; 0 takes a free one, which the result has as `port`
+    requires_backend: whether to look for devices first
 
     >>> import gpuarray as ga
-    >>> try:
-    ...     ga.profiler.start_server(9999)
-    ... except NotImplementedError:
-    ...     pass  # use gpuarray.profiler.trace(log_dir)
+    >>> server = ga.profiler.start_server(0)
+    >>> ga.profiler.stop_server()
     """
-    raise NotImplementedError(
-        f"gpuarray opens no profiler server (port={port!r}, requires_backend={requires_backend!r}):"
-        " take a trace in the program, with gpuarray.profiler.trace(log_dir)"
-    )
+    global _server
+    if not isinstance(port, int):
+        raise TypeError(f"the port of a profiler server must be a number, got {port!r}")
+    if requires_backend:
+        devices.devices()
+    with _lock:
+        if _server is not None:
+            raise ValueError(
+                f"Only one profiler server can be active at a time, and there is one on port "
+                f"{_server.port}: call gpuarray.profiler.stop_server() first"
+            )
+        _server = profile_server.ProfilerServer(port, _taken)
+        return _server
+
+
+def _taken(wait: Callable[[], Any], levels: dict[str, int]) -> bytes:
+    """Take a trace while something waits; return it as compressed JSON."""
+    options = ProfileOptions()
+    for name, level in levels.items():
+        setattr(options, name, level)
+    session = _begin("a trace that was asked of the profiler server", False, options)
+    try:
+        wait()
+    finally:
+        ended = _end(session)
+    if not ended:
+        raise RuntimeError("the trace was stopped in the program, and written there")
+    session.session.finish()
+    return traces.as_json(session.session)
 
 
 def stop_server() -> None:
-    """Raises a ValueError, since no server can have been started.
+    """End the profiler server; ValueError if there is none.
 
     >>> import gpuarray as ga
-    >>> try:
-    ...     ga.profiler.stop_server()
-    ... except ValueError:
-    ...     pass
+    >>> server = ga.profiler.start_server(0)
+    >>> ga.profiler.stop_server()
     """
-    raise ValueError("no profiler server is running: gpuarray has none (see start_server)")
+    global _server
+    with _lock:
+        ended, _server = _server, None
+    if ended is None:
+        raise ValueError("No active profiler server: gpuarray.profiler.start_server starts one.")
+    ended.stop()
 
 
 def register_subprocess(pid: int, port: int) -> Callable[[], None]:
-    """Not there: it would ask a server in another process.
+    """Not there: a trace is of one process; `collect_profile` asks the server of another one.
 
     >>> import gpuarray as ga
     >>> try:
@@ -355,8 +361,8 @@ def register_subprocess(pid: int, port: int) -> Callable[[], None]:
     ...     pass  # take a trace in that process
     """
     raise NotImplementedError(
-        f"gpuarray takes traces of one process, and has no server to ask process {pid!r} by (port "
-        f"{port!r}): take a trace in that process, with gpuarray.profiler.trace(log_dir)"
+        f"a trace of gpuarray is of one process: ask the server of process {pid!r} for its own, "
+        f"with `python -m gpuarray.collect_profile {port!r} 1000`"
     )
 
 

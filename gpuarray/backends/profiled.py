@@ -13,7 +13,10 @@ from typing import Any
 
 from gpuarray.compiler.lower.kernel import DeviceStep
 from gpuarray.compiler.lower.steps import step_bytes, step_eqns
+from gpuarray.compiler.pipeline import Plan
+from gpuarray.core import ranges
 from gpuarray.core.graph import Eqn
+from gpuarray.core.primitive import Kind
 from gpuarray.core.ranges import Range
 
 #: How many operations of a kernel its range names.
@@ -33,6 +36,10 @@ class Steps:
         Name in the text -> the equation with Graphs that it calls.
     inside :
         Makes functions of these Graphs.
+    plan :
+        The plan.
+    clock :
+        Returns what times the steps on a GPU, in a session; None where the host does.
     """
 
     def __init__(
@@ -42,9 +49,12 @@ class Steps:
         of: Mapping[int, DeviceStep | str],
         holders: Mapping[str, Eqn],
         inside: Callable[..., Callable[..., list]],
+        plan: Plan,
+        clock: Callable[[ranges.Session], Any] | None = None,
     ):
         self.name, self.text, self.of = name, text, of
         self.holders, self.inside = holders, inside
+        self.plan, self.clock = plan, clock
 
 
 def profiled(function: Any) -> Any:
@@ -81,7 +91,7 @@ def _written(function: Any, steps: Steps) -> Any:
         assemble = eqn.primitive.assemble
         assert assemble is not None
         space[name] = assemble([a.aval for a in eqn.invars], inside, **eqn.params)
-    space["ranges"] = lambda: _Ranges(steps.name)
+    space["ranges"] = lambda: _Ranges(steps)
     exec(compile("\n".join(made), "<plan>", "exec"), space)  # noqa: S102 - text made here, of generated names only
     found = space.pop("plan")
     found.sites, found.fresh = sites, function.fresh
@@ -91,13 +101,15 @@ def _written(function: Any, steps: Steps) -> Any:
 class _Step:
     """Name and details of a step's range."""
 
-    __slots__ = ("args", "name", "scopes")
+    __slots__ = ("args", "name", "scopes", "step")
 
     def __init__(self, step: DeviceStep | str):
+        self.step = step
         self.args: dict[str, Any] = {}
         self.scopes: tuple[str, ...] = ()
         if isinstance(step, str):
             self.name = step
+            self.args["kind"] = "kernels"
             return
         # The name lists what the step does, each operation once.
         eqns = step_eqns(step)
@@ -109,10 +121,20 @@ class _Step:
             self.args["operations"] = ", ".join(e.primitive.name for e in eqns)
         if sites:
             self.args["recorded at"] = str(sites[0])
+        self.args["kind"] = kind_of(step)
         self.args["bytes"] = step_bytes(step)
         # The scope that all operations of the step share.
         scopes = [site.scope.split("/") if site.scope else [] for site in sites]
         self.scopes = tuple(os.path.commonprefix(scopes))  # of lists, as of strings
+
+
+def kind_of(step: DeviceStep) -> str:
+    """Return "kernel", "exchange" (with other devices), "loop" or "library" (a routine)."""
+    if not isinstance(step, Eqn):
+        return "kernel"
+    if step.primitive.kind is Kind.COLLECTIVE:
+        return "exchange"
+    return "library" if step.primitive.assemble is None else "loop"
 
 
 class _Ranges:
@@ -121,19 +143,25 @@ class _Ranges:
     A scope's range begins and ends where consecutive steps were recorded in different scopes.
     """
 
-    def __init__(self, name: str):
-        self._whole = Range(name, "run")
+    def __init__(self, steps: Steps):
+        self._whole = Range(steps.name, "run", about=steps)
+        session = ranges.session
+        # A GPU is done with a step long after its launch: it is asked for its own times.
+        self._clock = None
+        if steps.clock is not None and session is not None:
+            self._clock = steps.clock(session)
         self._scopes: tuple[str, ...] = ()
         self._open: list[Range] = []
 
-    def __enter__(self) -> Callable[[_Step], Range]:
+    def __enter__(self) -> Callable[[_Step], Any]:
         self._whole.__enter__()
         return self._at
 
-    def _at(self, step: _Step) -> Range:
+    def _at(self, step: _Step) -> Any:
         if step.scopes != self._scopes:
             self._move(step.scopes)
-        return Range(step.name, "step", step.args)
+        made = Range(step.name, "step", step.args, step.step)
+        return made if self._clock is None else self._clock.timed(made)
 
     def _move(self, scopes: tuple[str, ...]) -> None:
         # Close the scopes that are left, innermost first, and open the new ones.

@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from gpuarray.config import state
+from gpuarray.core import monitoring
 from gpuarray.errors import DeviceError
 from gpuarray.util import lazy_module
 
@@ -85,18 +86,33 @@ class Store:
         home = pathlib.Path(chosen) if chosen else platformdirs.user_cache_path("gpuarray")
         return home.absolute() / self.name
 
-    def load(self, key: bytes, make: Callable[[], tuple[bytes, bytes]]) -> Entry:
-        """Return the entry of a key; `make() -> (code, note)` if there is no valid one."""
+    def find(self, key: bytes) -> Entry | None:
+        """Return the entry of a key if there is a valid one."""
         name = _name(key) + self.suffix
+        start = time.perf_counter()
         # Read from the cache, or from this process's temporary folder if it has one.
         homes = [self.path()] if state.enable_compilation_cache else []
         known = _passing.get(os.getpid())
         for home in homes if known is None else [*homes, pathlib.Path(known, self.name)]:
             with contextlib.suppress(OSError), _opened(home) as folder:
                 if (found := self._read(folder, name, key)) is not None:
+                    monitoring.events(monitoring.ASKED)
+                    monitoring.events(monitoring.FOUND)
+                    monitoring.lasted(monitoring.READ, time.perf_counter() - start)
                     return Entry(home / name, *found)
+        return None
+
+    def load(self, key: bytes, make: Callable[[], tuple[bytes, bytes]]) -> Entry:
+        """Return the entry of a key; `make() -> (code, note)` if there is no valid one."""
+        found = self.find(key)
+        if found is not None:
+            return found
+        name = _name(key) + self.suffix
+        homes = [self.path()] if state.enable_compilation_cache else []
+        monitoring.events(monitoring.ASKED)
         # Make it, and keep it; a folder that cannot be written to costs a warning only.
         code, note = make()
+        monitoring.events(monitoring.MADE)
         data = _packed(code, note, key)
         for home in homes:
             try:

@@ -105,6 +105,8 @@ class ProgramWriter(abc.ABC):
         """Return the names to release, since nothing reads them after the step of this number."""
         return ()
 
+    #: Returns what times the steps on a GPU, for profiles; None where the host does.
+    clock: Callable[..., Any] | None = None
     #: Makes a buffer for the stacked results of a loop with exchanges.
     room: Callable[..., Any] = staticmethod(np.empty)
 
@@ -228,7 +230,9 @@ class ProgramWriter(abc.ABC):
         text = "\n".join([head, *["    " + line for line in self.lines]])
         function: Any = util.function_of_text(text, "<plan>", self.space)
         function.source, function.sites = text, self.sites
-        function.steps = Steps(graph.debug_name, text, self.ran, self.holders, self.inside)
+        function.steps = Steps(
+            graph.debug_name, text, self.ran, self.holders, self.inside, self.plan, self.clock
+        )
         function.fresh = self.lifetimes.fresh_outputs()
         # By its text: a loop that is written out may have lost its collectives, which nobody reads.
         function.talks = inspect.isgeneratorfunction(function)

@@ -22,7 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gpuarray as ga
+from gpuarray.backends.cuda.availability import INSTALL, cupy, distributions, too_old
 from gpuarray.backends.cuda.availability import missing as gpus_missing
+from gpuarray.backends.cuda.device import gpus as gpus_here
 from gpuarray.backends.numpy.tiles import thread_count
 from gpuarray.backends.store import platformdirs
 from gpuarray.compiler.explain.tables import plural, size
@@ -45,9 +47,8 @@ class Found:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-# What the package needs or uses; CuPy and NVRTC come under a name for each version of CUDA.
+# What the package needs or uses; NVRTC comes under a name for each version of CUDA.
 _DISTRIBUTIONS = ("ml_dtypes", "opt_einsum", "scipy", "platformdirs")
-_CUPY = ("cupy", "cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x")
 _NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12")
 
 
@@ -128,13 +129,15 @@ def _nvidia(facts: dict) -> list[tuple[str, str]]:
     driver = _driver()
     facts.update(driver)
     # All that are installed: several of them overwrite one another's files.
-    cupys = [(d, v) for d in _CUPY if (v := _version(d))]
+    cupys = distributions()
     facts["cupys"] = cupys
     # A CuPy built from source has no distribution of these names.
     facts["cupy"] = bool(cupys) or importlib.util.find_spec("cupy") is not None
     nvrtc = [(d, v) for d in _NVRTC if (v := _version(d))]
     # Asked last: the reason why gpuarray uses no GPU, although parts may be there.
     missing = gpus_missing()
+    if not missing:
+        facts["too_old"] = _too_old()
     if driver["gpus"]:
         gpus = "; ".join(driver["gpus"])
     elif driver["library"]:
@@ -151,6 +154,15 @@ def _nvidia(facts: dict) -> list[tuple[str, str]]:
             f"no, it computes on the CPU: {missing}" if missing else "yes",
         ),
     ]
+
+
+def _too_old() -> list[str]:
+    """GPUs for which CuPy's compiler makes no code."""
+    try:
+        known = [int(a) for a in cupy.cuda.nvrtc.getSupportedArchs()]
+    except Exception as error:  # a broken installation fails in many ways
+        return [f"CuPy's compiler does not answer ({type(error).__name__}: {error}). {INSTALL}"]
+    return [f"{gpu.name}: {why}" for gpu in gpus_here() if (why := too_old(gpu.arch, known))]
 
 
 def _driver() -> dict[str, Any]:
@@ -315,7 +327,12 @@ def _gpu_advice(facts: dict) -> list[str]:
         return []
     if not facts["gpus"]:
         return [f"NVIDIA's driver shows no GPU: {facts['error'] or 'look at CUDA_VISIBLE_DEVICES'}"]
-    lines = []
+    lines = list(facts.get("too_old", ()))
+    if any(" MIG " in name for name in facts["gpus"]):
+        lines.append(
+            "a process sees one instance of a GPU in MIG mode, with its part of the memory and the "
+            "multiprocessors: programs over several devices need whole GPUs"
+        )
     if not facts["cupy"]:
         # 13000 is CUDA 13.0; a driver runs programs of its own version or older.
         extra = "cuda13" if facts["cuda"] >= 13000 else "cuda12"

@@ -234,7 +234,9 @@ def set_printer(function: Callable[[Graph], str]) -> None:
 def params_key(params: dict[str, Any]) -> tuple:
     """Return parameters as a hashable tuple."""
     # Sorted: the order in which params were given does not matter.
-    return tuple((name, _value_key(params[name])) for name in sorted(params))
+    if not params:
+        return ()
+    return tuple([(name, _value_key(params[name])) for name in sorted(params)])
 
 
 def _value_key(value):

@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -25,8 +25,8 @@ class Event(NamedTuple):
 
     name: str
     kind: str
-    thread: str
-    row: int  # of the timeline, one for each thread
+    thread: str  # or the device whose row it is in
+    row: int  # of the timeline, one for each thread and device
     start: int
     duration: int
     args: Mapping[str, Any]
@@ -46,6 +46,8 @@ class Session:
         self.events: list[Event] = []
         self.left_out = 0
         self.start = time.perf_counter_ns()
+        #: Timelines of GPUs, whose times are known at the end (backends/cuda/timeline.py).
+        self.clocks: dict[Any, Any] = {}
         self._rows: dict[tuple[int, str], int] = {}
 
     def note(self, of: Range, start: int, stop: int) -> None:
@@ -55,13 +57,18 @@ class Session:
         if len(self.events) >= LIMIT:
             self.left_out += 1
             return
-        thread = threading.current_thread()
         # Identifiers are reused by later threads, names need not be unique.
-        key = threading.get_ident(), thread.name
+        thread = threading.current_thread()
+        key = (threading.get_ident(), thread.name) if of.row is None else (-1, of.row)
         row = self._rows.setdefault(key, len(self._rows) + 1)
         self.events.append(
-            Event(of.name, of.kind, thread.name, row, start - self.start, stop - start, of.args)
+            Event(of.name, of.kind, key[1], row, start - self.start, stop - start, of.args)
         )
+
+    def finish(self) -> None:
+        """Add what GPUs did, for which it waits."""
+        for clock in list(self.clocks.values()):
+            clock.settle(self)
 
 
 class Marks(Protocol):
@@ -76,23 +83,41 @@ session: Session | None = None
 marks: Marks | None = None
 
 
+class _Here(threading.local):
+    """The device for which this thread runs a program, if it runs those of several in turn."""
+
+    row: str | None = None
+
+
+_here = _Here()
+
+
 class Range:
     """Context manager: one event, and one NVTX range if a GPU is in use. Not reusable.
 
     Parameters
     ----------
     kind :
-        "annotation", "jit", "compile", "run" (of a program), "scope", "step" (of a program), or
-        "operation".
+        "annotation", "jit", "compile", "run" (of a program), "scope", "step" (of a program),
+        "operation", "copy", or "kernel" (a step, as long as the GPU took for it).
+    about :
+        What takes the time, for readers within the package: a step, a plan.
+
+    Attributes
+    ----------
+    row : str or None
+        The device in whose row it is shown; None for that of its thread.
     """
 
-    __slots__ = ("_marks", "_session", "_start", "args", "kind", "name")
+    __slots__ = ("_marks", "_session", "_start", "about", "args", "kind", "name", "row")
 
-    def __init__(self, name: str, kind: str, args: Mapping[str, Any] = _NOTHING):
-        self.name, self.kind, self.args = name, kind, args
+    def __init__(self, name: str, kind: str, args: Mapping[str, Any] = _NOTHING, about: Any = None):
+        self.name, self.kind, self.args, self.about = name, kind, args, about
 
     def __enter__(self) -> Range:
-        self._session, self._marks = session, marks
+        self.row = _here.row
+        # Programs that a thread runs in turn do not nest, as NVTX ranges of a thread have to.
+        self._session, self._marks = session, marks if self.row is None else None
         if self._marks is not None:
             self._marks.RangePush(self.name)
         self._start = time.perf_counter_ns()
@@ -107,16 +132,35 @@ class Range:
             self._session.note(self, self._start, stop)
 
 
-def during(name: str, kind: str) -> contextlib.AbstractContextManager[Any]:
+def during(
+    name: str, kind: str, args: Mapping[str, Any] = _NOTHING
+) -> contextlib.AbstractContextManager[Any]:
     """Return a range if a session is on, else a null context; for code that rarely runs."""
-    return contextlib.nullcontext() if session is None else Range(name, kind)
+    return contextlib.nullcontext() if session is None else Range(name, kind, args)
 
 
-def noted(name: str, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function` with a range around each call."""
+@contextlib.contextmanager
+def in_row(row: str) -> Iterator[None]:
+    """Show what this thread does in the block in the row of a device; for NVTX, as its turn."""
+    before, _here.row = _here.row, row
+    pushed = marks
+    if pushed is not None:
+        pushed.RangePush(row)
+    try:
+        yield
+    finally:
+        _here.row = before
+        if pushed is not None:
+            pushed.RangePop()
+
+
+def noted(
+    name: str, kind: str, function: Callable[..., Any], about: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """Return `function` with a range around each call, with `about` beside it."""
 
     def call(*args: Any) -> Any:
-        with Range(name, kind):
+        with Range(name, kind, about):
             return function(*args)
 
     return call

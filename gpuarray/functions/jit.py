@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuarray import config
+from gpuarray import config, sites
 from gpuarray.backends.cuda import cubins
 from gpuarray.control.call import jit_p
 from gpuarray.control.graph_edits import lifted
-from gpuarray.core import ranges
+from gpuarray.core import monitoring, ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import axis_env
@@ -107,7 +107,8 @@ class Jitted:
     def __call__(self, *args, **kwargs):
         try:  # a boundary of tracebacks, without the cost of a function
             if ranges.session is not None:
-                with ranges.Range(f"jit {self.__name__}", "jit"):
+                at = {"called at": str(sites.user_frame())}
+                with ranges.Range(f"jit {self.__name__}", "jit", at):
                     return self._general_call(args, kwargs)
             # The hot path: arrays only, no trace around. One lookup by the avals, then a generated
             # launcher.
@@ -279,7 +280,8 @@ class Jitted:
                 a if s is None else laid_out(s).typed(a) for a, s in zip(avals, given, strict=True)
             ]
         # Trace: run the Python function once on tracers.
-        with ranges.during(f"trace {self.__name__}", "compile"):
+        traced = monitoring.timed(monitoring.TRACED, fun_name=self.__name__)
+        with ranges.during(f"trace {self.__name__}", "compile"), traced:
             graph = stage(flat, avals, info, threads=True)
         # Where each result is to lie, if options of `jit` say so.
         where = None

@@ -26,6 +26,7 @@ from gpuarray.pytree import tree
 from gpuarray.runtime import cache, host
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.execute import Constants, Executable
 from gpuarray.runtime.moves import to_place
 from gpuarray.runtime.spread import Team
 
@@ -263,15 +264,23 @@ class Lowered(Stage):
     @property
     def plan(self):
         """The plan: groups and library steps in order; one device's, where it is for several."""
-        team = self._team
-        return plan_graph(self.jaxpr, fusion=config.state.fusion) if team is None else team.plan
+        if self._team is not None:
+            return self._team.plan
+        # The program may have been made of another graph of this structure, with other lines.
+        executable, _ = self._program
+        fusion = config.state.fusion
+        if executable.graph is self.jaxpr and executable.plan.fusion == fusion:
+            return executable.plan
+        return plan_graph(self.jaxpr, fusion=fusion)
+
+    @functools.cached_property
+    def _program(self) -> tuple[Executable, Constants]:
+        return cache.compiled_graph(self.jaxpr, self.fun_name, donated=self._donated)
 
     @functools.cached_property
     def _team(self) -> Team | None:
         """The program of several devices; None for one."""
-        executable, constants = cache.compiled_graph(
-            self.jaxpr, self.fun_name, donated=self._donated
-        )
+        executable, constants = self._program
         return team_for(executable, self._places, self._where, constants)
 
     def as_text(self, dialect: str | None = None) -> str:

@@ -97,6 +97,9 @@ class ArrayImpl(Array):
         # The guard is looked at for GPUs only: on the CPU nothing is copied.
         if type(buffer) is Buffer and state.transfer_guard_device_to_host is not None:
             devices.guard("device_to_host", f"aval={self.aval}", explicit)
+        if type(buffer) is Buffer:
+            with devices.copying(buffer.nbytes, self._place.device, "the host"):
+                return read_only(buffer)
         return read_only(buffer)
 
     def _host(self, what: str) -> np.ndarray:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from gpuarray import util
 from gpuarray.config import state
-from gpuarray.core import ranges
+from gpuarray.core import monitoring, ranges
 from gpuarray.core.graph import Graph, is_pure_structure, scopes
 from gpuarray.runtime.execute import Constants, Executable, Program, separated
 from gpuarray.util import Recent
@@ -327,11 +327,13 @@ def compiled(
         def announce(program: Program, built: float, why: str | None = None) -> None:
             line = Compiled(kind, name or graph.debug_name, planned + built, why or reason)
             history.append(line)
+            monitoring.lasted(monitoring.BUILT, built, fun_name=line.name)
             report(line, program)
 
         with ranges.during(f"compile {name or graph.debug_name}", "compile"):
             executable = Executable(graph, donated, announce)
         planned = time.perf_counter() - start
+        monitoring.lasted(monitoring.PLANNED, planned, fun_name=name or graph.debug_name)
         return executable
 
     # A program with functions in it (callbacks) may hold anything: it lives with its caller only.

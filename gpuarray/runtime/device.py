@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -138,8 +139,23 @@ def stored(value: Any, device: Device) -> Any:
     if gpu is None:
         return np.asarray(value) if type(value) is cuda.Buffer else value
     if type(value) is not cuda.Buffer:
-        return gpu.upload(value)
-    return value if value.gpu is gpu else gpu.copy(value)
+        with copying(value.nbytes, "the host", device):
+            return gpu.upload(value)
+    if value.gpu is gpu:
+        return value
+    with copying(value.nbytes, f"cuda:{value.gpu.index}", device):
+        return gpu.copy(value)
+
+
+def copying(nbytes: int, source: Any, target: Any) -> AbstractContextManager[Any]:
+    """Return a range of a copy, for the profile that is being taken."""
+    if ranges.session is None:
+        return _no_range
+    name = f"copy from {source} to {target}"
+    return ranges.Range(name, "copy", {"bytes": nbytes})
+
+
+_no_range = nullcontext()
 
 
 def gpus_in_use() -> list[Device]:

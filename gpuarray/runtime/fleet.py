@@ -17,7 +17,9 @@ from gpuarray.backends.cuda import program as cuda
 from gpuarray.backends.cuda.device import is_exclusive
 from gpuarray.backends.numpy import program as driver
 from gpuarray.backends.numpy.memory import is_exclusive as is_exclusive_here
+from gpuarray.backends.profiled import profiled
 from gpuarray.compiler.pipeline import Plan
+from gpuarray.core import ranges
 from gpuarray.core.graph import has_effect
 from gpuarray.core.grid import Grid
 from gpuarray.runtime import processes
@@ -101,18 +103,24 @@ class HostFleet:
             return [[] for _ in self.plan.graph.outvars]
         run = self.run
         operands = list(zip(*inputs, strict=True)) if inputs else [()] * self.count
-        if run.talks:  # pyright: ignore[reportFunctionMemberAccess]
-            return _columns(lockstep.run([run(*row) for row in operands], self.engine))
+        talks: bool = run.talks  # pyright: ignore[reportFunctionMemberAccess]
+        calls: list[Callable[..., Any]] = [run] * self.count
+        if ranges.session is not None:
+            here = [d for d in self.grid.devices if d.is_addressable]
+            calls = [_in_its_row(str(device), profiled(run), talks) for device in here]
+        if talks:
+            programs = [call(*row) for call, row in zip(calls, operands, strict=True)]
+            return _columns(lockstep.run(programs, self.engine))
         if self.each:
-            return _columns([run(*row) for row in operands])
+            return _columns([call(*row) for call, row in zip(calls, operands, strict=True)])
         # Devices with the very same operands have the same results: computed once.
         known: dict[tuple, list] = {}
         rows = []
-        for row in operands:
+        for call, row in zip(calls, operands, strict=True):
             key = tuple(map(id, row))
             found = known.get(key)
             if found is None:
-                found = known[key] = run(*row)
+                found = known[key] = call(*row)
             rows.append(found)
         return _columns(rows)
 
@@ -126,9 +134,12 @@ class _OnGpu:
     def steps(self, operands: list) -> Iterator[Any]:
         """Run it as a generator, with errors that say which GPU, operation and line."""
         try:
+            run = self.run
+            if ranges.session is not None:
+                run = profiled(run)
             if self.run.talks:  # pyright: ignore[reportFunctionMemberAccess]
-                return (yield from self.run(*operands))
-            return self.run(*operands)
+                return (yield from run(*operands))
+            return run(*operands)
         except Exception as error:
             raise explained(self, error) from None  # pyright: ignore[reportArgumentType]
 
@@ -139,7 +150,7 @@ class GpuFleet:
     def __init__(self, plan: Plan, consts: list, grid: Grid, sizes: dict, donated: frozenset[int]):
         gpus = [gpu_of(device) for device in grid.devices]
         self.gpus = [gpu for gpu in gpus if gpu is not None]
-        self.plan, self.donated = plan, donated
+        self.plan, self.grid, self.donated = plan, grid, donated
         plans: dict = {}
         self.engine = nccl.engine(self.gpus, sizes)
         if self.engine.overlaps:
@@ -158,7 +169,10 @@ class GpuFleet:
         for d, part in enumerate(self.parts):
             # Only the row holds the buffer of an array that was deleted.
             owned = [{i for i in given if is_exclusive(inputs[i][d], 1)}] if self.donated else []
-            programs.append(part.steps([row[d] for row in inputs] + owned))
+            program = part.steps([row[d] for row in inputs] + owned)
+            if ranges.session is not None:
+                program = _shown(str(self.grid.devices[d]), program)
+            programs.append(program)
         try:
             return _columns(lockstep.run(programs, self._exchange))
         except BaseException:
@@ -175,6 +189,30 @@ class GpuFleet:
                 raise out_of_memory(error, where) from None
             error.add_note(f"raised while running {where}")
             raise
+
+
+def _in_its_row(name: str, run: Callable[..., Any], talks: bool) -> Callable[..., Any]:
+    """Return a device's program that is shown in the device's row of a profile."""
+
+    def call(*operands: Any) -> Any:
+        with ranges.in_row(name):
+            return run(*operands)
+
+    return (lambda *operands: _shown(name, run(*operands))) if talks else call
+
+
+def _shown(name: str, program: Iterator[Any]) -> Iterator[Any]:
+    """Return a generator that is in the device's row whenever it runs."""
+    answer: Any = None
+    try:
+        while True:
+            with ranges.in_row(name):
+                asked = program.send(answer)  # pyright: ignore[reportAttributeAccessIssue]
+            answer = yield asked
+    except StopIteration as end:
+        return end.value
+    finally:
+        program.close()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _columns(rows: list[list]) -> list[list]:

@@ -37,8 +37,11 @@ def own(
     if isinstance(x, np.ndarray):
         if copy and state.transfer_guard_host_to_device is not None:
             devices.guard("host_to_device", f"aval={aval}")
-        copied = copy and place.device.platform != "gpu"  # the upload is a copy already
-        value = np.array(x, aval.dtype) if copied else np.asarray(x, aval.dtype)
+        if copy and place.device.platform != "gpu":  # the upload is a copy already
+            with devices.copying(x.nbytes, "the caller", place.device):
+                value = np.array(x, aval.dtype)
+        else:
+            value = np.asarray(x, aval.dtype)
     elif isinstance(x, np.generic):
         value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
     elif isinstance(x, (int, float, complex)):

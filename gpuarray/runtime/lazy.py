@@ -121,7 +121,8 @@ class EvalTrace(traces.Trace):
             ]
         function = op.function
         if ranges.session is not None:
-            function = ranges.noted(prim.name, "operation", function)
+            at = {"recorded at": str(sites.user_frame())}
+            function = ranges.noted(prim.name, "operation", function, at)
         try:
             out = driver.local.run(function, *values)
         except RuntimeError as error:

@@ -125,9 +125,14 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
         _check_same(x, place)
     try:
         # The copy was asked for, so guards against silent copies do not apply.
-        # Of terms of a sum no device gets a part of the value.
-        here = None if place is None or place.sharding._is_terms else place
-        array = own(np.array(x), None, here, copy=False) if isinstance(x, np.ndarray) else own(x)
+        if isinstance(x, np.ndarray):
+            with devices.copying(x.nbytes, "the caller", "the host"):
+                copied = np.array(x)
+            # Of terms of a sum no device gets a part of the value.
+            here = None if place is None or place.sharding._is_terms else place
+            array = own(copied, None, here, copy=False)
+        else:
+            array = own(x)
     except TypeError:
         raise TypeError(
             f"Argument {x!r} of type {type(x)} is not a valid JAX type: device_put takes arrays, "

@@ -44,6 +44,7 @@ NAMES = {
         "alloc": arrays.alloc,
         "alloc_pinned_memory": memory.alloc_pinned_memory,
         "get_current_stream": streams.get_current_stream,
+        "get_elapsed_time": streams.get_elapsed_time,
         "set_allocator": arrays.set_allocator,
         "using_allocator": arrays.using_allocator,
     },
@@ -99,6 +100,7 @@ NAMES = {
     },
     "cupy.cuda.runtime": {
         "CUDARuntimeError": errors.CUDARuntimeError,
+        "eventQuery": streams.eventQuery,
         **{name: f for name, f in vars(runtime).items() if name.startswith(("mem", "get", "set"))},
         **{
             name: getattr(runtime, name)

@@ -6,6 +6,8 @@ In: what a program asks of `cupy.cuda`. Out: work on the machine's queues (world
 from __future__ import annotations
 
 import itertools
+import time
+import weakref
 
 from tests.fake_cupy.errors import CUDARuntimeError
 from tests.fake_cupy.world import Queue, Work, world
@@ -64,8 +66,10 @@ class Event:
         if interprocess and not disable_timing:
             raise ValueError("Timing must be disabled for interprocess events")
         self.ptr = next(_handles)
+        _events[self.ptr] = self
         self._device = world.thread.device
         self._work: Work | None = None
+        self._timed, self._time = not disable_timing, 0.0
         self._captured_by: Queue | None = None
 
     def _usable(self) -> None:
@@ -75,7 +79,7 @@ class Event:
     @property
     def done(self) -> bool:
         self._usable()
-        return world.is_done(self._work, self._device)
+        return eventQuery(self.ptr) == 0
 
     def record(self, stream=None) -> None:
         queue = _queue(stream)
@@ -83,11 +87,38 @@ class Event:
             raise CUDARuntimeError(400)
         self._captured_by = queue if queue.captured is not None else None
         if not world.idle:
-            self._work = world.put(queue, "event", None)
+            self._work = world.put(queue, "event", self._note if self._timed else None)
+
+    def _note(self) -> None:
+        self._time = time.perf_counter()
 
     def synchronize(self) -> None:
         self._usable()
         world.wait(self._work, self._device)
+
+
+#: By their handles.
+_events: weakref.WeakValueDictionary[int, Event] = weakref.WeakValueDictionary()
+
+
+def eventQuery(event: int) -> int:
+    """CUDA's number, which CuPy hands on without looking at it."""
+    found = _events[event]
+    if found._captured_by is not None:
+        return 900
+    return world.query(found._work, found._device)
+
+
+def get_elapsed_time(start_event: Event, end_event: Event) -> float:
+    """Milliseconds between two events; both must have been reached."""
+    for event in (start_event, end_event):
+        event._usable()
+        if not event._timed or event._work is None:
+            raise CUDARuntimeError(400)
+        if not event._work.done:
+            raise CUDARuntimeError(600)
+    world.report(end_event._device)
+    return (end_event._time - start_event._time) * 1e3
 
 
 class Stream:
@@ -142,7 +173,7 @@ class Stream:
     @property
     def done(self) -> bool:
         queue = self._may_wait()
-        return world.is_done(queue.last, queue.device)
+        return world.query(queue.last, queue.device) == 0
 
     def synchronize(self) -> None:
         queue = self._may_wait()

@@ -245,17 +245,23 @@ class World:
                 merge(self.host, work.clock)
             self.report(device)
 
-    def is_done(self, work: Work | None, device: int) -> bool:
-        """Ask without waiting; who asks often enough sees it done."""
+    def query(self, work: Work | None, device: int) -> int:
+        """CUDA's number for how work is going, without waiting: 0, 600 for not ready, or what went
+        wrong on the device, which stays; who asks often enough sees the work done.
+        """
         with self.lock:
             if work is not None and not work.done and self.random.random() < 0.5:
                 self.one()
+            if self.broken[device] is not None:
+                status = getattr(self.broken[device], "status", None)
+                if status is None:
+                    self.report(device)
+                return status  # pyright: ignore[reportReturnType]
             if work is not None and not work.done:
-                return False
+                return 600
             if work is not None:
                 merge(self.host, work.clock)
-            self.report(device)
-            return True
+            return 0
 
     def finish(self, device: int | None = None) -> None:
         """Wait for all work (of a device)."""

@@ -17,7 +17,8 @@ from typing import NamedTuple
 from gpuarray import util
 from gpuarray.backends.cuda import nvrtc
 from gpuarray.backends.cuda.nvrtc import Compiled, Resources
-from gpuarray.backends.store import Store
+from gpuarray.backends.store import Entry, Store
+from gpuarray.compiler.text.plain import without_comments
 
 #: Bytes of machine code that are kept in memory.
 IN_MEMORY = 1 << 26
@@ -57,6 +58,8 @@ def load(
 ) -> Cubin:
     """Return the cubin of a source.
 
+    Comments are left out before it is compiled: what they say is no reason to compile again.
+
     Parameters
     ----------
     arch :
@@ -68,15 +71,12 @@ def load(
     compile :
         `nvrtc.compile`, or a function like it.
     """
-    # JSON delimits the parts, so two different requests never have the same key.
-    parts = [arch, list(compiler_version), [*nvrtc.OPTIONS], [*options], source]
-    key = json.dumps(parts).encode()
-    # What is known serves only while its file exists: some loaders take a path.
+    source = without_comments(source)
+    key = _key(source, arch, options, compiler_version)
+    found = _in_memory(key)
+    if found is not None:
+        return found
     with _lock:
-        found = _known.get(key)
-        if found is not None and found.path.exists():  # the folder may have been emptied
-            _known.move_to_end(key)
-            return found
         # One lock a key: different sources are compiled at the same time.
         turn = _turns.setdefault(key, util.lock())
     try:
@@ -88,11 +88,36 @@ def load(
             _turns.pop(key, None)
 
 
-def _find(key: bytes, source: str, arch: str, options: Sequence[str], compile) -> Cubin:
-    """Return a cubin that was not in memory a moment ago."""
+def find(
+    source: str, arch: str, options: Sequence[str], compiler_version: Sequence[int]
+) -> Cubin | None:
+    """Return the cubin of a source if it is kept, in memory or in the folder."""
+    key = _key(without_comments(source), arch, options, compiler_version)
+    found = _in_memory(key)
+    if found is None and (entry := _store.find(key)) is not None:
+        found = _keep(key, entry)
+    return found
+
+
+def _key(source: str, arch: str, options: Sequence[str], version: Sequence[int]) -> bytes:
+    # JSON delimits the parts, so two different requests never have the same key.
+    return json.dumps([arch, list(version), [*nvrtc.OPTIONS], [*options], source]).encode()
+
+
+def _in_memory(key: bytes) -> Cubin | None:
+    # What is known serves only while its file exists: some loaders take a path.
     with _lock:
         found = _known.get(key)
-    if found is not None and found.path.exists():  # made by the thread before this one
+        if found is None or not found.path.exists():  # the folder may have been emptied
+            return None
+        _known.move_to_end(key)
+        return found
+
+
+def _find(key: bytes, source: str, arch: str, options: Sequence[str], compile) -> Cubin:
+    """Return a cubin that was not in memory a moment ago."""
+    found = _in_memory(key)
+    if found is not None:  # made by the thread before this one
         return found
 
     def make() -> tuple[bytes, bytes]:
@@ -100,7 +125,10 @@ def _find(key: bytes, source: str, arch: str, options: Sequence[str], compile) -
         # What the compiler reported is kept beside the code.
         return made.binary, json.dumps(made.kernels).encode()
 
-    entry = _store.load(key, make)
+    return _keep(key, _store.load(key, make))
+
+
+def _keep(key: bytes, entry: Entry) -> Cubin:
     resources = {name: Resources(*numbers) for name, numbers in json.loads(entry.note).items()}
     cubin = Cubin(entry.path, entry.code, resources)
     with _lock:
@@ -109,6 +137,11 @@ def _find(key: bytes, source: str, arch: str, options: Sequence[str], compile) -
         while len(_known) > 1 and sum(len(c.data) for c in _known.values()) > IN_MEMORY:
             _known.popitem(last=False)
     return cubin
+
+
+def folder() -> pathlib.Path:
+    """Return the folder in which cubins are kept."""
+    return _store.path()
 
 
 def forget() -> None:

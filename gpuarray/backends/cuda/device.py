@@ -26,7 +26,12 @@ from typing import Any
 import numpy as np
 
 from gpuarray.backends.cuda.availability import cupy, missing
-from gpuarray.backends.cuda.failures import is_failure, is_out_of_memory
+from gpuarray.backends.cuda.failures import (
+    NOT_READY,
+    explained,
+    is_failure,
+    is_out_of_memory,
+)
 from gpuarray.config import state
 from gpuarray.core import ranges
 from gpuarray.errors import DeviceError, OutOfMemory
@@ -151,10 +156,12 @@ class Gpu:
         """Whether all work up to a ticket has run."""
         if ticket <= self._reached:
             return True
-        done = self.mark(ticket).done
+        event = self.mark(ticket)
+        # Ask for others as well: one look releases all that is finished.
         self._look()
-        # Ask again for others as well: one look releases all that is finished.
-        return done
+        # An event of a GPU that has failed is never `done`: nothing is left to wait for, and
+        # whoever reads the value is told why.
+        return cupy.cuda.runtime.eventQuery(event.ptr) != NOT_READY
 
     def wait(self, ticket: float = UNDRAWN) -> None:
         """Wait until all work up to a ticket has run; raise what went wrong on the GPU."""
@@ -193,13 +200,8 @@ class Gpu:
             self._look()
         if is_out_of_memory(error):
             return OutOfMemory(f"{self.name} (cuda:{self.index}): {error}")
-        launched = "".join(f"\n    {note()}" for note in self.recent) or " nothing"
-        return DeviceError(
-            f"{self.name} (cuda:{self.index}) reports {error}. Kernels run after their launch has "
-            f"returned, so the fault lies in one of the last:{launched}\n"
-            "With CUDA_LAUNCH_BLOCKING=1 in the environment the error names the operation. A GPU "
-            "that failed stays unusable for this process: start a new one."
-        )
+        what = explained(error, (note() for note in self.recent))
+        return DeviceError(f"{self.name} (cuda:{self.index}) reports {error}. {what}")
 
     def attempt(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that works on this GPU; an error names it."""

@@ -1,9 +1,11 @@
-"""Which errors are those of CUDA and its libraries, and which of them say that memory is out.
+"""Which errors are those of CUDA and its libraries, what they mean, and what helps.
 
-Floor 4. In: an exception. Out: yes or no.
+Floor 4. In: an exception. Out: yes or no, or a sentence.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 #: Errors of CuPy, CUDA and its libraries, with each one's number for "out of memory". By name,
 #: since a library that is not installed has no classes.
@@ -28,3 +30,45 @@ def is_out_of_memory(error: BaseException) -> bool:
     number = getattr(error, "status", getattr(error, "result", None))
     # Equal only for the error that means it; -1 is no status.
     return number == FAILURES.get(type(error).__name__, -1)
+
+
+#: What CUDA says of work that is still under way: no error.
+NOT_READY = 600
+#: Errors of work that ran, after which CUDA does nothing for this process any more: ECC, NVLink,
+#: illegal accesses and instructions, asserts, timeouts, and what it does not know itself.
+STICKY = frozenset((214, 220, 226, 700, 702, 709, 710, *range(714, 720), 721, 999))
+#: What helps against errors of a call that was refused.
+_HINTS = {
+    1: "An argument is not what the call takes: please report it, with the output of "
+    "`python -m gpuarray doctor`.",
+    209: "The code is for other GPUs: empty the kernel cache (`python -m gpuarray doctor` says "
+    "where it is).",
+    222: "The driver is older than the compiler: update it, or install CuPy for an older CUDA "
+    "(the extra `cuda12`).",
+    701: "A kernel asks for more registers or shared memory than a multiprocessor has: try it in "
+    "parts (`with gpuarray.fusion(False):`), and please report it.",
+}
+
+
+def explained(error: BaseException, launched: Iterable[str]) -> str:
+    """Return what an error means for the program.
+
+    Parameters
+    ----------
+    launched :
+        What ran last, in words: an error of work that runs is noticed later.
+    """
+    status = getattr(error, "status", getattr(error, "result", None))
+    known = type(error).__name__ in ("CUDARuntimeError", "CUDADriverError")
+    if known and status not in STICKY:
+        hint = f" {_HINTS[status]}" if status in _HINTS else ""
+        return (
+            "The call was refused, and nothing of it ran: the GPU and all other values can be used "
+            f"as before.{hint}"
+        )
+    last = "".join(f"\n    {note}" for note in launched) or " nothing"
+    return (
+        "Kernels run after their launch has returned, so the fault lies in one of the last:"
+        f"{last}\nWith CUDA_LAUNCH_BLOCKING=1 in the environment the error names the operation. A "
+        "GPU that failed stays unusable for this process: start a new one."
+    )

@@ -1,25 +1,26 @@
 """Kernels on a GPU: text to functions that can be launched.
 
-Floor 4. In: emitted kernels. Out: CuPy's `Function`s by the kernels' names. The source of a plan
-goes through NVIDIA's compiler once, or comes as machine code from the cache
+Floor 4. In: emitted kernels. Out: CuPy's `Function`s by the kernels' names. The sources of a plan
+(backends/cuda/sources.py) go through NVIDIA's compiler once, or come as machine code from the cache
 (backends/cuda/cubins.py).
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuarray.backends.cuda import cubins, nvrtc
-from gpuarray.backends.cuda.availability import cupy
+from gpuarray.backends.cuda import cubins, nvrtc, sources
+from gpuarray.backends.cuda.availability import cupy, too_old
 from gpuarray.backends.cuda.device import Buffer, Gpu
+from gpuarray.backends.numpy import tiles
 from gpuarray.compiler.cuda.emit import KernelSource
-from gpuarray.compiler.text.prelude import complete
-from gpuarray.errors import CompileError
+from gpuarray.errors import CompileError, DeviceError
 
 #: A plan may be replayed as a CUDA graph from this many kernels on, for this many sets of
 #: addresses, and this many sets are remembered to find those that come again.
@@ -28,28 +29,73 @@ GRAPH_FROM, GRAPHS, SEEN = 4, 8, 64
 TABLES = 16
 
 
-def load(kernels: Sequence[KernelSource], gpu: Gpu) -> tuple[dict[str, Any], str, bytes]:
-    """Return the kernels as functions, their source, and their machine code.
+class Loaded(NamedTuple):
+    """The kernels of a plan on a GPU.
 
-    The functions take (grid, block, arguments, shared memory, stream).
+    Attributes
+    ----------
+    functions :
+        By the kernels' names; they take (grid, block, arguments, shared memory, stream).
+    lengths :
+        What is passed behind the arguments of a kernel.
+    source, binary :
+        The text, for readers, and the machine code.
     """
+
+    functions: dict[str, Any]
+    lengths: dict[str, tuple[int, ...]]
+    source: str
+    binary: bytes
+
+
+def load(kernels: Sequence[KernelSource], gpu: Gpu) -> Loaded:
+    """Return the kernels as functions on a GPU."""
     if not kernels:
-        return {}, "", b""
-    # All kernels of a plan are one source: one compile and one module.
-    source = complete("\n".join(k.text for k in kernels))
+        return Loaded({}, {}, "", b"")
     # The compiler's version is a part of the key: another one makes other code.
-    cubin = cubins.load(source, gpu.arch, (), cupy.cuda.nvrtc.getVersion(), _compile)
-    module = cupy.cuda.function.Module()
+    version = cupy.cuda.nvrtc.getVersion()
+    form, cubins_ = compiled(kernels, gpu.arch, version, _compile)
+    modules = {}
     with gpu.device:
         # Modules belong to the device that is current when they are loaded.
-        gpu.retried(module.load, cubin.data)
-        return {k.name: module.get_function(k.name) for k in kernels}, source, cubin.data
+        for source, cubin in zip(form.sources, cubins_, strict=True):
+            module = cupy.cuda.function.Module()
+            gpu.retried(module.load, cubin.data)
+            modules |= dict.fromkeys(source.names, module)
+        functions = {k: modules[name].get_function(name) for k, (name, _) in form.calls.items()}
+    lengths = {k: given for k, (_, given) in form.calls.items()}
+    return Loaded(functions, lengths, form.text, b"".join(c.data for c in cubins_))
+
+
+def compiled(
+    kernels: Sequence[KernelSource],
+    arch: str,
+    version: Sequence[int],
+    compile: Callable[[str, str, Sequence[str]], nvrtc.Compiled],
+) -> tuple[sources.Form, list[cubins.Cubin]]:
+    """Return the machine code of kernels, source by source, and the form in which they are."""
+    fixed, free = sources.constant(kernels), sources.general(kernels)
+    # What is kept already is taken, in whichever form; `compile_for` fills a folder in advance.
+    for form in (fixed, free):
+        kept = [cubins.find(s.text, arch, (), version) for s in form.sources]
+        if all(kept):
+            sources.chosen(kernels, fixed, free)  # these lengths are known from now on
+            return form, [c for c in kept if c is not None]
+    form = sources.chosen(kernels, fixed, free)
+    make = lambda source: cubins.load(source.text, arch, (), version, compile)
+    if len(form.sources) == 1:
+        return form, [make(form.sources[0])]
+    # NVRTC works without Python's lock.
+    with concurrent.futures.ThreadPoolExecutor(tiles.thread_count()) as pool:
+        return form, list(pool.map(make, form.sources))
 
 
 def _compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.Compiled:
     """Compile with CuPy's NVRTC; to PTX for a GPU that is newer than the compiler."""
     api = cupy.cuda.nvrtc
     number, known = int(arch.removeprefix("sm_")), [int(a) for a in api.getSupportedArchs()]
+    if why := too_old(arch, known):
+        raise DeviceError(f"nothing can be compiled here: {why}")
     native = number in known
     flags = [f"--gpu-architecture={arch}", *nvrtc.OPTIONS, *options]
     if native:

@@ -15,15 +15,15 @@ import contextlib
 import functools
 import itertools
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gpuarray import util
-from gpuarray.backends.cuda import library
-from gpuarray.backends.cuda.device import ALIGNMENT, UNDRAWN, Buffer, Gpu, gpus
-from gpuarray.backends.cuda.kernels import GRAPH_FROM, Replay, Table, announced, load
+from gpuarray.backends.cuda import device, library, timeline
+from gpuarray.backends.cuda.device import ALIGNMENT, UNDRAWN, Buffer, Gpu
+from gpuarray.backends.cuda.kernels import GRAPH_FROM, Loaded, Replay, Table, announced, load
 from gpuarray.backends.cuda.substitutes import (
     by_host,
     drawing,
@@ -78,11 +78,16 @@ class Inside:
     """Makes functions of the Graphs in a plan (branches, loop bodies, parts), each once.
 
     They live as long as the plan's function. GPUs that run one program share `plans`: they stop at
-    the same equations.
+    the same equations. `load` makes functions of kernels.
     """
 
-    def __init__(self, gpu: Gpu, plans: dict[Graph, Plan] | None = None):
-        self.gpu = gpu
+    def __init__(
+        self,
+        gpu: Gpu,
+        plans: dict[Graph, Plan] | None = None,
+        load: Callable[..., Loaded] = load,
+    ):
+        self.gpu, self.load = gpu, load
         self._plans = {} if plans is None else plans
         self._made: dict[tuple, Callable[..., list]] = {}
 
@@ -124,6 +129,7 @@ class CudaProgramWriter(ProgramWriter):
     ):
         super().__init__(plan, donated, inside)
         self.gpu, self.kernels = gpu, kernels
+        self.load, self.clock = inside.load, functools.partial(timeline.of, gpu)
         # Names that every plan uses.
         self.space |= {
             "Buffer": Buffer,
@@ -185,13 +191,12 @@ class CudaProgramWriter(ProgramWriter):
 
     # ---- the function ----
     def function(self) -> Callable[..., list]:
-        # Kernels without elements are never launched. One compile and one module for the plan.
-        kernels = [k for k in self.kernels.values() if any(v.aval.size for v in k.outputs)]
-        self.functions, source, binary = load(kernels, self.gpu)
+        # Kernels without elements are never launched. The plan's kernels are compiled together.
+        self.loaded = self.load(launched(self.kernels.values()), self.gpu)
         function: Any = super().function()
-        if source:
-            function.source += f"\n\n{source}"
-        function.cuda, function.cubin = source, binary
+        if self.loaded.source:
+            function.source += f"\n\n{self.loaded.source}"
+        function.cuda, function.cubin = self.loaded.source, self.loaded.binary
         return function
 
     def write(self) -> None:
@@ -209,7 +214,9 @@ class CudaProgramWriter(ProgramWriter):
             if name.startswith("b"):  # filled here, before its ticket was drawn
                 self.line(f"if {name}.ticket > t: {name}.ticket = t")
         self.write_return()
-        if len(gpus()) > 1:  # launches and pools use the current device of the calling thread
+        if (
+            len(device.made()) > 1
+        ):  # launches and pools use the current device of the calling thread
             self.on_device()
 
     def on_device(self) -> None:
@@ -295,7 +302,7 @@ class CudaProgramWriter(ProgramWriter):
     def kernel(self, number: int, step: DeviceStep) -> None:
         """Write a kernel launch, after copies of operands that it updates in place."""
         kernel = self.kernels[number]
-        function = self.functions.get(kernel.name)
+        function = self.loaded.functions.get(kernel.name)
         eqn, outputs = _first(step), step_outputs(step)
         for output, old in kernel.kernel.aliases.items():
             new, before = self.values[output], self.values[old]
@@ -323,6 +330,7 @@ class CudaProgramWriter(ProgramWriter):
             work = self.gpu.zeroed(kernel.workspace)
             self.bind("work", work)
             pointers.append(self.bind("address", work.ptr))
+        pointers += map(str, self.loaded.lengths[kernel.name])
         if state.debug:
             function = announced(function, kernel)
         schedule = kernel.schedule
@@ -410,6 +418,11 @@ class CudaProgramWriter(ProgramWriter):
         text = f"Buffer({value.pointer}, {self.typed(a)}, {value.owner}, gpu, t)"
         whole = self.lifetimes.root(a).aval.nbytes == a.aval.nbytes
         return text if whole else f"copy({text})"  # a part would keep all of its memory alive
+
+
+def launched(kernels: Iterable[KernelSource]) -> list[KernelSource]:
+    """Return the kernels that have something to do."""
+    return [k for k in kernels if any(v.aval.size for v in k.outputs)]
 
 
 def _first(step: DeviceStep) -> Eqn:

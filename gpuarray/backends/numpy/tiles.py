@@ -54,7 +54,7 @@ def thread_count() -> int:
     return os.cpu_count() or 1
 
 
-def _pool() -> concurrent.futures.ThreadPoolExecutor:
+def pool() -> concurrent.futures.ThreadPoolExecutor:
     global _workers
     if _workers is None:
         _workers = concurrent.futures.ThreadPoolExecutor(
@@ -306,7 +306,7 @@ class _Sweep:
                 # All threads draw from one iterator, so each takes the next tile when it is free.
                 shared = _SharedIterator(tiles)
                 futures = [
-                    _pool().submit(self.function, shared, self.slots.scratch(owner), *arrays)
+                    pool().submit(self.function, shared, self.slots.scratch(owner), *arrays)
                     for _ in range(threads - 1)
                 ]
                 try:

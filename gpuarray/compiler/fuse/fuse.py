@@ -61,7 +61,9 @@ class _Fuser:
         # falls along a path from producer to consumer, so the search for cycles can stop at a step
         # whose number is below that of the one sought.
         self.latest: dict[int, int] = {}
-        # The steps that read each step's results. Producers follow from a step's inputs.
+        # For each step those that compute what it reads, and those that read its results: asked
+        # for at every attempt to merge, so kept and not gathered again.
+        self.producers: dict[int, set[int]] = {}
         self.readers: dict[int, set[int]] = {}
         self.refused: dict[tuple[int, int], str] = {}  # pairs of steps that did not merge, and why
 
@@ -103,22 +105,29 @@ class _Fuser:
         self.readers[number] = set()
         for v in eqn.outvars:
             self.step_of[v] = number
-        before = self._producers(number)
+        # Arguments and constants come from no step.
+        step_of = self.step_of
+        before = {step_of[v] for v in self._inputs(step) if v in step_of}
+        self.producers[number] = before
         self.latest[number] = max((self.latest[n] for n in before), default=0)
         self.latest[number] = max(self.latest[number], number)
         for n in before:
             self.readers[n].add(number)
         return number
 
-    def _note_merge(self, a: int, b: int, before: set[int]) -> None:
-        """Note that step b, which had needed `before`, is a part of step a now."""
-        # Move the edges of b to a.
-        readers = self.readers
+    def _note_merge(self, a: int, b: int) -> None:
+        """Note that step b is a part of step a now."""
+        # Move the edges of b to a, in both directions.
+        readers, producers = self.readers, self.producers
+        before, after = producers.pop(b) - {a}, readers.pop(b) - {a}
+        producers[a] = (producers[a] | before) - {b}
+        readers[a] = (readers[a] | after) - {b}
         for n in before:
             readers[n].discard(b)
-            if n != a:
-                readers[n].add(a)
-        readers[a] |= readers.pop(b) - {a}
+            readers[n].add(a)
+        for n in after:
+            producers[n].discard(b)
+            producers[n].add(a)
         # What reads a now needs the last equation of b as well: raise `latest` along all paths.
         self.latest[a] = max(self.latest[a], self.latest.pop(b))
         waiting = [a]
@@ -136,12 +145,6 @@ class _Fuser:
             return step.sources()
         # A view costs nothing to read through: what counts is the value in memory behind it.
         return [self.index.base(a)[0] for a in step.invars if isinstance(a, Var)]
-
-    def _producers(self, number: int) -> set[int]:
-        """The steps that compute what a step reads."""
-        step_of = self.step_of
-        # Arguments and constants come from no step.
-        return {step_of[v] for v in self._inputs(self.steps_by_id[number]) if v in step_of}
 
     def _group_of_one(self, eqn: Eqn) -> GroupBuilder:
         """A group of one equation, every operand a load."""
@@ -183,10 +186,7 @@ class _Fuser:
         # The nearest producer is least likely to have other steps between, which would make a
         # cycle. After each merge the inputs have changed, so start again.
         while True:
-            group = self.steps_by_id[number]
-            assert isinstance(group, GroupBuilder)
-            makers = {self.step_of[v] for v in group.sources() if v in self.step_of}
-            for maker in sorted(makers, reverse=True):
+            for maker in sorted(self.producers[number], reverse=True):
                 producer = self.steps_by_id[maker]
                 if isinstance(producer, GroupBuilder) and self._try_merge(maker, number):
                     number = maker
@@ -213,7 +213,7 @@ class _Fuser:
         found: dict[tuple, dict[int | None, list[int]]] = {}
         for number, step in sorted(self.steps_by_id.items()):
             if isinstance(step, GroupBuilder) and step.reduced:
-                before = self._producers(number)
+                before = self.producers[number]
                 if len(before) <= 1:
                     similar = found.setdefault((tuple(step.axes), step.reduced), {})
                     similar.setdefault(next(iter(before), None), []).append(number)
@@ -244,7 +244,6 @@ class _Fuser:
         one, two = self.steps_by_id[a], self.steps_by_id[b]
         if not isinstance(one, GroupBuilder) or not isinstance(two, GroupBuilder) or a == b:
             return False
-        before = self._producers(b)  # of b alone: afterwards it is a part of a
         if self._closes_cycle(a, b):
             why_not = "a step between them needs the first and feeds the second"
         else:
@@ -258,16 +257,15 @@ class _Fuser:
         del self.steps_by_id[b]
         for v in (*two.made, *two.aside):
             self.step_of[v] = a
-        self._note_merge(a, b, before)
+        self._note_merge(a, b)
         return True
 
     def _closes_cycle(self, a: int, b: int) -> bool:
         """Whether the merged step would need itself: a third step lies between the two, or the
         second comes before the first.
         """
-        return self._is_needed_by(b, self._producers(a)) or self._is_needed_by(
-            a, self._producers(b) - {a}
-        )
+        producers = self.producers
+        return self._is_needed_by(b, producers[a]) or self._is_needed_by(a, producers[b] - {a})
 
     def _is_needed_by(self, target: int, steps: set[int]) -> bool:
         """Whether any of `steps` is `target`, or needs it."""
@@ -279,7 +277,7 @@ class _Fuser:
                 return True
             if self.latest[top] < least:
                 continue  # else its number would be at least that of the target
-            for number in self._producers(top):
+            for number in self.producers[top]:
                 if number not in seen:
                     seen.add(number)
                     waiting.append(number)
@@ -290,7 +288,7 @@ class _Fuser:
         return [
             Refusal(built[a], step, self._reason(a, b))
             for b, step in built.items()
-            for a in sorted(self._producers(b) - {b})
+            for a in sorted(self.producers[b])
         ]
 
     def _reason(self, a: int, b: int) -> str:
@@ -342,7 +340,7 @@ class _Fuser:
                     order.append(view)
 
         # 2. Producers before consumers. Groups write only what is needed outside them.
-        for number in in_order(self.steps_by_id, self._producers):
+        for number in in_order(self.steps_by_id, self.producers.__getitem__):
             step = self.steps_by_id[number]
             if isinstance(step, Eqn):
                 for a in step.invars:

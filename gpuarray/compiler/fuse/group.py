@@ -142,6 +142,12 @@ class GroupBuilder(_Members):
         self.finished: set[Var] = set()  # values that need a reduction of this group
         self.streams: set[Var] = set()  # what loops read in memory on their way
         self.weight = 0.0
+        self._flows = False
+
+    @property
+    def has_flow(self) -> bool:
+        """As in FusedGroup."""
+        return self._flows
 
     def add(self, member: Member) -> None:
         """Append a member and note what it reads and computes."""
@@ -156,11 +162,13 @@ class GroupBuilder(_Members):
                 self.load_of.setdefault(operand.key, operand)
             elif isinstance(operand, Inner) and operand.var in self.finished:
                 depends = True
-        # Results that a loop writes aside are in memory: no other member can have them as operands.
-        self.made.update((v, member) for v in member.in_registers)
-        self.aside.update((v, member) for v in member.written_aside)
-        # What a loop reads step by step is no Load of a member, but it is an input.
+        self.made.update(dict.fromkeys(member.in_registers, member))
         if member.flow is not None:
+            self._flows = True
+            # Results that a loop writes aside are in memory: no other member can have them as
+            # operands.
+            self.aside.update(dict.fromkeys(member.written_aside, member))
+            # What a loop reads step by step is no Load of a member, but it is an input.
             for load in member.flow.memory.values():
                 self.read[load.source] = self.read.get(load.source, 0) + 1
                 self.streams.add(load.source)

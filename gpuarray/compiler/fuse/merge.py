@@ -219,17 +219,17 @@ def _relabelled(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]
     """Copy of a member of two with the axes of the union; its loads of one's values are inner."""
 
     def renamed(dims: Dims) -> Dims:
-        return tuple(None if d is None else axis_of[d] for d in dims)
+        return tuple([None if d is None else axis_of[d] for d in dims])
 
     operands: list[Operand] = []
     for o in member.operands:
         if isinstance(o, Load):
             # A load of what `one` computes becomes an operand inside the group; others get new
             # labels.
-            o = inner.get(id(o)) or Load(o.source, o.views, renamed(o.dims), o.shape)
+            o = inner.get(id(o)) or o.along(renamed(o.dims))
         operands.append(o)
     space, dims = renamed(member.space), renamed(member.dims)
-    return member.replace(operands=operands, space=space, dims=dims)
+    return Member(member.eqn, operands, space, dims, member.flow)
 
 
 def _flow_refusal(one: GroupBuilder, two: GroupBuilder, siblings: bool) -> str:

@@ -30,6 +30,15 @@ class Load(Struct, frozen=False, eq=False):
         # Views by what they do, not by which equation does it: two equal transposes are one.
         self.key = (self.source, tuple((e.primitive, params_key(e.params)) for e in self.views))
 
+    def along(self, dims: Dims) -> Load:
+        """The same input along other axes."""
+        if dims == self.dims:
+            return self
+        made = Load.__new__(Load)
+        made.source, made.views, made.dims, made.shape = self.source, self.views, dims, self.shape
+        made.key = self.key
+        return made
+
 
 class Inner(Struct, frozen=False, eq=False):
     """An operand computed inside the group. `order` says for each dimension of the operand which

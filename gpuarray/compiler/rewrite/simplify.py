@@ -32,8 +32,9 @@ def simplify(graph: Graph) -> Graph:
     """The simplified graph: same inputs, same outputs."""
     # Calls first, so that equal equations meet; dead ones go before views sink, since a value that
     # only a dead equation reads as well would count as read twice.
-    flat = merge_equal(inline_calls(graph))
-    return drop_dead(sink_views(drop_dead(flat)))
+    flat = drop_dead(merge_equal(inline_calls(graph)))
+    sunk = sink_views(flat)
+    return flat if sunk is flat else drop_dead(sunk)
 
 
 def inline_calls(
@@ -215,14 +216,13 @@ def is_elementwise(eqn: Eqn) -> bool:
     if all(a.aval.ndim < len(shape) for a in eqn.invars):
         return False  # a number has become a vector of its pieces
     # Otherwise every operand is a scalar, or has the result's rank with lengths that broadcast.
-    return all(
-        not a.aval.shape
-        or (
-            len(a.aval.shape) == len(shape)
-            and all(n in (1, m) for n, m in zip(a.aval.shape, shape, strict=True))
-        )
-        for a in eqn.invars
-    )
+    for a in eqn.invars:
+        own = a.aval.shape
+        if not own or own == shape:  # nearly always
+            continue
+        if len(own) != len(shape) or any(n not in (1, m) for n, m in zip(own, shape, strict=True)):
+            return False
+    return True
 
 
 def sink_views(graph: Graph) -> Graph:

@@ -101,6 +101,8 @@ def test_the_demo_writes_what_it_shows(tmp_path, capsys, monkeypatch):
         ({}, ""),
         ({"cupys": [("cupy-cuda12x", "1"), ("cupy-cuda13x", "1")]}, "hide one another"),
         ({"cupy": True}, "driver is not"),
+        ({"library": True, "gpus": ["V100"], "cupy": True, "too_old": ["V100: sm_70"]}, "sm_70"),
+        ({"library": True, "gpus": ["H100 MIG 1g.10gb"], "cupy": True}, "MIG mode"),
         ({"library": True, "cuda": 13000, "gpus": ["H200"]}, "extra `cuda13`"),
         ({"library": True, "cuda": 12040, "gpus": ["H200"]}, "extra `cuda12`"),
         ({"library": True, "error": "cuInit gave error 100"}, "cuInit gave error 100"),

@@ -1,6 +1,7 @@
 """Profiles: traces read back from their files, NVTX ranges on the stand-in for a GPU, pprof."""
 
 import gzip
+import itertools
 import json
 import os
 import threading
@@ -26,16 +27,22 @@ def no_trace_is_left():
 
 def events(folder):
     """The ranges of the one trace below a folder, in the order of their starts."""
+    return rows_and_events(folder)[1]
+
+
+def rows_and_events(folder):
+    """The names of the rows by their numbers, and the ranges."""
     (path,) = folder.rglob("*.trace.json.gz")
     with gzip.open(path) as file:
         made = json.load(file)
     assert set(made) == {"displayTimeUnit", "traceEvents"}
     found = [e for e in made["traceEvents"] if e["ph"] == "X"]
-    named = {e["tid"] for e in made["traceEvents"] if e["name"] == "thread_name"}
-    assert {e["tid"] for e in found} <= named
+    named = [e for e in made["traceEvents"] if e["name"] == "thread_name"]
+    named = {e["tid"]: e["args"]["name"] for e in named}
+    assert {e["tid"] for e in found} <= {*named}
     assert all(e["pid"] == os.getpid() and e["ts"] >= 0 and e["dur"] >= 0 for e in found)
     assert found == sorted(found, key=lambda e: e["ts"])
-    return found
+    return named, found
 
 
 def end(e):
@@ -85,7 +92,8 @@ def run_model():
 def test_a_trace_has_calls_programs_scopes_and_steps(tmp_path):
     run_model()
     found = traced(tmp_path, run_model)
-    assert [e["name"] for e in of_kind(found, "jit")] == ["jit model"]
+    (call,) = of_kind(found, "jit")
+    assert call["name"] == "jit model" and "test_profiler.py" in call["args"]["called at"]
     assert paths(found, "step") == [
         "jit model/model/model/layer0/mix/dot_general",
         "jit model/model/model/layer0/mix/dot_general",
@@ -158,6 +166,7 @@ def test_operations_outside_of_jit(tmp_path):
     run()
     found = traced(tmp_path, run)
     assert paths(found, "operation") == ["small/add"]
+    assert "test_profiler.py" in of_kind(found, "operation")[0]["args"]["recorded at"]
     steps = [p for p in paths(found, "step") if p.startswith("large/")]
     assert len(steps) == 2 and all("/eager/large/" in p for p in steps), steps
 
@@ -299,11 +308,7 @@ def test_what_has_no_effect_is_refused(tmp_path):
     with pytest.raises(TypeError):
         profiler.start_trace(3)
     with pytest.raises(NotImplementedError, match="trace"):
-        profiler.start_server(9999)
-    with pytest.raises(NotImplementedError, match="trace"):
         profiler.register_subprocess(1, 9999)
-    with pytest.raises(ValueError, match="no profiler server"):
-        profiler.stop_server()
     options = profiler.ProfileOptions()
     for name, value in {"python_tracer_level": 1, "host_tracer_level": 3}.items():
         with pytest.raises(ValueError, match=name):
@@ -323,7 +328,7 @@ def test_what_has_no_effect_is_refused(tmp_path):
     [
         ("host_tracer_level", 0, {"run", "step", "scope"}),
         ("host_tracer_level", 1, {"run", "step", "scope", "annotation"}),
-        ("device_tracer_level", 0, {"annotation", "jit", "scope"}),
+        ("device_tracer_level", 0, {"annotation", "jit", "copy", "scope"}),
     ],
 )
 def test_options_say_what_a_trace_contains(tmp_path, name, level, kinds):
@@ -413,6 +418,32 @@ def test_on_the_simulator(tmp_path):
     assert "sin, mul" in path
 
 
+@pytest.mark.devices
+def test_each_device_has_a_row_of_its_own(tmp_path):
+    mesh = ga.make_mesh((4,), ("x",), devices=ga.devices()[:4])
+    sharding = ga.NamedSharding(mesh, ga.P("x"))
+    x = ga.device_put(gnp.arange(8.0), sharding)
+
+    @ga.jit
+    def f(x):
+        with ga.named_scope("part"):
+            y = gnp.sin(x) * 2
+        return y - y.sum()
+
+    f(x)
+    with profiler.trace(tmp_path):
+        f(x).block_until_ready()
+    rows, found = rows_and_events(tmp_path)
+    steps = {}
+    for e in of_kind(found, "step"):
+        steps.setdefault(rows[e["tid"]], []).append(e["name"])
+    assert [*steps] == [f"cpu:{i}" for i in range(4)]
+    assert len({*map(tuple, steps.values())}) == 1
+    kinds = [e["args"]["kind"] for e in of_kind(found, "step")]
+    assert kinds.count("exchange") == 4 and len(kinds) > 4
+    assert {path.split("/")[1] for path in paths(found, "step")} >= {"part"}
+
+
 # ---- a GPU ----
 def test_nvtx_ranges_nest_and_are_closed(fake_gpu, tmp_path):
     x = gnp.asarray(X)
@@ -461,6 +492,34 @@ def test_programs_replayed_as_graphs(fake_gpu, tmp_path):
     finally:
         ga.config.update("cuda_graphs", False)
     assert any(p.endswith("/CUDA graph") for p in paths(found, "step")), paths(found, "step")
+
+
+def test_steps_as_the_gpu_ran_them_have_a_row_of_their_own(fake_gpu, tmp_path):
+    x = gnp.asarray(X)
+    model(x).block_until_ready()
+
+    def run():
+        gnp.asarray(model(gnp.asarray(X))).block_until_ready()
+
+    with profiler.trace(tmp_path):
+        run()
+    rows, found = rows_and_events(tmp_path)
+    launched = [e["name"] for e in of_kind(found, "step")]
+    ran = of_kind(found, "kernel")
+    assert [e["name"] for e in ran] == launched
+    assert {rows[e["tid"]] for e in ran} == {"cuda:0 stream"}
+    # In the order of the stream: one begins when the one before it is over.
+    assert all(end(a) <= b["ts"] for a, b in itertools.pairwise(ran))
+    kinds = {e["args"]["kind"] for e in ran}
+    assert kinds == {"kernel", "library"}
+    assert all("test_profiler.py" in e["args"]["recorded at"] for e in ran)
+
+
+def test_copies_are_ranges(fake_gpu, tmp_path):
+    with profiler.trace(tmp_path):
+        np.asarray(ga.device_put(X))
+    names = [e["name"] for e in of_kind(events(tmp_path), "copy")]
+    assert names[-2:] == ["copy from the host to cuda:0", "copy from cuda:0 to the host"]
 
 
 # ---- memory ----

@@ -150,7 +150,7 @@ def test_other_names_are_pythons_own():
     "line",
     [
         "from gpuarray import remove_size_one_mesh_axis_from_type",
-        "import gpuarray.monitoring",
+        "import gpuarray.cloud_tpu_init",
         "import gpuarray.experimental.topologies",
         "from gpuarray.experimental.topologies import make_mesh",
         "from gpuarray.experimental import topologies",

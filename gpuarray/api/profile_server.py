@@ -1,0 +1,100 @@
+"""A server that takes profiles of the running program, when somebody on this machine asks.
+
+Floor 6. In: a port. Out: at `GET /trace?duration_in_ms=1000` on 127.0.0.1, a trace of what runs in
+this time, as compressed JSON. Nothing else is served, and no other machine is listened to.
+"""
+
+from __future__ import annotations
+
+import threading
+import urllib.parse
+from collections.abc import Callable
+from typing import Any
+
+from gpuarray.util import lazy_module
+
+server: Any = lazy_module("http.server")
+client: Any = lazy_module("http.client")
+
+#: The longest trace that can be asked for.
+LONGEST = 600_000
+HERE = "127.0.0.1"
+
+
+class ProfilerServer:
+    """A server, which `stop` ends. `port` is its port, also where any free one was asked for.
+
+    Parameters
+    ----------
+    take :
+        Takes a trace: (what waits for its end, levels by name) -> compressed JSON. A RuntimeError
+        says that another one is being taken, a ValueError that a level is none.
+    """
+
+    def __init__(self, port: int, take: Callable[[Callable[[], Any], dict[str, int]], bytes]):
+        over = threading.Event()
+
+        class Handler(server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                status, text = _answer(self.path, self.headers.get("Host", ""), take, over)
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Requests are nobody's output."""
+
+        self._over = over
+        self._server = server.ThreadingHTTPServer((HERE, port), Handler)
+        self._server.daemon_threads = True
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="gpuarray-profiler", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the server; a trace that is being taken ends, too."""
+        self._over.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _answer(path: str, host: str, take: Callable, over: threading.Event) -> tuple[int, bytes]:
+    asked = urllib.parse.urlsplit(path)
+    # A page of a browser could ask in the name of another host.
+    if asked.path != "/trace" or host.partition(":")[0] not in (HERE, "localhost"):
+        return 404, b"there is /trace?duration_in_ms=1000 here"
+    try:
+        levels = {k: int(v) for k, v in urllib.parse.parse_qsl(asked.query)}
+        duration = levels.pop("duration_in_ms", 1000)
+        if not 0 <= duration <= LONGEST:
+            raise ValueError(f"duration_in_ms must be from 0 to {LONGEST}, got {duration}")
+        return 200, take(lambda: over.wait(duration / 1000), levels)
+    except (ValueError, AttributeError) as error:
+        return 400, str(error).encode()
+    except RuntimeError as error:
+        return 409, str(error).encode()
+
+
+def ask(host: str, port: int, duration_in_ms: int, levels: dict[str, int]) -> bytes:
+    """Return a trace of another program's; a RuntimeError says what its server answered."""
+    query = urllib.parse.urlencode({"duration_in_ms": duration_in_ms, **levels})
+    connection = client.HTTPConnection(host, port, timeout=60 + duration_in_ms / 1000)
+    try:
+        try:
+            connection.request("GET", f"/trace?{query}")
+        except OSError as error:
+            raise ConnectionError(
+                f"no profiler server answers at {host}:{port} ({error}): the program to look at "
+                f"has to call gpuarray.profiler.start_server({port})"
+            ) from None
+        answer = connection.getresponse()
+        text = answer.read()
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise RuntimeError(f"{host}:{port} took no trace: {text.decode(errors='replace')}")
+    return text

@@ -1,0 +1,55 @@
+"""How fast a device copies: the floor of what moves bytes.
+
+Floor 4. In: a device and a number of bytes. Out: bytes a second, read and written, measured once.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+
+import numpy as np
+
+from gpuarray.backends.cuda import device as cuda
+from gpuarray.backends.cuda import timeline
+from gpuarray.backends.numpy import tiles
+from gpuarray.core.sharding import Device
+
+#: The smallest and the largest number of bytes that are measured: below, the call takes the time.
+LEAST, MOST = 1 << 16, 1 << 28
+#: From so many on, threads share a copy on a CPU.
+SHARED = 1 << 22
+#: Tries; the best one counts, since other programs only make it slower.
+TRIES = 4
+
+
+def copy_bandwidth(device: Device, nbytes: int) -> float:
+    """Return the bytes a second of a copy that reads and writes about `nbytes` in all.
+
+    Small copies stay in a cache, so they are measured by themselves: for each power of two.
+    """
+    near = min(max(LEAST, 1 << max(0, nbytes - 1).bit_length()), MOST)
+    return _measured(device.platform, device.id if device.platform == "gpu" else 0, near)
+
+
+@functools.lru_cache(256)
+def _measured(platform: str, number: int, nbytes: int) -> float:
+    half = nbytes // 2
+    if platform == "gpu":
+        return nbytes / timeline.copy_seconds(cuda.gpus()[number], half, TRIES)
+    source, target = np.ones(half, np.uint8), np.zeros(half, np.uint8)
+    count = tiles.thread_count() if nbytes >= SHARED else 1
+    cut = [half * i // count for i in range(count + 1)]
+
+    def part(i: int) -> None:
+        np.copyto(target[cut[i] : cut[i + 1]], source[cut[i] : cut[i + 1]])
+
+    best = float("inf")
+    for _ in range(TRIES):
+        start = time.perf_counter()
+        others = [tiles.pool().submit(part, i) for i in range(1, count)]
+        part(0)
+        for other in others:
+            other.result()
+        best = min(best, time.perf_counter() - start)
+    return nbytes / best

@@ -29,6 +29,7 @@ from gpuarray.primitives.elementwise.arithmetic import add_p, max_p, min_p, mul_
 from gpuarray.primitives.indexing import elements
 from gpuarray.primitives.indexing import transforms as rules
 from gpuarray.primitives.indexing.factors import gather_factors, scatter_factors
+from gpuarray.primitives.indexing.rows import add_rows, take_rows
 from gpuarray.primitives.indexing.shapes import GatherDimensionNumbers as GatherDimensionNumbers
 from gpuarray.primitives.indexing.shapes import GatherScatterMode as GatherScatterMode
 from gpuarray.primitives.indexing.shapes import ScatterDimensionNumbers as ScatterDimensionNumbers
@@ -109,6 +110,10 @@ class _WindowIndexer:
 
     def starts(self, indices, mode):
         """Return index vectors clamped into bounds, and a mask of those that were (None: all)."""
+        if len(self.mapped) == 1 and indices.size and indices.dtype.kind in "iu":
+            # Extremes are found many elements at a time, in the indices' own type.
+            if 0 <= indices.min() and indices.max() <= self.limits[0]:
+                return indices, None
         indices = machine_integers(indices)
         # As unsigned numbers the negative ones are too large as well: one comparison does both.
         inside = indices.view(np.uintp) <= self.limits
@@ -147,7 +152,7 @@ class _WindowIndexer:
         # A plain row lookup: the component is the number.
         if len(self.indexed) == 1 and self.mapped and not self.inner:
             return starts[..., 0]
-        parts = self.index(starts)
+        parts = self.index(machine_integers(starts))
         total = parts[0]
         # Row-major strides, by Horner's scheme.
         for d, part in zip(self.indexed[1:], parts[1:]):
@@ -243,14 +248,15 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
         if simple:
 
             def take(x, at):
-                out = x.take(machine_integers(at[..., 0]), 0, None, "clip")
+                at = at[..., 0]
+                out = take_rows(x, at if at.dtype != np.uint64 else machine_integers(at))
                 return out if permutation is None else out.transpose(permutation)
 
             return take
 
         def by_row(x, at):
             starts, good = indexer.starts(at, mode)
-            return finish(x.reshape(rows).take(indexer.linear(starts), 0), good)
+            return finish(take_rows(x.reshape(rows), indexer.linear(starts)), good)
 
         return by_row
 
@@ -420,7 +426,7 @@ def _merge(ufunc, body, unique: bool):
         # An empty index is the whole target, each element once; ufunc.at is slow.
         if index == ():
             once(target, (...,), values)
-        else:
+        elif len(index) > 1 or not add_rows(ufunc, target, index[0], values):
             ufunc.at(target, index if len(index) > 1 else index[0], values)
 
     def in_turn(target, index, values):

@@ -74,7 +74,7 @@ def _on_cpu(args: argparse.Namespace) -> int:
     """Operations and programs beside NumPy and JAX; the exit status."""
     here, absent = peers.gather(tuple(args.peers.split(",")) if args.peers else cpu.ALL)
     effort = Effort(0.1, (3, 3)) if args.quick else Effort(0.5, (5, 15))
-    chosen = list(cpu.rows(args.only))
+    chosen = cpu.rows(args.only)
     if not chosen:
         names = ", ".join(row.name for row in cpu.rows(""))
         print(f"--only {args.only!r} matches none of: {names}", file=sys.stderr)

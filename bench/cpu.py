@@ -10,7 +10,7 @@ import importlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -49,9 +49,9 @@ def numpy_library() -> SimpleNamespace:
     return SimpleNamespace(np=np, special=scipy.special, linalg=scipy.linalg, ndimage=scipy.ndimage)
 
 
-def rows(pattern: str) -> Iterator[Row]:
+def rows(pattern: str) -> list[Row]:
     """The rows whose name matches."""
-    return (row for row in (*ROWS, *PROGRAMS) if re.search(pattern, row.name))
+    return [row for row in (*ROWS, *PROGRAMS) if re.search(pattern, row.name)]
 
 
 def _call(row: Row, peer: peers.Peer, arrays: Sequence[np.ndarray]) -> Callable[[], Any]:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core import dtypes
+from gpuarray.primitives.narrow_floats import in_float32 as in_float32
 
 #: The integer of the other signedness and the same width.
 SIGNED_TWIN: dict[Any, Any] = {
@@ -36,15 +37,6 @@ def is_narrow(dtype) -> bool:
     kind = dtypes.kind_of(dtype)
     bits = dtypes.itemsize_bits(dtype)
     return (kind == "f" and bits < 32) or (kind in "iu" and bits < 8)
-
-
-def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function` for narrow floats: computed in float32 and rounded once."""
-
-    def rule(*xs):
-        return function(*[x.astype(np.float32) for x in xs]).astype(xs[0].dtype)
-
-    return rule
 
 
 def in_int8(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,11 +73,19 @@ def choose(mask, yes, no):
     large = [a for a in operands if a.ndim]
     # Blocks need operands that are flat in memory; scalars go along as they are.
     if all(a.shape == mask.shape and a.flags.c_contiguous for a in large):
-        out = np.empty(mask.size, bits)
+        out, spare = np.empty(mask.size, bits), np.empty(CHOSEN_AT_ONCE, bits)
         flat = [a.reshape(-1) if a.ndim else a for a in operands]
         for start in range(0, mask.size, CHOSEN_AT_ONCE):
             part = slice(start, start + CHOSEN_AT_ONCE)
-            _choose_bits(*(a[part] if a.ndim else a for a in flat), out=out[part])
+            m, y, n = (a[part] if a.ndim else a for a in flat)
+            # Often all are chosen alike, as where negative indices count from the end.
+            chosen = m.view(np.bool_)  # of which NumPy tests many at a time
+            if not chosen.any():
+                out[part] = n
+            elif chosen.all():
+                out[part] = y
+            else:
+                _choose_bits(m, y, n, out[part], spare[: m.size])
         return out.reshape(mask.shape).view(yes.dtype)
     # Strided or broadcast operands: NumPy's own loops, in one pass.
     return _choose_bits(*operands).view(yes.dtype)
@@ -95,16 +95,19 @@ _WORDS = {np.dtype(word).itemsize: word for word in (np.int8, np.int16, np.int32
 
 
 # Integer word of each item size: bits are chosen, whatever they mean.
-def _choose_bits(mask, yes, no, out=None):
-    chosen = np.negative(mask.astype(yes.dtype))  # 1 becomes a word of ones
+def _choose_bits(mask, yes, no, out=None, spare=None):
+    # 1 becomes a word of ones.
+    if spare is None:
+        spare = np.empty(mask.shape, yes.dtype)
+    chosen = np.negative(mask, out=spare, dtype=yes.dtype)
     # A choice against zero needs one operation: keep or clear the bits.
     if no.ndim == 0 and no == 0:
         return np.bitwise_and(chosen, yes, out=out)
     if yes.ndim == 0 and yes == 0:
         return np.bitwise_and(np.bitwise_not(chosen, out=chosen), no, out=out)
     # no ^ (mask & (yes ^ no)) is yes where the mask is ones and no elsewhere.
-    differing = np.bitwise_xor(yes, no)
-    chosen = np.bitwise_and(chosen, differing)
+    differing = np.bitwise_xor(yes, no, out=out)
+    np.bitwise_and(chosen, differing, out=chosen)
     return np.bitwise_xor(chosen, no, out=out)
 
 
@@ -144,7 +147,7 @@ def by_dtype(
             if is_narrow(dtype):
                 if kind != "f":
                     function = in_int8(function)
-                elif not isinstance(function, np.ufunc):
+                elif not isinstance(function, np.ufunc) or dtype == dtypes.bfloat16:
                     function = in_float32(function)
             chosen[dtype] = function
         return function

@@ -34,6 +34,8 @@ from gpuarray.core.threads import thread_count as thread_count
 TILE = 1 << 18
 #: Smaller groups run without tiles: fewer, larger NumPy calls.
 TILED_FROM = 1 << 17
+#: Operations of this weight take longer than their memory; tiles of them are so much smaller.
+SLOW, FINER = 32, 16
 #: Multiply-adds that justify another thread, which may find its core busy: threads of BLAS spin
 #: there after a matrix product, waiting for the next one.
 WORTH_A_THREAD = 1 << 20
@@ -387,8 +389,11 @@ def _tiles(axes: Sequence[int], chunks: list[int]) -> list[tuple]:
 def tiled(group: FusedGroup) -> TiledGroup | None:
     """Return the group in tiles, or None if it runs as well without."""
     total = math.prod(group.axes)
-    # Small groups: the cost of tiles exceeds what the cache saves.
-    if total < TILED_FROM or len(group.members) < 1:
+    # Small groups: the cost of tiles exceeds what the cache saves. Where an element takes long,
+    # smaller tiles give all threads something to do.
+    slow = any(m.eqn.primitive.weight >= SLOW for m in group.members)
+    tile = TILE // FINER if slow else TILE
+    if total < (TILED_FROM // FINER if slow else TILED_FROM) or len(group.members) < 1:
         return None
     order = _axis_order(group)
     chunks = list(group.axes)
@@ -399,10 +404,10 @@ def tiled(group: FusedGroup) -> TiledGroup | None:
         if whole and axis in group.reduced:
             continue
         inner //= group.axes[axis]
-        if inner >= TILE:
+        if inner >= tile:
             chunks[axis] = 1
             continue
-        chunks[axis] = min(group.axes[axis], max(1, TILE // max(inner, 1)))
+        chunks[axis] = min(group.axes[axis], max(1, tile // max(inner, 1)))
         break
     # Cutting a reduced axis takes a pass for each level of reductions, if that is possible.
     cut = [i for i in group.reduced if chunks[i] < group.axes[i]]

@@ -110,10 +110,6 @@ class _WindowIndexer:
 
     def starts(self, indices, mode):
         """Return index vectors clamped into bounds, and a mask of those that were (None: all)."""
-        if len(self.mapped) == 1 and indices.size and indices.dtype.kind in "iu":
-            # Extremes are found many elements at a time, in the indices' own type.
-            if 0 <= indices.min() and indices.max() <= self.limits[0]:
-                return indices, None
         indices = machine_integers(indices)
         # As unsigned numbers the negative ones are too large as well: one comparison does both.
         inside = indices.view(np.uintp) <= self.limits
@@ -152,12 +148,37 @@ class _WindowIndexer:
         # A plain row lookup: the component is the number.
         if len(self.indexed) == 1 and self.mapped and not self.inner:
             return starts[..., 0]
-        parts = self.index(machine_integers(starts))
+        parts = self.index(starts)
         total = parts[0]
         # Row-major strides, by Horner's scheme.
         for d, part in zip(self.indexed[1:], parts[1:]):
             total = total * self.shape[d] + part
         return total
+
+    def numbers(self, indices, mode) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return `linear` of clamped index vectors, and a mask of those that were in bounds."""
+        if self.inner or self.batching or set(self.mapped) != set(self.indexed):
+            starts, good = self.starts(indices, mode)
+            return self.linear(starts), good
+        # Windows of one element along axes that all have an index: component by component.
+        stride = {d: math.prod(self.shape[e] for e in self.indexed if e > d) for d in self.indexed}
+        if indices.dtype == np.uint64:
+            indices = machine_integers(indices)
+        total, good = None, None
+        for k, d in enumerate(self.mapped):
+            part, limit = indices[..., k], self.shape[d] - 1
+            # Extremes are found many elements at a time, in the indices' own type.
+            if part.size and not 0 <= part.min() <= part.max() <= limit:
+                if mode is not GatherScatterMode.CLIP:
+                    inside = (part >= 0) & (part <= limit)
+                    good = inside if good is None else np.logical_and(good, inside, out=good)
+                part = np.minimum(np.maximum(part, 0), min(limit, np.iinfo(part.dtype).max))
+            if len(self.mapped) == 1:
+                return part, good
+            part = np.multiply(part, stride[d], dtype=np.intp)
+            total = part if total is None else np.add(total, part, out=total)
+        assert total is not None
+        return total, good
 
     def single(self, starts) -> tuple[slice, ...]:
         """Return the window of the only index vector, as slices of the operand."""
@@ -255,8 +276,8 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
             return take
 
         def by_row(x, at):
-            starts, good = indexer.starts(at, mode)
-            return finish(take_rows(x.reshape(rows), indexer.linear(starts)), good)
+            numbers, good = indexer.numbers(at, mode)
+            return finish(take_rows(x.reshape(rows), numbers), good)
 
         return by_row
 
@@ -376,7 +397,11 @@ def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
             out = x if inplace else np.array(x, order="C")  # our own copy: writing is fine
             if backwards is not None:
                 values = values.transpose(backwards)
-            starts, good = indexer.starts(at, mode)
+            numbers = starts = None
+            if flat and indexer.in_order and not single:
+                numbers, good = indexer.numbers(at, mode)
+            else:
+                starts, good = indexer.starts(at, mode)
             if single:
                 # The one window was out of bounds: dropped.
                 if good is None:
@@ -386,7 +411,7 @@ def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
                 return out
             target = out if indexer.in_order else out.transpose(indexer.order)
             if flat and indexer.in_order:
-                index: tuple = (indexer.linear(starts),)
+                index: tuple = (numbers,)
                 target = target.reshape(rows)
             else:
                 # No axis is indexed: a new axis of length 1 stands for them, at position 0.

@@ -28,6 +28,18 @@ def is_many_small(shape: tuple[int, ...]) -> bool:
     return math.prod(shape[:-2]) >= MANY and 0 < max(shape[-2:]) <= SMALL
 
 
+def permutation(exchanged: list[int], size: int) -> np.ndarray:
+    """Return the permutation that row exchanges (i with exchanged[i], in order) amount to.
+
+    >>> permutation([2, 2], 3)
+    array([2, 0, 1], dtype=int32)
+    """
+    order = list(range(size))
+    for i, j in enumerate(exchanged):
+        order[i], order[j] = order[j], order[i]
+    return np.array(order, np.int32)
+
+
 def cholesky(a: np.ndarray) -> tuple[np.ndarray]:
     """Return the lower Cholesky factors of positive definite matrices.
 

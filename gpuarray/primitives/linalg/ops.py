@@ -113,9 +113,9 @@ def stacked(
     first = arrays[0]
     if first.ndim == ranks[0]:  # one matrix
         outs = function(*arrays)
-        if outs is not None:
-            return [np.asarray(x, a.dtype, order="C") for x, a in zip(outs, avals)]
-        return [np.full(a.shape, np.nan if a.dtype.kind in "fc" else 0, a.dtype) for a in avals]
+        if outs is None:
+            outs = [np.full(a.shape, np.nan if a.dtype.kind in "fc" else 0) for a in avals]
+        return [np.asarray(x, a.dtype, order="C") for x, a in zip(outs, avals)]
     results = [np.zeros(a.shape, a.dtype) for a in avals]
     # Every array has the same leading axes; `ranks` says how many of the last ones are one operand.
     for index in np.ndindex(first.shape[: first.ndim - ranks[0]]):
@@ -239,10 +239,7 @@ def _lu_aval(x: ShapedArray):
 def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
     """Return the permutation that row swaps (i with pivots[i], in order) amount to."""
     if pivots.ndim == 1:
-        order = list(range(size))
-        for i, j in enumerate(pivots.tolist()):
-            order[i], order[j] = order[j], order[i]
-        return np.array(order, np.int32)
+        return stacks.permutation(pivots.tolist(), size)
     # Start from the identity, and apply the swaps.
     permutation = np.empty((*pivots.shape[:-1], size), np.int32)
     permutation[...] = np.arange(size, dtype=np.int32)

@@ -410,7 +410,7 @@ def test_every_row_runs_as_its_numpy_text(row):
 
 
 def test_a_wrong_row_is_told(capsys, monkeypatch):
-    row = next(cpu.rows("^exp$"))
+    (row,) = cpu.rows("^exp$")
     wrong = dataclasses.replace(row, numpy=lambda x: np.exp(x) + 1)
     monkeypatch.setattr(cpu, "ROWS", (wrong,))
     monkeypatch.setattr(cpu, "PROGRAMS", ())

@@ -347,7 +347,12 @@ class _Slots:
 
 
 def _writes_out(function, eqn) -> bool:
-    """Whether a function is a ufunc with exactly the result dtype, so that `out=` is safe."""
+    """Whether a function is a ufunc with exactly the result dtype, so that `out=` is safe.
+
+    Other functions that write where they are told to, even over an operand, say `writes_out`.
+    """
+    if getattr(function, "writes_out", False):
+        return True
     if not isinstance(function, np.ufunc) or function.nout != 1:
         return False
     try:

@@ -462,6 +462,13 @@ def _select_n_aval(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
     return ShapedArray(first.shape, first.dtype, all(c.weak_type for c in cases))
 
 
+def _choose(which, no, yes, out=None):
+    return choose(which, yes, no, out)
+
+
+_choose.writes_out = True  # pyright: ignore[reportFunctionMemberAccess]
+
+
 def _select_pick(avals) -> Callable[..., Any]:
     which, *cases = avals
     if len(cases) == 1:
@@ -469,7 +476,7 @@ def _select_pick(avals) -> Callable[..., Any]:
         return lambda which, case: fresh(case)
     if which.dtype == np.bool_:
         if which.ndim:
-            return lambda which, no, yes: choose(which, yes, no)
+            return _choose
         # One condition for all: `copy`, since the result must be memory of its own; numbers have
         # none, and indexing makes one of an array of no dimensions.
         if cases[0].ndim or isinstance(cases[0].dtype, dtypes.KeyDtype):

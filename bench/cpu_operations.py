@@ -16,7 +16,8 @@ import scipy.linalg
 import scipy.ndimage
 import scipy.special
 
-Arrays = list[np.ndarray]
+#: Arrays, or numbers of NumPy.
+Arrays = list[Any]
 RNG = np.random.Generator
 
 

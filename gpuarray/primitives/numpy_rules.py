@@ -68,18 +68,19 @@ def choose(mask, yes, no, out=None):
     """
     bits = _WORDS.get(yes.dtype.itemsize)
     operands = [a for a in (mask, yes, no, out) if a is not None and a.ndim]
-    # No integer of this width (complex128), or too few elements to be worth it. Blocks need
-    # operands that are flat in memory; scalars go along as they are.
-    few = bits is None or mask.size < CHOSEN_SINGLY
-    if few or not all(a.shape == mask.shape and a.flags.c_contiguous for a in operands):
-        if few:
-            found = np.where(mask, yes, no)
-        else:
-            found = _choose_bits(mask.view(np.int8), yes.view(bits), no.view(bits)).view(yes.dtype)
+    # Blocks need operands that are flat in memory; scalars go along as they are.
+    found = None
+    if bits is None or mask.size < CHOSEN_SINGLY:
+        # No integer of this width (complex128), or too few elements to be worth it.
+        found = np.where(mask, yes, no)
+    elif not all(a.shape == mask.shape and a.flags.c_contiguous for a in operands):
+        found = _choose_bits(mask.view(np.int8), yes.view(bits), no.view(bits)).view(yes.dtype)
+    if found is not None:
         if out is None:
             return found
         out[...] = found
         return out
+    assert bits is not None
     found = np.empty(mask.shape, yes.dtype) if out is None else out
     words, marks = found.reshape(-1).view(bits), mask.reshape(-1)
     flat = [a.view(bits).reshape(-1) if a.ndim else a.view(bits) for a in (yes, no)]
@@ -97,7 +98,9 @@ def choose(mask, yes, no, out=None):
     return found
 
 
-_WORDS = {np.dtype(word).itemsize: word for word in (np.int8, np.int16, np.int32, np.int64)}
+_WORDS: dict[int, Any] = {
+    np.dtype(word).itemsize: word for word in (np.int8, np.int16, np.int32, np.int64)
+}
 
 
 # Integer word of each item size: bits are chosen, whatever they mean. `out` is written last.

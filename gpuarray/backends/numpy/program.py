@@ -204,7 +204,7 @@ class NumpyProgramWriter(ProgramWriter):
             self.line(f"{name} = {operands[i]}")
         # What is stacked, and where a row of it goes.
         out = loop.body.out_avals[len(carry) :]
-        length, back = loop.length, loop.reverse
+        length, back = loop.length or 0, loop.reverse
         ys = [self.bind("ys", None) for _ in out]
         for y, aval in zip(ys, out, strict=True):
             dtype = self.bind("dtype", storage_dtype(aval))

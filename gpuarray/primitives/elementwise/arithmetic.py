@@ -115,7 +115,7 @@ def _divide_signed(x, y):
     quotient = np.asarray(np.floor_divide(x, y))
     # NumPy rounds down, the machine towards zero: they differ where signs do and a rest is left.
     quotient += (x != quotient * y) & ((x < 0) != (y < 0))
-    zero = y == 0
+    zero = np.equal(y, 0)
     return np.where(zero, quotient.dtype.type(-1), quotient) if zero.any() else quotient
 
 
@@ -138,7 +138,7 @@ def _remainder(x, y):
         np.multiply(result, y, out=result)
         return np.subtract(x, result, out=result)
     result = np.fmod(x, y)
-    zero = y == 0
+    zero = np.equal(y, 0)
     return np.where(zero, x, result) if zero.any() else result
 
 

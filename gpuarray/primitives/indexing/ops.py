@@ -155,7 +155,7 @@ class _WindowIndexer:
             total = total * self.shape[d] + part
         return total
 
-    def numbers(self, indices, mode) -> tuple[np.ndarray, np.ndarray | None]:
+    def numbers(self, indices, mode) -> tuple[np.ndarray, Any]:
         """Return `linear` of clamped index vectors, and a mask of those that were in bounds."""
         if self.inner or self.batching or set(self.mapped) != set(self.indexed):
             starts, good = self.starts(indices, mode)

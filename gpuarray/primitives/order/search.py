@@ -19,6 +19,7 @@ from gpuarray.primitives.axes import move_axis, with_axis
 from gpuarray.primitives.define import ANY, check_dtype, check_same_dtypes, do, library
 from gpuarray.primitives.order.elements import SEARCHSORTED
 
+Side = Literal["left", "right"]
 #: From this many elements on they are searched for at once, so many in a block.
 MANY, BLOCK = 1 << 14, 1 << 13
 
@@ -39,7 +40,7 @@ def _searchsorted_aval(
     return ShapedArray(query.shape, dtype)
 
 
-def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: Literal["left", "right"], dtype):
+def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: Side, dtype):
     # A type of ml_dtypes: float32 (or int32) holds all of its values, in their order.
     if ordered.dtype.kind == "V":
         wide = np.float32 if dtypes.kind_of(ordered.dtype) == "f" else np.int32
@@ -55,7 +56,7 @@ def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: Literal["left
     return out
 
 
-def _search_many(ordered: np.ndarray, query: np.ndarray, side: str, dtype) -> np.ndarray:
+def _search_many(ordered: np.ndarray, query: np.ndarray, side: Side, dtype) -> np.ndarray:
     """Search for many elements at once, in blocks that stay in cache, on all threads.
 
     Each step halves the ranges of a whole block by one comparison. NumPy's own search branches for

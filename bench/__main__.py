@@ -1,4 +1,5 @@
 """`python -m bench [--only RE] [--quick] [--json FILE] [--out DIR] [--floors]`, on CPUs;
+`python -m bench --cpu [--only RE] [--quick] [--json FILE]`, many operations and programs on CPUs;
 `python -m bench --gpu [--budget SECONDS] [--only RE] [--quick] [--out DIR]`, on a GPU.
 
 In: options. Out: a table on standard output, files where asked, and an exit status: 1 for a wrong
@@ -15,8 +16,9 @@ import sys
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from bench import floors, host, measure, peers, results, suite, workloads
+from bench import cpu, floors, host, measure, peers, results, suite, workloads
 from bench.measure import Effort, Record
 from bench.peers import FUSED
 from gpuarray.backends.cuda import nvrtc
@@ -29,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     if args.gpu:
         return _on_gpu(args)
+    if args.cpu:
+        return _on_cpu(args)
     here, absent = peers.gather(tuple(args.peers.split(",")) if args.peers else peers.ALL)
     effort = Effort(0.4, (3, 7)) if args.quick else Effort()
     jobs = _jobs(here, args.quick, effort)
@@ -53,10 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, what in failures.items():
         print(f"\nFAILED {name}: {what}")
     if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(results.figures(records, around), indent=1)
-        args.json.write_text(text, encoding="utf-8")
-        print(f"\nwritten: {args.json}")
+        _write_figures(args.json, records, around)
     if args.out:
         paths = results.write(args.out, records, around)
         print("\nwritten: " + ", ".join(map(str, paths)))
@@ -67,6 +68,40 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\npromised ratios\n" + "\n".join(map(str, verdicts)))
         status = status or floors.exit_status(verdicts)
     return status
+
+
+def _on_cpu(args: argparse.Namespace) -> int:
+    """Operations and programs beside NumPy and JAX; the exit status."""
+    here, absent = peers.gather(tuple(args.peers.split(",")) if args.peers else cpu.ALL)
+    effort = Effort(0.1, (3, 3)) if args.quick else Effort(0.5, (5, 15))
+    chosen = cpu.rows(args.only)
+    if not chosen:
+        names = ", ".join(row.name for row in cpu.rows(""))
+        print(f"--only {args.only!r} matches none of: {names}", file=sys.stderr)
+        return 2
+    neighbours, records = cpu.Neighbours(), []
+    with Progress(len(chosen), "measuring") as progress:
+        for row in chosen:
+            progress.step(row.name)
+            records.append(cpu.measured(row, here, args.quick, effort))
+    around = results.circumstances(here, absent, measure.copy_bandwidth(), args.quick)
+    around |= {"others": neighbours.share(), "settings": cpu.settings()}
+    settings = ", ".join(f"{name}={value}" for name, value in around["settings"].items())
+    print(f"{results.heading(around)}; {settings}")
+    for name, why in absent.items():
+        print(f"absent: {name} ({why})")
+    print(f"\n{cpu.table(records, around)}")
+    if busy := cpu.warning(around):
+        print(f"\n{busy}")
+    if args.json:
+        _write_figures(args.json, records, around)
+    return 1 if any(FUSED in (*r.wrong, *r.failed) for r in records) else 0
+
+
+def _write_figures(path: Path, records: list[Record], around: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results.figures(records, around), indent=1), encoding="utf-8")
+    print(f"\nwritten: {path}")
 
 
 def _on_gpu(args: argparse.Namespace) -> int:
@@ -118,6 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write figures, table, picture")
     parser.add_argument("--floors", action="store_true", help="check the promised ratios")
+    parser.add_argument("--cpu", action="store_true", help="many operations, programs; CPU peers")
     parser.add_argument("--gpu", action="store_true", help="the suite on a GPU, most telling first")
     parser.add_argument(
         "--budget",

@@ -19,8 +19,8 @@ import gpuarray as ga
 from bench import host, peers, versions
 from bench.peers import FUSED, Peer
 from bench.workloads import PIECE, Size, Workload
-from gpuarray.backends.numpy.tiles import thread_count
 from gpuarray.cli.timing import Candidate, Samples, ratio, take_turns
+from gpuarray.core.threads import thread_count
 
 
 @dataclass

@@ -18,10 +18,10 @@ import numpy as np
 from bench import roofline
 from bench.measure import Record
 from bench.peers import ALL, FUSED, GPU, OURS, Peer
-from gpuarray.backends.numpy.tiles import thread_count
 from gpuarray.cli import charts
 from gpuarray.cli.timing import duration
 from gpuarray.compiler.explain.tables import columns, plural, size
+from gpuarray.core.threads import thread_count
 
 
 def circumstances(

@@ -164,8 +164,9 @@ _ROWS = (
     Setting("cuda_graphs", bool, False,
             "Replay programs of several kernels as CUDA graphs, one for each set of addresses.",
             False, False),
-    Setting("num_threads", range(1 << 16), 0, "CPU threads; 0 = as many as the machine offers.",
-            False, False),
+    Setting("num_threads", range(1 << 16), 0,
+            "CPU threads, those of BLAS too where threadpoolctl is installed; "
+            "0 = as many as the machine offers.", False, False),
     Setting("native", ("auto", "wait", "off"), "off",
             "CPU: compile kernels with the host's C++ compiler, while NumPy answers (auto) or "
             "before the first call (wait).", True, False),

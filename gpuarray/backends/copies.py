@@ -12,7 +12,7 @@ import numpy as np
 
 from gpuarray.backends.cuda import device as cuda
 from gpuarray.backends.cuda import timeline
-from gpuarray.backends.numpy import tiles
+from gpuarray.core import threads
 from gpuarray.core.sharding import Device
 
 #: The smallest and the largest number of bytes that are measured: below, the call takes the time.
@@ -38,18 +38,11 @@ def _measured(platform: str, number: int, nbytes: int) -> float:
     if platform == "gpu":
         return nbytes / timeline.copy_seconds(cuda.gpus()[number], half, TRIES)
     source, target = np.ones(half, np.uint8), np.zeros(half, np.uint8)
-    count = tiles.thread_count() if nbytes >= SHARED else 1
-    cut = [half * i // count for i in range(count + 1)]
-
-    def part(i: int) -> None:
-        np.copyto(target[cut[i] : cut[i + 1]], source[cut[i] : cut[i + 1]])
+    count = threads.thread_count() if nbytes >= SHARED else 1
 
     best = float("inf")
     for _ in range(TRIES):
         start = time.perf_counter()
-        others = [tiles.pool().submit(part, i) for i in range(1, count)]
-        part(0)
-        for other in others:
-            other.result()
+        threads.each(lambda s: np.copyto(target[s], source[s]), half, -(-half // count))
         best = min(best, time.perf_counter() - start)
     return nbytes / best

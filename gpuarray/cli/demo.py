@@ -19,11 +19,11 @@ import numpy as np
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.backends.numpy.tiles import thread_count
 from gpuarray.cli import charts, programs, timing
 from gpuarray.cli.progress import Progress
 from gpuarray.compiler.explain.facts import Explanation
 from gpuarray.compiler.explain.tables import columns, plural, size
+from gpuarray.core.threads import thread_count
 
 #: Elements in the largest arrays: too many for any cache.
 SIZE = 8_000_000

@@ -25,10 +25,10 @@ import gpuarray as ga
 from gpuarray.backends.cuda.availability import INSTALL, cupy, distributions, too_old
 from gpuarray.backends.cuda.availability import missing as gpus_missing
 from gpuarray.backends.cuda.device import gpus as gpus_here
-from gpuarray.backends.numpy.tiles import thread_count
 from gpuarray.backends.store import platformdirs
 from gpuarray.compiler.explain.tables import plural, size
 from gpuarray.config import settings, state
+from gpuarray.core.threads import blas_is_limited, blas_threads, thread_count
 
 
 class Section(NamedTuple):
@@ -97,7 +97,7 @@ def _processors(facts: dict) -> list[tuple[str, str]]:
     rows = [
         ("devices", ", ".join(map(str, ga.devices()))),
         ("processor", f"{platform.machine()}, {plural(cores or 1, 'core')} for this process"),
-        ("threads", f"{facts['threads']} share a large group of operations"),
+        ("threads", f"{facts['threads']} share a large group of operations; {_blas_threads()}"),
     ]
     # Windows has no sysconf; the line is left out there.
     if hasattr(os, "sysconf"):
@@ -105,6 +105,14 @@ def _processors(facts: dict) -> list[tuple[str, str]]:
     facts["copy"] = _copy_speed()
     rows.append(("memory copy", f"{facts['copy'] / 1e9:.1f} GB/s read and written, one thread"))
     return rows
+
+
+def _blas_threads() -> str:
+    """How many threads a matrix product has."""
+    if not blas_is_limited():
+        return "BLAS has a number of its own (threadpoolctl is not installed)"
+    found = ", ".join(f"{name} {count}" for name, count in blas_threads())
+    return f"of BLAS: {found or 'unknown'}"
 
 
 def _copy_speed() -> float:
@@ -304,6 +312,8 @@ def advice(found: Found) -> list[str]:
         lines.append(
             f"num_threads is {facts['threads']} on {facts['cores']} cores: 0 means one a core"
         )
+    if "num_threads" in facts["settings"] and not blas_is_limited():
+        lines.append("num_threads reaches BLAS too where threadpoolctl is installed")
     # The kernel cache holds code that will be run: it should be private, and writable.
     folder = facts["cache"]
     # What others could read there is the user's programs, as kernels.

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core import dtypes
+from gpuarray.primitives.narrow_floats import in_float32 as in_float32
 
 #: The integer of the other signedness and the same width.
 SIGNED_TWIN: dict[Any, Any] = {
@@ -38,15 +39,6 @@ def is_narrow(dtype) -> bool:
     return (kind == "f" and bits < 32) or (kind in "iu" and bits < 8)
 
 
-def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function` for narrow floats: computed in float32 and rounded once."""
-
-    def rule(*xs):
-        return function(*[x.astype(np.float32) for x in xs]).astype(xs[0].dtype)
-
-    return rule
-
-
 def in_int8(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function` for integers below 8 bits: computed in 8 bits and wrapped."""
 
@@ -63,48 +55,68 @@ CHOSEN_SINGLY = 4096
 CHOSEN_AT_ONCE = 1 << 14
 
 
-def choose(mask, yes, no):
+def choose(mask, yes, no, out=None):
     """`np.where(mask, yes, no)` for operands of one dtype, by bit operations instead of branches.
 
     np.where branches on each element, and a processor mispredicts every other branch where the mask
-    is random, which costs ten times as much as computing both sides.
+    is random, which costs ten times as much as computing both sides. The result is in `out` if it
+    is given, which may be one of the operands.
 
     >>> mask = np.arange(5000) % 2 == 0
     >>> choose(mask, np.float32(1), np.arange(5000, dtype=np.float32))[:4]
     array([1., 1., 1., 3.], dtype=float32)
     """
     bits = _WORDS.get(yes.dtype.itemsize)
-    # No integer of this width (complex128), or too few elements to be worth it.
-    if bits is None or mask.size < CHOSEN_SINGLY:
-        return np.where(mask, yes, no)
-    operands = [mask.view(np.int8), yes.view(bits), no.view(bits)]
-    large = [a for a in operands if a.ndim]
+    operands = [a for a in (mask, yes, no, out) if a is not None and a.ndim]
     # Blocks need operands that are flat in memory; scalars go along as they are.
-    if all(a.shape == mask.shape and a.flags.c_contiguous for a in large):
-        out = np.empty(mask.size, bits)
-        flat = [a.reshape(-1) if a.ndim else a for a in operands]
-        for start in range(0, mask.size, CHOSEN_AT_ONCE):
-            part = slice(start, start + CHOSEN_AT_ONCE)
-            _choose_bits(*(a[part] if a.ndim else a for a in flat), out=out[part])
-        return out.reshape(mask.shape).view(yes.dtype)
-    # Strided or broadcast operands: NumPy's own loops, in one pass.
-    return _choose_bits(*operands).view(yes.dtype)
+    found = None
+    if bits is None or mask.size < CHOSEN_SINGLY:
+        # No integer of this width (complex128), or too few elements to be worth it.
+        found = np.where(mask, yes, no)
+    elif not all(a.shape == mask.shape and a.flags.c_contiguous for a in operands):
+        found = _choose_bits(mask.view(np.int8), yes.view(bits), no.view(bits)).view(yes.dtype)
+    if found is not None:
+        if out is None:
+            return found
+        out[...] = found
+        return out
+    assert bits is not None
+    found = np.empty(mask.shape, yes.dtype) if out is None else out
+    words, marks = found.reshape(-1).view(bits), mask.reshape(-1)
+    flat = [a.view(bits).reshape(-1) if a.ndim else a.view(bits) for a in (yes, no)]
+    spare = np.empty((2, min(CHOSEN_AT_ONCE, mask.size)), bits)
+    for start in range(0, mask.size, CHOSEN_AT_ONCE):
+        part = slice(start, start + CHOSEN_AT_ONCE)
+        m, (y, n) = marks[part], (a[part] if a.ndim else a for a in flat)
+        # Often all are chosen alike, as where negative indices count from the end.
+        if not m.any():
+            words[part] = n
+        elif m.all():
+            words[part] = y
+        else:
+            _choose_bits(m.view(np.int8), y, n, words[part], *spare[:, : m.size])
+    return found
 
 
-_WORDS = {np.dtype(word).itemsize: word for word in (np.int8, np.int16, np.int32, np.int64)}
+_WORDS: dict[int, Any] = {
+    np.dtype(word).itemsize: word for word in (np.int8, np.int16, np.int32, np.int64)
+}
 
 
-# Integer word of each item size: bits are chosen, whatever they mean.
-def _choose_bits(mask, yes, no, out=None):
-    chosen = np.negative(mask.astype(yes.dtype))  # 1 becomes a word of ones
+# Integer word of each item size: bits are chosen, whatever they mean. `out` is written last.
+def _choose_bits(mask, yes, no, out=None, chosen=None, differing=None):
+    # 1 becomes a word of ones.
+    if chosen is None:
+        chosen = np.empty(mask.shape, yes.dtype)
+    np.negative(mask, out=chosen, dtype=yes.dtype)
     # A choice against zero needs one operation: keep or clear the bits.
     if no.ndim == 0 and no == 0:
         return np.bitwise_and(chosen, yes, out=out)
     if yes.ndim == 0 and yes == 0:
         return np.bitwise_and(np.bitwise_not(chosen, out=chosen), no, out=out)
     # no ^ (mask & (yes ^ no)) is yes where the mask is ones and no elsewhere.
-    differing = np.bitwise_xor(yes, no)
-    chosen = np.bitwise_and(chosen, differing)
+    differing = np.bitwise_xor(yes, no, out=differing)
+    np.bitwise_and(chosen, differing, out=chosen)
     return np.bitwise_xor(chosen, no, out=out)
 
 
@@ -144,7 +156,7 @@ def by_dtype(
             if is_narrow(dtype):
                 if kind != "f":
                     function = in_int8(function)
-                elif not isinstance(function, np.ufunc):
+                elif not isinstance(function, np.ufunc) or dtype == dtypes.bfloat16:
                     function = in_float32(function)
             chosen[dtype] = function
         return function

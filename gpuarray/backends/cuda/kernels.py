@@ -18,7 +18,6 @@ import numpy as np
 from gpuarray.backends.cuda import cubins, nvrtc, sources
 from gpuarray.backends.cuda.availability import cupy, too_old
 from gpuarray.backends.cuda.device import Buffer, Gpu
-from gpuarray.backends.numpy import tiles
 from gpuarray.compiler.cuda.emit import KernelSource
 from gpuarray.errors import CompileError, DeviceError
 
@@ -86,7 +85,7 @@ def compiled(
     if len(form.sources) == 1:
         return form, [make(form.sources[0])]
     # NVRTC works without Python's lock.
-    with concurrent.futures.ThreadPoolExecutor(tiles.thread_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(thread_count()) as pool:
         return form, list(pool.map(make, form.sources))
 
 

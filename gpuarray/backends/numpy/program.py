@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextvars
 import functools
-import operator
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray.backends.numpy import memory, tiles
+from gpuarray.backends.numpy import loops, memory, tiles
 from gpuarray.backends.numpy.sums import summed_products
 from gpuarray.backends.writer import (
     NOTHING,
@@ -81,18 +80,10 @@ def function_of(prim, avals, params, compile: Callable | None = None) -> Callabl
 
 
 #: What Python does to NumPy's scalars: the same as the ufuncs, in a tenth of the time.
-_OPERATORS = {np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul}
-_OPERATORS |= {np.less: operator.lt, np.less_equal: operator.le, np.equal: operator.eq}
-_OPERATORS |= {np.greater: operator.gt, np.greater_equal: operator.ge, np.not_equal: operator.ne}
-
-#: The bytes that a step of a loop may make, for the loop to be written out.
-_SHORT = 1 << 16
-
-
-def _is_short(loop: Loop, eqn: Eqn) -> bool:
-    """Whether a loop does so little in a step that it is written out; it keeps its last values."""
-    plain = loop.condition is None and not loop.xs and len(eqn.outvars) == len(loop.carry) > 0
-    return plain and sum(v.aval.nbytes for e in loop.body.eqns for v in e.outvars) <= _SHORT
+_OPERATORS = {np.add: "+", np.subtract: "-", np.multiply: "*", np.true_divide: "/"}
+_OPERATORS |= {np.less: "<", np.less_equal: "<=", np.equal: "==", np.not_equal: "!="}
+_OPERATORS |= {np.greater: ">", np.greater_equal: ">="}
+_OPERATORS |= {np.bitwise_and: "&", np.bitwise_or: "|", np.bitwise_xor: "^"}
 
 
 def compile_graph(graph: Graph, donated: frozenset[int] = NOTHING) -> Callable[..., list]:
@@ -158,54 +149,109 @@ class NumpyProgramWriter(ProgramWriter):
         operands: Iterable[str] | None = None,
         run: Callable[..., Any] | None = None,
     ) -> None:
+        loop = self.short_loop(eqn)
+        if loop is not None:
+            self.loop(loop, eqn)
+            return
         run = self.routine(eqn) if run is None else run
         if isinstance(run, np.ufunc):
             operands = [self.operand(a) for a in eqn.invars] if operands is None else [*operands]
-            run = self.sooner(run, eqn, operands)
+            if self.by_operator(run, eqn, operands):
+                return
         super().call(eqn, operands, run)
 
-    def sooner(self, function: np.ufunc, eqn: Eqn, operands: list[str]) -> Callable[..., Any]:
-        """Return what does the same as a ufunc, in less time where the operands are small."""
-        dtypes = [a.aval.dtype for a in eqn.invars]
+    def by_operator(self, function: np.ufunc, eqn: Eqn, operands: list[str]) -> bool:
+        """Write a ufunc of scalars as Python's operator, if it has one; whether it was written."""
         if not any(a.aval.ndim for a in eqn.invars):
-            plain = all(isinstance(d, np.dtype) and d.char in "bBhHiIlLqQefd" for d in dtypes)
-            return _OPERATORS.get(function, function) if plain else function
+            dtypes = [a.aval.dtype for a in eqn.invars]
+            plain = all(isinstance(d, np.dtype) and d.char in "?bBhHiIlLqQefd" for d in dtypes)
+            sign = _OPERATORS.get(function)
+            # Of bools, NumPy's scalars add and subtract otherwise than its arrays.
+            if not plain or sign is None or ("?" in [d.char for d in dtypes] and sign in "+-*/"):
+                return False
+            self.line(f"{self.name(eqn.outvars[0])} = {f' {sign} '.join(operands)}", eqn, eqn)
+            return True
         # A scalar would be made an array at every call.
         for a, name in zip(eqn.invars, operands, strict=True):
             if isinstance(a, Literal):
                 self.space[name] = np.asarray(self.space[name])
-        return function
+        return False
+
+    # ---- loops ----
+    def short_loop(self, eqn: Eqn) -> Loop | None:
+        """Return the loop that an equation is, if it is to be written out here."""
+        # Other backends compile the Graphs in their programs; theirs are functions.
+        flow = None if eqn.primitive.flow is None else eqn.primitive.flow(eqn)
+        if not isinstance(flow, Loop) or self.inside is not compile_graph:
+            return None
+        return flow if len(self.indent) < 4 * loops.DEEPEST and loops.is_short(flow) else None
 
     def exchange(self, eqn: Eqn) -> None:
-        loop = None if eqn.primitive.flow is None else eqn.primitive.flow(eqn)
-        if isinstance(loop, Loop) and _is_short(loop, eqn):
-            self.loop(loop, eqn)
-        else:
+        loop = self.short_loop(eqn)
+        if loop is None:
             super().exchange(eqn)
+        else:
+            self.loop(loop, eqn)
 
     def loop(self, loop: Loop, eqn: Eqn) -> None:
-        """Write a loop whose steps are so short that calling a function for each costs as much."""
-        plan = self.planned(loop.body)
-        consts = [np.asarray(c) for c in plan.graph.consts]
+        """Write a loop whose turns are so short that calling a function for each costs as much."""
         operands = [self.operand(a) for a in eqn.invars]
+        consts = [operands[i] for i in loop.consts]
+        before, turn = loops.without_invariants(loop.body, len(consts))
+        given = [*self.written(before, consts), *consts]
         carry = [self.bind("carry", None) for _ in loop.carry]
         for name, i in zip(carry, loop.carry, strict=True):
             self.line(f"{name} = {operands[i]}")
-        self.line(f"for _ in range({loop.length}):")
-        # The body's lines are lines of this function, and so are its names.
+        # What is stacked, and where a row of it goes.
+        out = loop.body.out_avals[len(carry) :]
+        length, back = loop.length or 0, loop.reverse
+        ys = [self.bind("ys", None) for _ in out]
+        for y, aval in zip(ys, out, strict=True):
+            dtype = self.bind("dtype", storage_dtype(aval))
+            self.line(f"{y} = {self.bind('empty', memory.empty)}({(length, *aval.shape)}, {dtype})")
+        if loop.condition is None:
+            rows = [self.bind("row", None) for _ in loop.xs]
+            through = [f"{operands[i]}{'[::-1]' * back}" for i in loop.xs]
+            if ys or not rows:
+                # The number of the turn goes along where something needs it.
+                number = [self.bind("i", None)] if ys else ["_"]
+                order = f"range({length - 1}, -1, -1)" if back and ys else f"range({length})"
+            else:
+                number, order = [], ""
+            each, every = [*number, *rows], [*filter(None, [order]), *through]
+            text = every[0] if len(every) == 1 else f"zip({', '.join(every)})"
+            self.line(f"for {', '.join(each)} in {text}:")
+        else:
+            rows = []
+            self.line("while True:")
+        outer, self.indent = self.indent, self.indent + "    "
+        if loop.condition is not None:
+            asked = [*(operands[i] for i in loop.condition_consts), *carry]
+            self.line(f"if not {self.written(loop.condition, asked)[0]}: break")
+        results = self.written(turn, [*given, *carry, *rows])
+        for y, row in zip(ys, results[len(carry) :], strict=True):
+            self.line(f"{y}[{each[0]}] = {row}")
+        if carry:
+            self.line(f"{', '.join(carry)}, = {', '.join(results[: len(carry)])},")
+        elif not results:
+            self.line("pass")
+        self.indent = outer
+        for v, name in zip(eqn.outvars, [*carry, *ys], strict=True):
+            self.line(f"{self.name(v)} = {name}")
+
+    def written(self, graph: Graph, operands: Sequence[str]) -> list[str]:
+        """Write the steps of a Graph as lines of this function; return its results."""
+        plan = self.planned(graph)
+        consts = [np.asarray(c) for c in plan.graph.consts]
         body = type(self)(plan, consts, NOTHING, self.inside)
+        # Its lines are lines of this function, and so are its names.
         body.lines, body.space, body.names = self.lines, self.space, self.names
         body.sites, body.ran, body.holders = self.sites, self.ran, self.holders
-        body.indent = self.indent + "    "
-        given = [operands[i] for i in loop.consts]
+        body.indent = self.indent
         held = [self.bind("const", c) for c in consts]
-        values = zip((*plan.graph.constvars, *plan.graph.invars), (*held, *given, *carry))
-        self.names.update(values)
+        self.names.update(zip((*plan.graph.constvars, *plan.graph.invars), (*held, *operands)))
         body.write_steps()
-        results = [body.result(a) for a in plan.graph.outvars]
-        body.line(f"{', '.join(carry)}, = {', '.join(results)},")
-        for v, name in zip(eqn.outvars, carry, strict=True):
-            self.line(f"{self.name(v)} = {name}")
+        return [body.result(a) for a in plan.graph.outvars]
 
     def planned(self, graph: Graph) -> Plan:
         """Return the plan of a Graph that is written out where it is used."""

@@ -11,12 +11,10 @@ results do not depend on the number of threads.
 
 from __future__ import annotations
 
-import concurrent.futures
 import functools
 import itertools
 import math
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,53 +24,23 @@ from gpuarray.backends.numpy.sums import function_of, inner_operands, summed_pro
 from gpuarray.compiler.fuse.group import Dims, FusedGroup, Inner, Load, Member
 from gpuarray.compiler.lower.passes import Pass, once_each, one_pass, split_passes
 from gpuarray.compiler.lower.steps import step_work
-from gpuarray.config import state
+from gpuarray.core import threads
 from gpuarray.core.graph import Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind
+from gpuarray.core.threads import thread_count as thread_count
 
 #: Elements in a tile: few enough to stay in cache, many enough that threads rarely contend for
 #: Python's lock.
 TILE = 1 << 18
 #: Smaller groups run without tiles: fewer, larger NumPy calls.
 TILED_FROM = 1 << 17
+#: Operations of this weight take longer than their memory; tiles of them are so much smaller.
+SLOW, FINER = 32, 16
 #: Multiply-adds that justify another thread, which may find its core busy: threads of BLAS spin
 #: there after a matrix product, waiting for the next one.
 WORTH_A_THREAD = 1 << 20
 #: Rows of up to this many tiles stay whole if cutting them would mean computing values twice.
 WHOLE_ROWS = 8
-
-_workers: concurrent.futures.ThreadPoolExecutor | None = None
-
-
-def thread_count() -> int:
-    """Return how many threads share a large group."""
-    if state.num_threads:
-        return state.num_threads
-    # The cores this process may use, which can be fewer than the machine has.
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def pool() -> concurrent.futures.ThreadPoolExecutor:
-    global _workers
-    if _workers is None:
-        _workers = concurrent.futures.ThreadPoolExecutor(
-            # The calling thread works too, so one worker less.
-            max(1, (os.cpu_count() or 2) - 1),
-            thread_name_prefix="gpuarray-tile",
-            initializer=lambda: np.seterr(all="ignore") and None,
-        )
-    return _workers
-
-
-def _forget_workers() -> None:
-    """Drop the workers in a forked child, where none lives; the next large group starts new."""
-    global _workers
-    _workers = None
-
-
-os.register_at_fork(after_in_child=_forget_workers)
 
 
 def reorder(order: tuple[int | None, ...], ndim: int) -> str:
@@ -299,23 +267,13 @@ class _Sweep:
             *partial,
             *(values[v] for v in self.known),
         ]
-        threads = min(thread_count(), len(tiles), owner.most_threads)
         # A sweep may have nothing to do per tile: all its members come after.
         if plan.members:
-            if threads > 1:
-                # All threads draw from one iterator, so each takes the next tile when it is free.
-                shared = _SharedIterator(tiles)
-                futures = [
-                    pool().submit(self.function, shared, self.slots.scratch(owner), *arrays)
-                    for _ in range(threads - 1)
-                ]
-                try:
-                    self.function(shared, self.slots.scratch(owner), *arrays)
-                finally:
-                    for future in futures:
-                        future.result()  # wait, and raise what a thread raised
-            else:
-                self.function(tiles, self.slots.scratch(owner), *arrays)
+
+            def work(some: Iterable[tuple]) -> None:
+                self.function(some, self.slots.scratch(owner), *arrays)
+
+            threads.share(work, tiles, owner.most_threads)
         # Merge in the order of tiles, so that results do not depend on threads.
         for v, parts in zip(plan.partial, partial, strict=True):
             fold = owner.made[v].eqn.primitive.fold
@@ -324,23 +282,6 @@ class _Sweep:
         if self.after is not None:
             out = self.after(*loads, *(values[v] for v in self.after_reads))
             values.update(zip(self.after_makes, out, strict=True))
-
-
-class _SharedIterator:
-    """Iterates over a list for several threads; `next` of a count is atomic."""
-
-    def __init__(self, items: list):
-        self._items = items
-        self._count = itertools.count()
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        i = next(self._count)
-        if i >= len(self._items):
-            raise StopIteration
-        return self._items[i]
 
 
 class _Slots:
@@ -406,7 +347,12 @@ class _Slots:
 
 
 def _writes_out(function, eqn) -> bool:
-    """Whether a function is a ufunc with exactly the result dtype, so that `out=` is safe."""
+    """Whether a function is a ufunc with exactly the result dtype, so that `out=` is safe.
+
+    Other functions that write where they are told to, even over an operand, say `writes_out`.
+    """
+    if getattr(function, "writes_out", False):
+        return True
     if not isinstance(function, np.ufunc) or function.nout != 1:
         return False
     try:
@@ -448,8 +394,11 @@ def _tiles(axes: Sequence[int], chunks: list[int]) -> list[tuple]:
 def tiled(group: FusedGroup) -> TiledGroup | None:
     """Return the group in tiles, or None if it runs as well without."""
     total = math.prod(group.axes)
-    # Small groups: the cost of tiles exceeds what the cache saves.
-    if total < TILED_FROM or len(group.members) < 1:
+    # Small groups: the cost of tiles exceeds what the cache saves. Where an element takes long,
+    # smaller tiles give all threads something to do.
+    slow = any(m.eqn.primitive.weight >= SLOW for m in group.members)
+    tile = TILE // FINER if slow else TILE
+    if total < (TILED_FROM // FINER if slow else TILED_FROM) or len(group.members) < 1:
         return None
     order = _axis_order(group)
     chunks = list(group.axes)
@@ -460,10 +409,10 @@ def tiled(group: FusedGroup) -> TiledGroup | None:
         if whole and axis in group.reduced:
             continue
         inner //= group.axes[axis]
-        if inner >= TILE:
+        if inner >= tile:
             chunks[axis] = 1
             continue
-        chunks[axis] = min(group.axes[axis], max(1, TILE // max(inner, 1)))
+        chunks[axis] = min(group.axes[axis], max(1, tile // max(inner, 1)))
         break
     # Cutting a reduced axis takes a pass for each level of reductions, if that is possible.
     cut = [i for i in group.reduced if chunks[i] < group.axes[i]]

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import enum
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -105,10 +107,15 @@ mul_p = elementwise(
 
 
 def _divide_signed(x, y):
+    if x.ndim == y.ndim == 0 and (divisor := int(y)) not in (0, -1):
+        # Of single numbers, Python's integers are faster than so many calls of NumPy.
+        dividend = int(x)
+        size = abs(dividend) // abs(divisor)
+        return x.dtype.type(size if (dividend < 0) == (divisor < 0) else -size)
     quotient = np.asarray(np.floor_divide(x, y))
     # NumPy rounds down, the machine towards zero: they differ where signs do and a rest is left.
     quotient += (x != quotient * y) & ((x < 0) != (y < 0))
-    zero = y == 0
+    zero = np.equal(y, 0)
     return np.where(zero, quotient.dtype.type(-1), quotient) if zero.any() else quotient
 
 
@@ -122,8 +129,16 @@ def _divide_unsigned(x, y):
 
 def _remainder(x, y):
     # fmod has the dividend's sign, where np.remainder has the divisor's.
+    if y.ndim == 0 and y != 0:
+        unsigned = x.dtype.kind == "u" or (x.ndim and y > 0 and x.min(initial=0) >= 0)
+        if not (x.ndim and unsigned):
+            return np.fmod(x, y)
+        # NumPy divides by one number by way of products, many elements at a time; fmod divides.
+        result = np.floor_divide(x, y)
+        np.multiply(result, y, out=result)
+        return np.subtract(x, result, out=result)
     result = np.fmod(x, y)
-    zero = y == 0
+    zero = np.equal(y, 0)
     return np.where(zero, x, result) if zero.any() else result
 
 
@@ -447,16 +462,34 @@ def _select_n_aval(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
     return ShapedArray(first.shape, first.dtype, all(c.weak_type for c in cases))
 
 
-def _select(which, *cases):
+def _choose(which, no, yes, out=None):
+    return choose(which, yes, no, out)
+
+
+_choose.writes_out = True  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def _select_pick(avals) -> Callable[..., Any]:
+    which, *cases = avals
     if len(cases) == 1:
         # One case: nothing to choose, but the result must be memory of its own.
-        return fresh(cases[0])
+        return lambda which, case: fresh(case)
     if which.dtype == np.bool_:
-        return choose(which, cases[1], cases[0])
-    out = cases[0]
-    for number, case in enumerate(cases[1:], 1):  # an index out of range takes the nearest case
-        out = choose(which >= which.dtype.type(number), case, out)
-    return out
+        if which.ndim:
+            return _choose
+        # One condition for all: `copy`, since the result must be memory of its own; numbers have
+        # none, and indexing makes one of an array of no dimensions.
+        if cases[0].ndim or isinstance(cases[0].dtype, dtypes.KeyDtype):
+            return lambda which, no, yes: (yes if which else no).copy()
+        return lambda which, no, yes: (yes if which else no)[()]
+
+    def select(which, *cases):
+        out = cases[0]
+        for number, case in enumerate(cases[1:], 1):  # an index out of range takes the nearest case
+            out = choose(which >= which.dtype.type(number), case, out)
+        return out
+
+    return select
 
 
 def _chosen(eqn: Eqn) -> Atom | None:
@@ -477,7 +510,7 @@ select_n_p = Primitive(
     transpose=rules.select_n_transpose,
     batch=rules.batch_with_scalars("select_n", (0,)),
     aval=_select_n_aval,
-    numpy=_select,
+    numpy_pick=_select_pick,
     rewrite=Rewrite(same_as=_chosen),
 )
 

@@ -29,6 +29,7 @@ from gpuarray.primitives.elementwise.arithmetic import add_p, max_p, min_p, mul_
 from gpuarray.primitives.indexing import elements
 from gpuarray.primitives.indexing import transforms as rules
 from gpuarray.primitives.indexing.factors import gather_factors, scatter_factors
+from gpuarray.primitives.indexing.rows import add_rows, take_rows
 from gpuarray.primitives.indexing.shapes import GatherDimensionNumbers as GatherDimensionNumbers
 from gpuarray.primitives.indexing.shapes import GatherScatterMode as GatherScatterMode
 from gpuarray.primitives.indexing.shapes import ScatterDimensionNumbers as ScatterDimensionNumbers
@@ -154,6 +155,31 @@ class _WindowIndexer:
             total = total * self.shape[d] + part
         return total
 
+    def numbers(self, indices, mode) -> tuple[np.ndarray, Any]:
+        """Return `linear` of clamped index vectors, and a mask of those that were in bounds."""
+        if self.inner or self.batching or set(self.mapped) != set(self.indexed):
+            starts, good = self.starts(indices, mode)
+            return self.linear(starts), good
+        # Windows of one element along axes that all have an index: component by component.
+        stride = {d: math.prod(self.shape[e] for e in self.indexed if e > d) for d in self.indexed}
+        if indices.dtype == np.uint64:
+            indices = machine_integers(indices)
+        total, good = None, None
+        for k, d in enumerate(self.mapped):
+            part, limit = indices[..., k], self.shape[d] - 1
+            # Extremes are found many elements at a time, in the indices' own type.
+            if part.size and not 0 <= part.min() <= part.max() <= limit:
+                if mode is not GatherScatterMode.CLIP:
+                    inside = (part >= 0) & (part <= limit)
+                    good = inside if good is None else np.logical_and(good, inside, out=good)
+                part = np.minimum(np.maximum(part, 0), min(limit, np.iinfo(part.dtype).max))
+            if len(self.mapped) == 1:
+                return part, good
+            part = np.multiply(part, stride[d], dtype=np.intp)
+            total = part if total is None else np.add(total, part, out=total)
+        assert total is not None
+        return total, good
+
     def single(self, starts) -> tuple[slice, ...]:
         """Return the window of the only index vector, as slices of the operand."""
         # Axes without an index component start at 0.
@@ -243,14 +269,15 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
         if simple:
 
             def take(x, at):
-                out = x.take(machine_integers(at[..., 0]), 0, None, "clip")
+                at = at[..., 0]
+                out = take_rows(x, at if at.dtype != np.uint64 else machine_integers(at))
                 return out if permutation is None else out.transpose(permutation)
 
             return take
 
         def by_row(x, at):
-            starts, good = indexer.starts(at, mode)
-            return finish(x.reshape(rows).take(indexer.linear(starts), 0), good)
+            numbers, good = indexer.numbers(at, mode)
+            return finish(take_rows(x.reshape(rows), numbers), good)
 
         return by_row
 
@@ -370,7 +397,11 @@ def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
             out = x if inplace else np.array(x, order="C")  # our own copy: writing is fine
             if backwards is not None:
                 values = values.transpose(backwards)
-            starts, good = indexer.starts(at, mode)
+            numbers = starts = None
+            if flat and indexer.in_order and not single:
+                numbers, good = indexer.numbers(at, mode)
+            else:
+                starts, good = indexer.starts(at, mode)
             if single:
                 # The one window was out of bounds: dropped.
                 if good is None:
@@ -380,7 +411,7 @@ def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
                 return out
             target = out if indexer.in_order else out.transpose(indexer.order)
             if flat and indexer.in_order:
-                index: tuple = (indexer.linear(starts),)
+                index: tuple = (numbers,)
                 target = target.reshape(rows)
             else:
                 # No axis is indexed: a new axis of length 1 stands for them, at position 0.
@@ -420,7 +451,7 @@ def _merge(ufunc, body, unique: bool):
         # An empty index is the whole target, each element once; ufunc.at is slow.
         if index == ():
             once(target, (...,), values)
-        else:
+        elif len(index) > 1 or not add_rows(ufunc, target, index[0], values):
             ufunc.at(target, index if len(index) > 1 else index[0], values)
 
     def in_turn(target, index, values):

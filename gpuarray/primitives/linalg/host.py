@@ -28,6 +28,18 @@ def is_many_small(shape: tuple[int, ...]) -> bool:
     return math.prod(shape[:-2]) >= MANY and 0 < max(shape[-2:]) <= SMALL
 
 
+def permutation(exchanged: list[int], size: int) -> np.ndarray:
+    """Return the permutation that row exchanges (i with exchanged[i], in order) amount to.
+
+    >>> permutation([2, 2], 3)
+    array([2, 0, 1], dtype=int32)
+    """
+    order = list(range(size))
+    for i, j in enumerate(exchanged):
+        order[i], order[j] = order[j], order[i]
+    return np.array(order, np.int32)
+
+
 def cholesky(a: np.ndarray) -> tuple[np.ndarray]:
     """Return the lower Cholesky factors of positive definite matrices.
 
@@ -72,19 +84,26 @@ def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     pivots = np.empty((count, steps), np.int32)
     order = np.empty((count, rows), np.int32)
     for some, x in _parts(a):
-        # `each` numbers the matrices, to pick another row in each.
-        each = np.arange(x.shape[2])
+        # Elements of row r, in all matrices, are at r * width + `each` of the flattened stack.
+        each, flat = np.arange(x.shape[2]), x.reshape(-1)
+        width = columns * len(each)
         came = np.repeat(np.arange(rows, dtype=np.int32)[:, None], len(each), 1)
         for k in range(steps):
             # Partial pivoting: the largest element of the column, the first of equal ones.
-            best = k + np.argmax(_size(x[k:, k]), axis=0)
+            best = k + _largest(_size(x[k:, k]))
             pivots[some, k] = best
+            if k + 1 == rows:
+                break
             # Exchange row k with the pivot row, in each matrix another one.
-            for whole in (x, came):
-                here = whole[k].copy()
-                there = whole[best, ..., each]
-                whole[k] = there.T
-                whole[best, ..., each] = here.T
+            for column in range(columns):
+                there = best * width + (column * len(each) + each)
+                row = flat.take(there)
+                flat[there] = x[k, column]
+                x[k, column] = row
+            there = best * len(each) + each
+            row = came.take(there)
+            came.reshape(-1)[there] = came[k]
+            came[k] = row
             pivot = x[k, k]
             x[k + 1 :, k] /= np.where(pivot == 0, 1, pivot)  # below a zero all are zero
             # The outer product that eliminates column k, in all matrices.
@@ -92,6 +111,17 @@ def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         out[some] = x.transpose(2, 0, 1)
         order[some] = came.T
     return out, pivots, order
+
+
+def _largest(size: np.ndarray) -> np.ndarray:
+    """Return `np.argmax(size, axis=0)` for a few long rows, row by row."""
+    if np.isnan(size).any():
+        return np.argmax(size, axis=0)
+    top, where = size[0].copy(), np.zeros(size.shape[1], np.intp)
+    for number, row in enumerate(size[1:], 1):
+        np.copyto(where, number, where=row > top)
+        np.maximum(top, row, out=top)
+    return where
 
 
 def _size(x: Any) -> Any:

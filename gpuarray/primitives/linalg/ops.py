@@ -110,8 +110,13 @@ def stacked(
     function: Callable[..., Any], arrays: Sequence[np.ndarray], ranks: Sequence[int], avals
 ) -> list[np.ndarray]:
     """Apply `function` to every matrix of a stack; None from it gives nan in all its results."""
-    results = [np.zeros(a.shape, a.dtype) for a in avals]
     first = arrays[0]
+    if first.ndim == ranks[0]:  # one matrix
+        outs = function(*arrays)
+        if outs is None:
+            outs = [np.full(a.shape, np.nan if a.dtype.kind in "fc" else 0) for a in avals]
+        return [np.asarray(x, a.dtype, order="C") for x, a in zip(outs, avals)]
+    results = [np.zeros(a.shape, a.dtype) for a in avals]
     # Every array has the same leading axes; `ranks` says how many of the last ones are one operand.
     for index in np.ndindex(first.shape[: first.ndim - ranks[0]]):
         outs = function(*(x[index] for x in arrays))
@@ -233,6 +238,8 @@ def _lu_aval(x: ShapedArray):
 
 def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
     """Return the permutation that row swaps (i with pivots[i], in order) amount to."""
+    if pivots.ndim == 1:
+        return stacks.permutation(pivots.tolist(), size)
     # Start from the identity, and apply the swaps.
     permutation = np.empty((*pivots.shape[:-1], size), np.int32)
     permutation[...] = np.arange(size, dtype=np.int32)

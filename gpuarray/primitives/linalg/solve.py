@@ -93,8 +93,10 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
     letter = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}[working.name]
 
     # trsm is a BLAS routine, so SciPy has it in another module.
+    trsm = getattr(_blas, letter + "trsm")
+
     def one(a, b):
-        return (getattr(_blas, letter + "trsm")(1.0, a, b, **options),)
+        return (trsm(1.0, a, b, **options),)
 
     def solve(a, b):
         if half:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, threads
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.factors import all_but
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
@@ -23,11 +23,14 @@ from gpuarray.core.primitive import NOT_LINEAR, Kind, Order, Primitive, registry
 from gpuarray.primitives.axes import add_axis, with_axis
 from gpuarray.primitives.define import ANY, check_dtype, do
 from gpuarray.primitives.indexing.shapes import GatherDimensionNumbers, GatherScatterMode
+from gpuarray.primitives.numpy_rules import order_key
 
 _STABLE = "stable"
 #: From this many elements on it pays to look for zeros of both signs, which rule out the faster
 #: unstable sort.
 _LONG = 4096
+#: Elements whose keys stay in cache.
+AT_ONCE = 1 << 16
 
 
 # ---- sort ----
@@ -184,9 +187,7 @@ def _ascending(x: np.ndarray) -> np.ndarray:
     if dtypes.kind_of(x.dtype) != "f":
         # Values order by themselves; sub-byte integers are widened for NumPy.
         return x if x.dtype.kind != "V" else x.astype(np.int8)
-    bits = x.view(f"i{x.dtype.itemsize}")
-    # Negative floats count backwards in their bits: flip all of them but the sign.
-    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
+    return order_key(x)
 
 
 def _first_k(key: np.ndarray, k: int) -> np.ndarray:
@@ -197,14 +198,16 @@ def _first_k(key: np.ndarray, k: int) -> np.ndarray:
         return np.argsort(key, axis=-1, kind=_STABLE)[..., :k]
     if k == 0:
         return np.empty((*key.shape[:-1], 0), np.intp)
-    # Select before sorting: all below the k-th smallest, and the first of those equal to it.
+    # Select before sorting: all up to the k-th smallest.
     last = np.partition(key, k - 1, axis=-1)[..., k - 1 : k]
-    # The first of those equal to the k-th smallest fill the places that are left.
-    below, equal = key < last, key == last
-    room = k - below.sum(-1, keepdims=True)
-    taken = below | (equal & (np.cumsum(equal, axis=-1) <= room))
+    taken = key <= last
+    if np.count_nonzero(taken) != k * (key.size // n):
+        # More than k: the first of those equal to the k-th smallest fill the places that are left.
+        below, equal = key < last, key == last
+        room = k - below.sum(-1, keepdims=True)
+        taken = below | (equal & (np.cumsum(equal, axis=-1) <= room))
     # Positions come in ascending order, so equal elements keep theirs.
-    where = np.nonzero(taken)[-1].reshape(*key.shape[:-1], k)
+    where = np.flatnonzero(taken.reshape(-1)).reshape(*key.shape[:-1], k) % n
     return np.take_along_axis(
         where, np.argsort(np.take_along_axis(key, where, -1), axis=-1, kind=_STABLE), -1
     )
@@ -214,8 +217,17 @@ def _select(x: np.ndarray, axis: int, k: int, largest: bool) -> list[np.ndarray]
     # Work along the last axis; ~key reverses the order of integers without overflow.
     last = axis == x.ndim - 1
     lanes = x if last else np.moveaxis(x, axis, -1)
-    key = _ascending(np.ascontiguousarray(lanes))
-    where = _first_k(~key if largest else key, k)
+    lines = lanes.reshape(-1, lanes.shape[-1]) if lanes.size else lanes
+    where = np.empty((*lanes.shape[:-1], k), np.intp)
+    found = where.reshape(len(lines), k) if where.size else where
+
+    def choose(part: slice) -> None:
+        # Some rows, whose keys stay in cache.
+        key = _ascending(np.ascontiguousarray(lines[part]))
+        found[part] = _first_k(~key if largest else key, k)
+
+    if where.size:
+        threads.each(choose, len(lines), max(1, AT_ONCE // lines.shape[1]))
     values = lanes[where] if x.ndim == 1 else np.take_along_axis(lanes, where, -1)
     where = where.astype(np.int32)
     if not last:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpuarray.util import prod
+from gpuarray.util import function_of_text, prod
 
 _BLOCK = 1 << 14  # words per block: three arrays of 64 KB
 _FEW = 8  # pairs up to which Python integers are faster
@@ -28,19 +28,31 @@ _SHIFTS = [[(_u32(r), _u32(32 - r)) for r in rounds] for rounds in _ROTATIONS]
 _NUMBERS = [_u32(i) for i in range(6)]
 
 
-def _pair(k0: int, k1: int, x0: int, x1: int) -> tuple[int, int]:
-    """Threefry-2x32 with 20 rounds on Python integers."""
-    keys = (k0, k1, k0 ^ k1 ^ _PARITY)
-    x0, x1 = (x0 + k0) & _MASK, (x1 + k1) & _MASK
+def _pair_function() -> Callable[[int, int, int, int], tuple[int, int]]:
+    """Threefry-2x32 with 20 rounds on Python integers, as one run of lines.
+
+    A round masks its second word alone: the first grows by a bit at most, and only its lowest 32
+    bits count.
+    """
+    lines = [
+        "def pair(k0, k1, x0, x1):",
+        f"    k2 = k0 ^ k1 ^ {_PARITY}",
+        f"    x0, x1 = x0 + k0, x1 + k1 & {_MASK}",
+    ]
     # Five groups of four rounds, each followed by the injection of the next key words.
     for i in range(5):
         for r in _ROTATIONS[i & 1]:
-            x0 = (x0 + x1) & _MASK
+            lines.append("    x0 += x1")
             # Rotate x1 left by r bits, then mix.
-            x1 = ((x1 << r) & _MASK | x1 >> (32 - r)) ^ x0
-        x0 = (x0 + keys[(i + 1) % 3]) & _MASK
-        x1 = (x1 + keys[(i + 2) % 3] + i + 1) & _MASK
-    return x0, x1
+            lines.append(f"    x1 = ((x1 << {r} | x1 >> {32 - r}) ^ x0) & {_MASK}")
+        lines.append(f"    x0 += k{(i + 1) % 3}")
+        lines.append(f"    x1 = x1 + k{(i + 2) % 3} + {i + 1} & {_MASK}")
+    # So that Python runs no loop, and looks nothing up.
+    lines.append(f"    return x0 & {_MASK}, x1")
+    return function_of_text("\n".join(lines), "<threefry>", {})
+
+
+_pair = _pair_function()
 
 
 def _block(keys, x0: np.ndarray, x1: np.ndarray, spare: np.ndarray) -> None:

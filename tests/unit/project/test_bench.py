@@ -12,6 +12,7 @@ import pytest
 
 from bench import (
     clocks,
+    cpu,
     floors,
     host,
     measure,
@@ -378,3 +379,50 @@ def test_the_network_model_is_fitted_to_devices():
 def test_unknown_calls_over_devices_are_refused(capsys):
     assert parallel.main(["--only", "nothing_of_the_sort"]) == 2
     assert "psum_1MiB" in capsys.readouterr().err
+
+
+# ---- python -m bench --cpu ----
+
+
+def test_the_rows_for_cpus_are_many_and_of_all_kinds():
+    names = [row.name for row in cpu.rows("")]
+    assert len(names) == len(set(names)) >= 60
+    kinds = "while scan kalman hmc beam_search lbfgs ctc ppo odeint cloth embedding_gradient bf16"
+    kinds += " top_k segment_sum segment_rows conv_norm_gradient softmax mandelbrot digamma erf"
+    kinds += " map_coordinates solve_2x2 expm interp searchsorted nuts gather normal boolean_chain"
+    assert all(any(name.startswith(kind) for name in names) for kind in kinds.split())
+
+
+@pytest.mark.parametrize("row", cpu.rows("segment|kalman|^scan|^while$|top_k|interp|bf16_chain"))
+def test_a_row_is_timed_and_compared(row):
+    here = peers.gather(("fused", "numpy"))[0]
+    record = cpu.measured(row, here, True, measure.Effort(0.001, (1, 1)))
+    assert not record.failed and not record.wrong
+    assert len(record.samples["fused"].seconds) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", cpu.rows(""), ids=lambda row: row.name)
+def test_every_row_runs_as_its_numpy_text(row):
+    here = peers.gather(("fused", "numpy", "jax"))[0]
+    record = cpu.measured(row, here, True, measure.Effort(0.001, (1, 1)))
+    assert not record.failed and not record.wrong
+
+
+def test_a_wrong_row_is_told(capsys, monkeypatch):
+    (row,) = cpu.rows("^exp$")
+    wrong = dataclasses.replace(row, numpy=lambda x: np.exp(x) + 1)
+    monkeypatch.setattr(cpu, "ROWS", (wrong,))
+    monkeypatch.setattr(cpu, "PROGRAMS", ())
+    assert main(["--cpu", "--quick", "--peers", "fused,numpy"]) == 1
+    out = capsys.readouterr().out
+    assert "WRONG exp" in out and "geometric mean" in out
+    assert main(["--cpu", "--only", "no such row"]) == 2
+
+
+def test_a_busy_machine_is_told():
+    around = {"others": 0.5, "cores": 2}
+    assert "took 50% of 2 cores" in cpu.warning(around)
+    assert cpu.warning(around | {"others": 0.01}) == cpu.warning(around | {"others": None}) == ""
+    share = cpu.Neighbours().share()
+    assert share is None or 0 <= share

@@ -1,0 +1,185 @@
+"""`python -m bench --cpu`: operations and whole programs beside NumPy and JAX, in one run.
+
+In: rows of `cpu_operations.py` and `cpu_programs.py`. Out: Records and a table of medians, ranges
+and ratios, each measured in turns, and how much of the machine other processes took meanwhile.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.ndimage
+import scipy.special
+
+import gpuarray as ga
+from bench import peers
+from bench.cpu_operations import ROWS, Row
+from bench.cpu_programs import PROGRAMS
+from bench.measure import Effort, Record
+from bench.peers import FUSED, JAX, NUMPY
+from gpuarray.cli.timing import Candidate, duration, take_turns
+from gpuarray.compiler.explain.tables import columns
+
+ALL = (FUSED, NUMPY, JAX)
+#: Other processes with more than this share of the machine are worth a warning.
+BUSY = 0.15
+
+PARTS = {"np": "numpy", "lax": "lax", "random": "random", "nn": "nn"}
+PARTS |= {"special": "scipy.special", "linalg": "scipy.linalg", "ndimage": "scipy.ndimage"}
+PARTS |= {"ode": "experimental.ode", "ops": "ops"}
+
+
+def library(package: str) -> SimpleNamespace:
+    """gpuarray or JAX: the same names."""
+    parts = {k: importlib.import_module(f"{package}.{name}") for k, name in PARTS.items()}
+    return SimpleNamespace(top=importlib.import_module(package), **parts)
+
+
+def numpy_library() -> SimpleNamespace:
+    """NumPy and SciPy, under those names that they have."""
+    return SimpleNamespace(np=np, special=scipy.special, linalg=scipy.linalg, ndimage=scipy.ndimage)
+
+
+def rows(pattern: str) -> list[Row]:
+    """The rows whose name matches."""
+    return [row for row in (*ROWS, *PROGRAMS) if re.search(pattern, row.name)]
+
+
+def _call(row: Row, peer: peers.Peer, arrays: Sequence[np.ndarray]) -> Callable[[], Any]:
+    """The row on one peer, as a call that returns when its result is there."""
+    if peer.name == NUMPY:
+        function = row.numpy or row.make(numpy_library())
+        return lambda: function(*arrays)
+    function = peer.jit(row.make(library("gpuarray" if peer.name == FUSED else "jax")))
+    own = [peer.array(a) for a in arrays]
+    return lambda: peer.wait(function(*own))
+
+
+def _leaves(result: Any) -> list[np.ndarray]:
+    """Results as arrays in double precision."""
+    if isinstance(result, (tuple, list)):
+        return [leaf for r in result for leaf in _leaves(r)]
+    found = np.asarray(result)
+    return [found.astype(np.complex128 if found.dtype.kind == "c" else np.float64)]
+
+
+def _error(got: list[np.ndarray], want: list[np.ndarray]) -> float:
+    """The mean error of an element, relative to the largest: a few may choose differently."""
+    worst = 0.0
+    for g, w in zip(got, want, strict=True):
+        if g.shape != w.shape:
+            raise ValueError(f"a result of shape {g.shape}, where {w.shape} was expected")
+        scale = max(1e-30, float(np.max(np.abs(w), initial=0.0)))
+        worst = float(np.maximum(worst, np.mean(np.abs(g - w)) / scale if w.size else 0.0))
+    return worst
+
+
+def measured(row: Row, here: dict[str, peers.Peer], small: bool, effort: Effort) -> Record:
+    """Time one row on all peers; compare the results with JAX's, or else with NumPy's."""
+    arrays = row.data(np.random.default_rng(0), small)
+    record = Record(row.name, row.title, "cpu", tolerance=row.tolerance)
+    candidates: dict[str, Candidate] = {}
+    results: dict[str, list[np.ndarray]] = {}
+    for name, peer in here.items():
+        try:
+            call = _call(row, peer, arrays)
+            with peer.around():
+                results[name] = _leaves(call())
+        except Exception as error:  # one that cannot does not cost the others
+            # NumPy has nothing of the sort for most programs: no fault to report.
+            if name != NUMPY or row.numpy is not None:
+                record.failed[name] = f"{type(error).__name__}: {error}"
+        else:
+            candidates[name] = Candidate(call, peer.around)
+    reference = next((n for n in (JAX, NUMPY) if n in results), None)
+    if FUSED in results and reference and not row.random:
+        record.errors[FUSED] = _error(results[FUSED], results[reference])
+    if candidates:
+        record.samples = take_turns(candidates, effort.seconds, effort.rounds)
+    return record
+
+
+# ---- the machine ----
+
+
+def _used() -> float | None:
+    """Seconds of processor time that the machine has spent; None where it does not say."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return None
+    fields = [int(x) for x in stat.read_text().split("\n", 1)[0].split()[1:]]
+    # user, nice, system, idle, iowait, irq, softirq, steal: all but the two that wait.
+    return (sum(fields[:8]) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+class Neighbours:
+    """How much of the machine other processes take, from its making to `share()`."""
+
+    def __init__(self):
+        self.start, self.used, self.own = time.perf_counter(), _used(), time.process_time()
+
+    def share(self) -> float | None:
+        """The part of all cores' time that others had."""
+        used, wall = _used(), time.perf_counter() - self.start
+        if used is None or self.used is None:
+            return None
+        others = (used - self.used) - (time.process_time() - self.own)
+        return max(0.0, others / (wall * (os.cpu_count() or 1)))
+
+
+# ---- the table ----
+
+
+def _time(r: Record, name: str) -> str:
+    if name not in r.samples:
+        return "-"
+    s = r.samples[name]
+    return f"{duration(s.median)} ({duration(min(s.seconds))} to {duration(max(s.seconds))})"
+
+
+def table(records: Sequence[Record], around: dict[str, Any]) -> str:
+    """Medians, in brackets the range; ours against NumPy and JAX; the geometric means."""
+    names = [n for n in ALL if n in around["peers"]]
+    others = [n for n in names if n != FUSED]
+    lines = [["", *names, *(f"vs {n}" for n in others)]]
+    for r in records:
+        ratios = [r.speedup(n) for n in others]
+        shown = ["-" if x is None else f"{x:.2f}x" for x in ratios]
+        lines.append([f"{r.name}: {r.title}", *(_time(r, n) for n in names), *shown])
+    means = [_mean(records, n) for n in others]
+    lines.append(["geometric mean", *[""] * len(names), *means])
+    blocks = ["\n".join(columns(lines, right=range(1, len(lines[0]))))]
+    blocks += [f"WRONG {r.name}: off by {r.errors[n]:.1e}" for r in records for n in r.wrong]
+    blocks += [f"could not: {r.name}: {n}: {w[:160]}" for r in records for n, w in r.failed.items()]
+    return "\n".join(blocks)
+
+
+def _mean(records: Sequence[Record], peer: str) -> str:
+    found = [x for r in records if (x := r.speedup(peer)) is not None]
+    ahead = sum(x >= 1 for x in found)
+    return f"{np.exp(np.mean(np.log(found))):.2f}x, {ahead} of {len(found)}" if found else "-"
+
+
+def warning(around: dict[str, Any]) -> str:
+    """A line where others took so much of the machine that figures mean little; empty if not."""
+    share = around["others"]
+    if share is None or share < BUSY:
+        return ""
+    return (
+        f"BUSY: other processes took {100 * share:.0f}% of {around['cores']} cores meanwhile; "
+        "ratios hold roughly, times do not"
+    )
+
+
+def settings() -> dict[str, Any]:
+    """The settings that decide what runs on a CPU."""
+    return {name: ga.config.read(name) for name in ("native", "num_threads")}

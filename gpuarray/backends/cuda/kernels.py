@@ -19,6 +19,7 @@ from gpuarray.backends.cuda import cubins, nvrtc, sources
 from gpuarray.backends.cuda.availability import cupy, too_old
 from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.compiler.cuda.emit import KernelSource
+from gpuarray.core.threads import thread_count
 from gpuarray.errors import CompileError, DeviceError
 
 #: A plan may be replayed as a CUDA graph from this many kernels on, for this many sets of

@@ -58,6 +58,7 @@ class ColumnsTemplate(Template):
                 self.line(1, "if (!inside) return;")
             if one.members or one.stored:
                 what = f"pass {number + 1} down the columns" if one.partial else "write the columns"
+                self.touched.sweep += 1
                 states = self.declare_partials(one)
                 # Reads down a column do not depend on one another: eight are under way at a time.
                 self.line(1, "#pragma unroll 8")

@@ -81,6 +81,7 @@ class RowsTemplate(Template):
     ) -> None:
         """Open the loop of a thread over its vectors of a row; neighbours take neighbours."""
         t, n = self.index_type, self.number
+        self.touched.sweep += 1
         scale = f" * {n(s.width)}" if s.width > 1 else ""
         # One vector a thread: no loop.
         if s.steps == 1:

@@ -21,6 +21,7 @@ from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.compiler.text.reader import bracketed
+from gpuarray.core.index import Index
 from gpuarray.core.target import TARGET
 
 
@@ -119,6 +120,7 @@ class ScanTemplate(Template):
         begin, end = self.bounds()
         state = self.reducer_of.state
         self.line(1, f"{state} sum = {self.reducer_of.neutral};")
+        self.note_totals()
         # Second kernel of a scan in pieces: begin with the totals of the pieces before this one.
         if self.begins:
             self.line(1, "#pragma unroll 8")
@@ -140,6 +142,13 @@ class ScanTemplate(Template):
             out = self.out_name[self.outputs[0]]
             self.line(1, f"{out}[{self.total_index('piece', column)}] = sum;")
         return self.finish(s, self.note(f"{columns} columns of {c.length}"))
+
+    def note_totals(self) -> None:
+        """Note that each piece reads the totals of all before it."""
+        if self.begins:
+            totals, c = self.inputs[1], self.cut
+            before = c.outer * (self.pieces - 1) * c.inner
+            self.touched.note(totals, Index.axis(0, totals.aval.size), before)
 
     def note(self, what: str) -> str:
         way = " from the end" if self.reverse else ""
@@ -181,6 +190,7 @@ class ScanTemplate(Template):
         # of the pieces before this one, of which there are no more than lanes.
         several = (c.step if self.pieces > 1 else c.length) > lanes * items
         before = "before" if several else ""
+        self.note_totals()
         if self.begins:
             before = "before"
             at = f"{self.in_name[self.inputs[1]]}[{self.total_index('lane', 'row')}]"

@@ -12,12 +12,13 @@ import math
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.scatters import atomic
-from gpuarray.compiler.lower.schedule import schedule_map
+from gpuarray.compiler.lower.schedule import Schedule, schedule_map
+from gpuarray.compiler.lower.traffic import Traffic, elements
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.folds import merged
 from gpuarray.core.element import sources
 from gpuarray.core.element_rules import UpdateRule
-from gpuarray.core.graph import Literal, Var
+from gpuarray.core.graph import Literal, Var, storage_dtype
 from gpuarray.core.index import Index, linear
 
 
@@ -80,9 +81,19 @@ class ScatterTemplate(Template):
         self.look_up(place, 1, scope)
         at = self.at(place, scope)
         new = self.constant() if self.new is None else self.value(self.new, 1, scope, True)
+        self.place = place
         self.store_update(out, at, new)
         note = f"{total} updates in place; the output begins as the operand"
         return self.finish(s, note)
+
+    def finish(self, schedule: Schedule, note: str, workspace: int = 0) -> KernelSource:
+        """The finished kernel: it touches the places of the updates alone."""
+        made = super().finish(schedule, note, workspace)
+        (out,) = self.outputs
+        size = min(elements([self.place]), math.prod(self.axes)) * storage_dtype(out.aval).itemsize
+        # A merge reads the element that is there, by itself or in an atomic.
+        there = {} if self.rule.merge(self.eqn) is None else {out: size}
+        return made.replace(traffic=Traffic(made.traffic.read | there, {out: size}))
 
     def constant(self) -> str:
         a = self.eqn.invars[self.rule.operand]

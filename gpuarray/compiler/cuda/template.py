@@ -17,6 +17,7 @@ from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.steps import step_eqns
+from gpuarray.compiler.lower.traffic import Traffic
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Var
 from gpuarray.core.target import TARGET
@@ -37,6 +38,8 @@ class KernelSource(Struct, eq=False):
     table, tiles: of a Batch kernel only. If `table` is not empty, the kernel takes two arguments
     instead: a buffer with the addresses of these values (inputs and outputs, possibly repeated) as
     64-bit numbers in this order, and the constant array `tiles`.
+
+    traffic: the bytes that a launch moves
     """
 
     kernel: Kernel
@@ -48,6 +51,7 @@ class KernelSource(Struct, eq=False):
     threads_meet: bool = False
     table: list[Var] = []
     tiles: np.ndarray | None = None
+    traffic: Traffic = Traffic()
 
     @property
     def name(self) -> str:
@@ -88,6 +92,7 @@ class Template(Writer, abc.ABC):
         self.restrict = "" if options.overlap else "__restrict__ "
         self.threads_meet = False
         self.shared: dict[str, str] = {}  # arrays in shared memory: name -> declaration
+        self.partial = 0  # bytes of partial results that go from block to block
 
     @abc.abstractmethod
     def source(self) -> KernelSource:
@@ -154,6 +159,7 @@ class Template(Writer, abc.ABC):
 
     def raw(self, load: Load) -> str:
         """One element of an input in its memory type."""
+        self.touched.note(load.source, self.load_index(load))
         return f"{self.in_name[load.source]}[{self.at(self.load_index(load))}]"
 
     def read(self, load: Load) -> str:
@@ -268,6 +274,9 @@ class Template(Writer, abc.ABC):
         slot_of = {v: -(-self.reducer(v).bytes // TARGET.slot_bytes) for v in states}
         starts = list(itertools.accumulate((n * room for n in slot_of.values()), initial=0))
         tickets = starts.pop()
+        # Each block writes its results as words, and the last one reads them.
+        words = sum(-(-self.reducer(v).bytes // 4) for v in states)
+        self.partial = 4 * (words * s.grid * s.rows_a_block + rows)
         # Write this block's results. __threadfence makes them visible to all other blocks before
         # the ticket is: whoever sees the last ticket sees every result.
         self.line(1, f"if ({writes}) {{")
@@ -347,4 +356,9 @@ class Template(Writer, abc.ABC):
             self.outputs,
             workspace,
             self.threads_meet,
+            traffic=Traffic(self.touched.read(), self.written(), self.partial),
         )
+
+    def written(self) -> dict[Var, int]:
+        """Bytes that are written of each output: all of it."""
+        return {v: v.aval.nbytes for v in self.outputs}

@@ -64,6 +64,7 @@ class TilesTemplate(MapTemplate):
             self.fill_tiles(s.width)
             self.line(1, "}")
             self.line(1, "__syncthreads();")
+            self.touched.sweep += 1
         # Compute along x.
         self.open_tile_loop(s, self.x, self.y, "compute along")
         self.elements(2, list(members_in_order(self.group)), self.outputs, {}, s.width)

@@ -142,9 +142,7 @@ class Launcher:
         try:
             # Blocks run in an order drawn from the seed, to find kernels that depend on it.
             counts = None if _counter is None else np.zeros((len(regions), 4), np.uint64)
-            library.launch(
-                self.name, addresses, s.grid, s.threads, regions, _seed, counts=counts
-            )
+            library.launch(self.name, addresses, s.grid, s.threads, regions, _seed, counts=counts)
         except DeviceError as error:
             self.work[...] = 0  # the next launch must find it zero
             message = f"kernel {emitted.name} ({emitted.text.splitlines()[0][3:]}): {error}"

@@ -25,6 +25,13 @@ class Target(Struct):
     threads_held: int = 2048
     #: Shared memory that a block has without asking for more: a limit of CUDA.
     shared_bytes: int = 48 << 10
+    #: Shared memory of all blocks that a multiprocessor holds, by the data sheet.
+    shared_held: int = 227 << 10
+    #: Instructions of single threads in the time in which a byte moves, by the data sheet: 33.5 T a
+    #: second against 4.3 TB.
+    instructions_a_byte: float = 7.8
+    #: Instructions that an access takes with its address. Measure: saxpy, stencil.
+    instructions_an_access: int = 4
     #: The widest access of a thread that is one instruction: a limit of CUDA.
     vector_bytes: int = 16
     #: A piece of memory that comes at once: what columns share is read in full.

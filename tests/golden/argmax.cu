@@ -1,5 +1,5 @@
 // k0_rows: argmax
-//   in0 f32[1048576] -> out0 i32[]    4194308 bytes
+//   in0 f32[1048576] -> out0 i32[]    4202508 bytes
 //   1048576 elements, 256 partial results each, merged in order; 256 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_rows(
     const float* __restrict__ in0,

@@ -1,5 +1,5 @@
 // k0_columns: reduce_max, max, sub, exp, reduce_sum, div
-//   in0 f32[4096,1024] -> out0 f32[4096,1024]    33554432 bytes
+//   in0 f32[4096,1024] -> out0 f32[4096,1024]    67108864 bytes
 //   1024 columns of 4096, 64 threads a column; 64 x 1024 threads
 extern "C" __global__ void __launch_bounds__(1024) k0_columns(
     const float* __restrict__ in0,

@@ -16,7 +16,7 @@ from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.horizontal import arrays_of, is_one
 from gpuarray.compiler.lower.kernel import Batch
 from gpuarray.compiler.lower.schedule import Schedule
-from gpuarray.compiler.lower.traffic import Traffic
+from gpuarray.compiler.lower.traffic import each_once
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.target import TARGET
@@ -79,7 +79,7 @@ class BatchTemplate(Template):
             list(whole.outputs),
             table=table,
             tiles=tiles,
-            traffic=Traffic(*({v: v.aval.nbytes for v in of} for of in (whole.inputs, whole.outputs))),
+            traffic=each_once(whole.inputs, whole.outputs),
         )
 
     def text(self, schedule: Schedule) -> str:

@@ -58,9 +58,9 @@ class ColumnsTemplate(Template):
                 self.line(1, "if (!inside) return;")
             if one.members or one.stored:
                 what = f"pass {number + 1} down the columns" if one.partial else "write the columns"
-                self.touched.sweep += 1
                 states = self.declare_partials(one)
                 # Reads down a column do not depend on one another: eight are under way at a time.
+                self.touched.begin(8)
                 self.line(1, "#pragma unroll 8")
                 first, step = "deep", s.lanes
                 if s.splits > 1:

@@ -81,10 +81,10 @@ class RowsTemplate(Template):
     ) -> None:
         """Open the loop of a thread over its vectors of a row; neighbours take neighbours."""
         t, n = self.index_type, self.number
-        self.touched.sweep += 1
         scale = f" * {n(s.width)}" if s.width > 1 else ""
         # One vector a thread: no loop.
         if s.steps == 1:
+            self.touched.begin()
             whole = s.lanes * s.width == length
             self.line(1, "{" if whole else f"if (lane{scale} < {n(length)}) {{", comment)
             self.line(2, f"const {t} j = lane{scale};")
@@ -95,6 +95,7 @@ class RowsTemplate(Template):
                 not (self.registers or self.carried)
                 and s.steps * s.width * operations > TARGET.row_copies
             )
+            self.touched.begin(1 if often else s.steps)
             self.line(1, "#pragma unroll 1" if often else "#pragma unroll")
             self.line(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
             place = f"u * {n(s.lanes)} + lane"
@@ -106,6 +107,7 @@ class RowsTemplate(Template):
             # A long row: by strides of all threads.
             stride = n(s.lanes * s.width)
             head = f"for ({t} j = lane{scale}; j < {n(length)}; j += {stride}) {{"
+            self.touched.begin(2)
             self.line(1, "#pragma unroll 2")
             self.line(1, head, comment)
         self.define_axes(2, "j", reduced)
@@ -255,6 +257,7 @@ class SharedRowsTemplate(RowsTemplate):
         first = f"({first}){scale}" if scale else first
         stride = n(s.threads * s.splits * s.width)
         # Four reads are under way for each thread at a time.
+        self.touched.begin(4)
         self.line(1, "#pragma unroll 4")
         head = f"for ({self.index_type} j = {first}; j < {n(length)}; j += {stride}) {{"
         self.line(1, head)

@@ -129,6 +129,7 @@ class ScanTemplate(Template):
             self.line(2, f"sum = {self.merge('sum', before)};")
             self.line(1, "}")
         # Fold down the column; unrolled, since reads do not depend on the sum and can overlap.
+        self.touched.begin(8)
         self.line(1, "#pragma unroll 8")
         self.line(1, f"for ({t} j = {begin}; j < {end}; ++j) {{")
         self.set_position("j")
@@ -209,6 +210,7 @@ class ScanTemplate(Template):
         # Fold each thread's elements, then scan over threads: `ahead` is the fold of all elements
         # before this thread's, `whole` that of the tile. Both need every thread of the row, so
         # threads beyond its end take part with the neutral element.
+        self.touched.begin(1 if width > 1 else items)
         self.fold_own_elements(depth, end, items, width)
         if lanes > 1:
             call = f"ga_warp_scan<{lanes}>(sum, {none}, whole, merge)"

@@ -12,8 +12,8 @@ import math
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.scatters import atomic
-from gpuarray.compiler.lower.schedule import Schedule, schedule_map
-from gpuarray.compiler.lower.traffic import Traffic, elements
+from gpuarray.compiler.lower.schedule import schedule_map
+from gpuarray.compiler.lower.traffic import elements
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.folds import merged
 from gpuarray.core.element import sources
@@ -81,19 +81,18 @@ class ScatterTemplate(Template):
         self.look_up(place, 1, scope)
         at = self.at(place, scope)
         new = self.constant() if self.new is None else self.value(self.new, 1, scope, True)
-        self.place = place
+        # Places that are written, and read where an update is merged with what is there.
+        self.count = min(elements([place]), total)
+        if self.rule.merge(self.eqn) is not None:
+            self.touched.note(out, place, self.count)
         self.store_update(out, at, new)
         note = f"{total} updates in place; the output begins as the operand"
         return self.finish(s, note)
 
-    def finish(self, schedule: Schedule, note: str, workspace: int = 0) -> KernelSource:
-        """The finished kernel: it touches the places of the updates alone."""
-        made = super().finish(schedule, note, workspace)
+    def written(self) -> dict[Var, int]:
+        """The places of the updates alone."""
         (out,) = self.outputs
-        size = min(elements([self.place]), math.prod(self.axes)) * storage_dtype(out.aval).itemsize
-        # A merge reads the element that is there, by itself or in an atomic.
-        there = {} if self.rule.merge(self.eqn) is None else {out: size}
-        return made.replace(traffic=Traffic(made.traffic.read | there, {out: size}))
+        return {out: self.count * storage_dtype(out.aval).itemsize}
 
     def constant(self) -> str:
         a = self.eqn.invars[self.rule.operand]

@@ -143,7 +143,7 @@ class SortTemplate(Template):
 
     def write_all(self, top: bool) -> None:
         """Write every operand in the new order; those that are no keys are read again, permuted."""
-        self.touched.sweep += 1
+        self.touched.begin()
         if top:
             self.touched.most = self.outputs[0].aval.size
         scope: dict = {}

@@ -40,6 +40,7 @@ class KernelSource(Struct, eq=False):
     64-bit numbers in this order, and the constant array `tiles`.
 
     traffic: the bytes that a launch moves
+    shared_bytes: shared memory of a block
     """
 
     kernel: Kernel
@@ -52,6 +53,7 @@ class KernelSource(Struct, eq=False):
     table: list[Var] = []
     tiles: np.ndarray | None = None
     traffic: Traffic = Traffic()
+    shared_bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -326,7 +328,7 @@ class Template(Writer, abc.ABC):
         formulas = ", ".join(e.primitive.name for e in step_eqns(self.group))
         ins = [f"{self.in_name[v]} {v.aval.str_short(True)}" for v in self.inputs]
         outs = [f"{self.out_name[v]} {v.aval.str_short(True)}" for v in self.outputs]
-        moved = sum(v.aval.nbytes for v in (*self.inputs, *self.outputs))
+        moved = self.touched.traffic(self.written(), self.partial, schedule.width, self.last)
         # The parameters, in the order in which backends pass buffers.
         params = [
             f"const {ct.memory_type(v.aval)}* {self.restrict}{self.in_name[v]}" for v in self.inputs
@@ -342,7 +344,7 @@ class Template(Writer, abc.ABC):
         shared = [f"    __shared__ {text};" for text in self.shared.values()]
         head = [
             f"// {name}: {formulas}",
-            f"//   {', '.join(ins) or 'no inputs'} -> {', '.join(outs)}    {moved} bytes",
+            f"//   {', '.join(ins) or 'no inputs'} -> {', '.join(outs)}    {moved.total} bytes",
             f"//   {note}; {schedule.grid} x {schedule.threads} threads",
             f'extern "C" __global__ void __launch_bounds__({schedule.threads}) {name}(',
             "    " + ",\n    ".join(params) + ") {",
@@ -356,7 +358,8 @@ class Template(Writer, abc.ABC):
             self.outputs,
             workspace,
             self.threads_meet,
-            traffic=Traffic(self.touched.read(), self.written(), self.partial),
+            traffic=moved,
+            shared_bytes=sum(map(ct.declared_bytes, self.shared.values())),
         )
 
     def written(self) -> dict[Var, int]:

@@ -17,7 +17,15 @@ import math
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from gpuarray.compiler.fuse.group import FusedGroup, Inner, Load, Member, Step, group_of
+from gpuarray.compiler.fuse.group import (
+    FusedGroup,
+    Inner,
+    Load,
+    Member,
+    Step,
+    group_of,
+    members_in_order,
+)
 from gpuarray.compiler.lower.costs import can_inline, cost_of, is_index_operand, reads_of
 from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, User
 from gpuarray.compiler.lower.scans import is_scan, scan_eqns, scan_group
@@ -251,43 +259,47 @@ class _Inliner:
             return step
         left: list[Var] = []
         for v in step.outputs:
-            maker = step.made[v]
-            wide = any(d in step.reduced for d in maker.dims)
+            wide = any(d in step.reduced for d in step.made[v].dims)
             # Results over rows alone (the mean) are small; only outputs over the whole space count.
-            found = self.row_values_for(v, step) if wide and v not in self.required else None
-            if found is None:
+            chain = self.chain_from_rows(v, step) if wide and v not in self.required else None
+            if chain is None:
                 left.append(v)
                 continue
             # Judge it as if it were inlined, and take that back where it is not worth it.
-            self.work[v] = self.work_of(maker.eqn)
-            self.depth[v] = 1
+            made = [m.eqn.outvars[0] for m in chain]
+            for u, m in zip(made, chain, strict=True):
+                self.work[u] = self.work_of(m.eqn)
+                self.depth[u] = 1 + max(map(self.depth_of, _variables(m.eqn)))
             if not self.is_worth_inlining(v, False):
-                del self.work[v], self.depth[v]
+                for u in made:
+                    del self.work[u], self.depth[u]
                 left.append(v)
                 continue
             self.inlined.add(v)
-            left += found
+            inner = (o.var for m in chain for o in m.operands if isinstance(o, Inner))
+            left += [u for u in inner if u not in made]
         outputs = tuple(dict.fromkeys(left))
         return step if outputs == step.outputs else step.replace(outputs=outputs)
 
-    def row_values_for(self, v: Var, group: FusedGroup) -> list[Var] | None:
-        """The values over rows alone from which, with what is in memory, an output can be computed
-        by one equation; None where that needs other values of the group as well.
-        """
-        maker = group.made[v]
-        if not self.can_inline(maker.eqn):
-            return None
-        found: list[Var] = []
-        for o in maker.operands:
-            # A value that is itself inlined would have to be computed a second time for each
-            # reader.
-            if isinstance(o, Load) and self.resolve(o.source) in self.inlined:
+    def chain_from_rows(self, v: Var, group: FusedGroup) -> list[Member] | None:
+        """The members that compute an output from values over rows and what is in memory, in order."""
+        chain: list[Member] = []
+        waiting = [v]
+        while waiting:
+            maker = group.made[waiting.pop()]
+            chain += [maker] if maker not in chain else []
+            # What others read is an output of its own.
+            alone = maker.eqn.outvars == [v] or not any(u in self.uses for u in maker.eqn.outvars)
+            simple = maker.eqn.primitive.kind is not Kind.REDUCTION and len(maker.eqn.outvars) == 1
+            if not (alone and simple and self.can_inline(maker.eqn)):
                 return None
-            if isinstance(o, Inner):
-                if any(d in group.reduced for d in group.made[o.var].dims):
+            for o in maker.operands:
+                # An inlined value would have to be computed a second time for each reader.
+                if isinstance(o, Load) and self.resolve(o.source) in self.inlined:
                     return None
-                found.append(o.var)
-        return found
+                if isinstance(o, Inner) and any(d in group.reduced for d in group.made[o.var].dims):
+                    waiting.append(o.var)
+        return [m for m in members_in_order(group) if m in chain]
 
     def can_inline_results(self, step: Step) -> bool:
         """Whether the results of a step can be computed element by element, and none of them is
@@ -331,16 +343,29 @@ class _Inliner:
         )
         if cheap or cost <= TARGET.free:
             return True
-        # Otherwise one reader only: several would each compute it. Once each, it may cost a lot;
-        # repeated, what the repetitions add must be less than memory or another launch.
-        if len({id(u.reader) for u in uses}) > 1:
-            return False
+        # Several readers would each compute it: worth it if that takes less time than the bytes that
+        # are not moved then.
+        readers = list({id(u.reader): u.reader for u in uses}.values())
+        if len(readers) > 1:
+            work = sum(u.reads for u in uses) * cost
+            return work <= TARGET.instructions_a_byte * self.bytes_saved(v, readers)
+        # One reader: what repetitions add must be less than memory or another launch.
         if times <= 1:
             return cost <= TARGET.once
         again = cost * (times - 1)
         return again <= TARGET.repeated or (
             cost <= TARGET.once and again * v.aval.size <= TARGET.launch_work
         )
+
+    def bytes_saved(self, v: Var, readers: list[Step | None]) -> int:
+        """Bytes that are not moved if each reader computes a value: it is neither written nor read,
+        but what it is computed from may be read by more steps.
+        """
+        behind, saved = self.sources_behind(v), v.aval.nbytes
+        for reader in readers:
+            more = behind - self.sources_read_by(reader)
+            saved += v.aval.nbytes - sum(s.aval.nbytes for s in more)
+        return saved
 
     def work_of(self, eqn: Eqn) -> dict[Eqn, float]:
         """The equations that an element takes, each with its cost. An equation that several

@@ -6,6 +6,8 @@ they take.
 
 from __future__ import annotations
 
+import math
+
 from gpuarray.compiler.fuse.group import FusedGroup, members_in_order
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, Scatter
 from gpuarray.core.element_rules import rule_of
@@ -45,7 +47,7 @@ def group_in(step: Kernel | FusedGroup) -> FusedGroup:
 
 def step_work(step: DeviceStep) -> float:
     """Multiply-adds, roughly."""
-    total = 0.0
+    total, most = 0.0, _most_inlined(step)
     for eqn in step_eqns(step):
         # Library routines know their work; for others most elements of an array that are read or
         # made count, and of an update in place those of the updates.
@@ -57,8 +59,20 @@ def step_work(step: DeviceStep) -> float:
         read, made = _elements_read(eqn), [v.aval.size for v in eqn.outvars]
         if isinstance(step, Scatter) and eqn.primitive.update is not None:
             read, made = [eqn.invars[eqn.primitive.update.operand].aval.size], []
-        total += eqn.primitive.weight * max((*read, *made), default=0)
+        total += eqn.primitive.weight * min(max((*read, *made), default=0), most.get(eqn, math.inf))
     return total
+
+
+def _most_inlined(step: DeviceStep) -> dict[Eqn, int]:
+    """For each inlined equation, how many elements of its results the kernel needs at most."""
+    if isinstance(step, Eqn):
+        return {}
+    group = group_in(step)
+    eqns = inlined_eqns(group)
+    # An element of the space takes several of an operand that is folded or searched through.
+    times = (rule.times(e) for e in eqns if (rule := rule_of(e)) is not None)
+    most = math.prod(group.axes) * max(times, default=1)
+    return dict.fromkeys(eqns, most)
 
 
 def step_bytes(step: DeviceStep) -> int:

@@ -157,6 +157,15 @@ class Target(Struct):
 
     # ---- forms of their own ----
 
+    #: Sums of integers into so few bytes are kept in shared memory, a copy for each warp where they
+    #: fit, if so many updates meet in each place: they would wait for one another in memory.
+    #: Measure: a histogram.
+    shared_sums: int = 24 << 10
+    meeting_updates: int = 64
+    #: Updates of a thread that are read together, one by one, as many as keep enough bytes under way.
+    #: Measure: as above.
+    updates_ahead: int = 8
+
     #: An operand of so many bytes, and so many times as large as its updates, is changed in place
     #: and not copied. Measure: dynamic_update_slice of a cache.
     in_place_bytes: int = 1 << 16

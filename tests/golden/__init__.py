@@ -51,6 +51,12 @@ def cross_entropy(logits, label):
     return -gnp.sum(gnp.where(hot, nn.log_softmax(logits, axis=-1), 0.0), axis=-1)
 
 
+def label_likelihood(logits, label):
+    """The mean log-likelihood of each row's label, looked up by its number."""
+    log = nn.log_softmax(logits, axis=-1)
+    return gnp.mean(gnp.take_along_axis(log, label[:, None], -1))
+
+
 def dropout(x, key):
     """Half of the elements, twice as large."""
     return gnp.where(ga.random.bernoulli(key, 0.5, x.shape), 2.0 * x, 0.0)
@@ -155,6 +161,7 @@ def programs() -> dict[str, Program]:
             lambda x, i, v: x.at[i].add(v),
             (shape("float32", 5000, 64), shape("int32", 4096), shape("float32", 4096, 64)),
         ),
+        "bincount": (lambda x: gnp.bincount(x, length=100), (shape("int32", 1 << 24),)),
         "dynamic_update_slice": (
             lambda cache, new, at: lax.dynamic_update_slice(cache, new, (0, at, 0)),
             (shape("bfloat16", 8, 4096, 64), shape("bfloat16", 8, 1, 64), shape("int32")),
@@ -184,6 +191,10 @@ def programs() -> dict[str, Program]:
         "rms_norm": (rms_norm, (wide, shape("bfloat16", 4096))),
         "mandelbrot": (mandelbrot, (shape("complex64", 1024, 1024),)),
         "ema_scan": (ema_scan, (shape("bfloat16", 512, 8192),)),
+        "label_gradient": (
+            ga.grad(label_likelihood),
+            (shape("bfloat16", 512, 32000), shape("int32", 512)),
+        ),
         "cross_entropy": (cross_entropy, (shape("float32", 512, 32000), shape("int32", 512))),
     }
 

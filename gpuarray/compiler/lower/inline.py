@@ -282,7 +282,7 @@ class _Inliner:
         return step if outputs == step.outputs else step.replace(outputs=outputs)
 
     def chain_from_rows(self, v: Var, group: FusedGroup) -> list[Member] | None:
-        """The members that compute an output from values over rows and what is in memory, in order."""
+        """The members that compute an output from values over rows and what is in memory."""
         chain: list[Member] = []
         waiting = [v]
         while waiting:
@@ -343,8 +343,7 @@ class _Inliner:
         )
         if cheap or cost <= TARGET.free:
             return True
-        # Several readers would each compute it: worth it if that takes less time than the bytes that
-        # are not moved then.
+        # Several readers would each compute it, in less time than bytes take that are not moved.
         readers = list({id(u.reader): u.reader for u in uses}.values())
         if len(readers) > 1:
             work = sum(u.reads for u in uses) * cost

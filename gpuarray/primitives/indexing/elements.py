@@ -114,7 +114,7 @@ def _target(eqn: Eqn, at: Places, get: Get) -> tuple[list[Index], list[Below]]:
 
 
 def scatter_rules(
-    merge: Primitive | None, atomic: Callable[..., str] | None
+    merge: Primitive | None, atomic: Callable[..., str] | None, sums: str | None
 ) -> tuple[ElementRule, UpdateRule]:
     """Return the rules of a scatter whose updates are merged by the primitive `merge`.
 
@@ -176,5 +176,6 @@ def scatter_rules(
         count=_windows_of,
         unique=lambda eqn: eqn.params["unique_indices"],
         atomic=atomic,
+        sums=sums,
         in_order=in_order,
     )

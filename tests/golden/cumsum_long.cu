@@ -11,6 +11,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_scan(
     const unsigned end = begin + 16384u;
     const auto merge = [](float p, float q) -> float { return p + q; };
     float sum = -0.0f;
+    #pragma unroll 8
     for (unsigned j = begin + lane; j < end; j += 256u) {
         sum = sum + in0[j];
     }

@@ -15,6 +15,7 @@ from gpuarray.compiler.lower.schedule import (
     Schedule,
     schedule_all,
     schedule_rows,
+    turns_ahead,
 )
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import TARGET
@@ -170,6 +171,11 @@ class RowsTemplate(Template):
         held = storage_dtype(loads[0].source.aval).itemsize
         return held > storage_dtype(member.eqn.outvars[0].aval).itemsize
 
+    def bytes_a_turn(self, width: int) -> int:
+        """Bytes that a thread reads in one turn of the loop along a row."""
+        loads = {(x.key, x.dims): x for x in self.group.loads() if self.last in x.dims}
+        return width * sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
+
     def is_wide(self, o: Inner) -> bool:
         return any(d in self.group.reduced for d in self.group.made[o.var].dims)
 
@@ -256,9 +262,10 @@ class SharedRowsTemplate(RowsTemplate):
         first = f"{first} * {n(s.threads)} + threadIdx.x"
         first = f"({first}){scale}" if scale else first
         stride = n(s.threads * s.splits * s.width)
-        # Four reads are under way for each thread at a time.
-        self.touched.begin(4)
-        self.line(1, "#pragma unroll 4")
+        # Several reads of each thread are under way at a time.
+        ahead = turns_ahead(self.bytes_a_turn(s.width), s)
+        self.touched.begin(ahead)
+        self.line(1, f"#pragma unroll {ahead}")
         head = f"for ({self.index_type} j = {first}; j < {n(length)}; j += {stride}) {{"
         self.line(1, head)
         self.define_axes(2, "j", reduced)

@@ -259,6 +259,8 @@ class ScanTemplate(Template):
         # Neighbouring threads take neighbouring elements; a total needs no order within the thread.
         self.line(1, f"{state} sum = {self.reducer_of.neutral};")
         head = f"for ({self.index_type} j = {begin} + lane; j < {end}; j += {n(lanes)}) {{"
+        self.touched.begin(8)
+        self.line(1, "#pragma unroll 8")
         self.line(1, head)
         self.set_position("j")
         element = self.element(2)

@@ -171,6 +171,14 @@ def schedule_all(rows: int, length: int, width: int) -> Schedule:
     return Schedule(TARGET.block_threads, width, rows * splits, TARGET.block_threads, splits=splits)
 
 
+def turns_ahead(turn_bytes: int, s: Schedule) -> int:
+    """How many turns of a loop are written out: four, or eight where fewer keep too few bytes under
+    way on a multiprocessor that holds its share of the blocks.
+    """
+    held = -(-s.grid // TARGET.multiprocessors) * s.threads
+    return 8 if 4 * turn_bytes * held < TARGET.bytes_under_way else 4
+
+
 def schedule_columns(
     columns: int, length: int, can_split: bool, operations: int = 1, state: int = 0
 ) -> Schedule:

@@ -191,6 +191,9 @@ class Target(Struct):
     product_side: int = 8
     product_steps: int = 4
     products_many: int = 64
+    #: Rows of matrices that are factorised entry by entry where they are as many: a kernel has the
+    #: registers for them. Measure: systems of 4 x 4.
+    matrix_side: int = 4
     #: Components of a vector that is taken apart, at most. Measure: nbody.
     components: int = 4
     #: Arrays of fewer elements are no burden in memory. Measure: nbody of few bodies.

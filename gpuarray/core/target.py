@@ -145,6 +145,11 @@ class Target(Struct):
     #: expressions compile slowly. Measure: dropout, uniform.
     once: float = 1024.0
     depth: int = 24
+    #: Elements that a fold may take to be made where it is read, and how many elements it may read
+    #: for each that it makes: the distances between few points and many, not sums of rows. Measure:
+    #: nbody.
+    folded_inline: int = 64
+    folded_reads: int = 2
     #: Values of few elements may be made everywhere if an element costs at most so much. Measure:
     #: layer_norm.
     few_elements: int = 64
@@ -162,7 +167,7 @@ class Target(Struct):
     #: Measure: a histogram.
     shared_sums: int = 24 << 10
     meeting_updates: int = 64
-    #: Updates of a thread that are read together, one by one, as many as keep enough bytes under way.
+    #: Updates of a thread that are read together, so that enough bytes are under way.
     #: Measure: as above.
     updates_ahead: int = 8
 

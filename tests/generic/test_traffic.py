@@ -42,12 +42,6 @@ def places(below: int, count: int) -> np.ndarray:
     return RANDOM.permutation(below)[:count].astype(np.int32)
 
 
-def nearest(x, centres):
-    """Which centre is nearest, and how far it is."""
-    d = ((x[:, None] - centres[None]) ** 2).sum(-1)
-    return d.argmin(1), d.min(1)
-
-
 def distances(p):
     return (((p[None] - p[:, None]) ** 2).sum(-1) ** 0.5).sum(1)
 
@@ -107,7 +101,7 @@ PROGRAMS: dict[str, tuple[Callable, tuple]] = {
     "argmax of all": (gnp.argmax, (normal(1 << 16),)),
     "argmin of rows": (lambda x: gnp.argmin(x, 1), (normal(100, 77),)),
     "cross-entropy": (golden.cross_entropy, (normal(32, 500), places(500, 32))),
-    "nearest": (nearest, (normal(300, 8), normal(16, 8))),
+    "nearest": (golden.nearest, (normal(300, 8), normal(16, 8))),
     "pairs": (distances, (normal(100, 3),)),
     # columns
     "sum of columns": (lambda x: x.sum(0), (TALL,)),

@@ -51,6 +51,12 @@ def cross_entropy(logits, label):
     return -gnp.sum(gnp.where(hot, nn.log_softmax(logits, axis=-1), 0.0), axis=-1)
 
 
+def nearest(points, centres):
+    """The number of the nearest centre, and the square of its distance."""
+    distances = gnp.sum((points[:, None] - centres) ** 2, axis=-1)
+    return gnp.argmin(distances, axis=1), gnp.min(distances, axis=1)
+
+
 def label_likelihood(logits, label):
     """The mean log-likelihood of each row's label, looked up by its number."""
     log = nn.log_softmax(logits, axis=-1)
@@ -191,6 +197,7 @@ def programs() -> dict[str, Program]:
         "rms_norm": (rms_norm, (wide, shape("bfloat16", 4096))),
         "mandelbrot": (mandelbrot, (shape("complex64", 1024, 1024),)),
         "ema_scan": (ema_scan, (shape("bfloat16", 512, 8192),)),
+        "nearest": (nearest, (shape("float32", 100_000, 8), shape("float32", 64, 8))),
         "label_gradient": (
             ga.grad(label_likelihood),
             (shape("bfloat16", 512, 32000), shape("int32", 512)),

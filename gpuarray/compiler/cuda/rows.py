@@ -108,8 +108,9 @@ class RowsTemplate(Template):
             # A long row: by strides of all threads.
             stride = n(s.lanes * s.width)
             head = f"for ({t} j = lane{scale}; j < {n(length)}; j += {stride}) {{"
-            self.touched.begin(2)
-            self.line(1, "#pragma unroll 2")
+            ahead = turns_ahead(self.bytes_a_turn(s.width), s, 2, operations)
+            self.touched.begin(ahead)
+            self.line(1, f"#pragma unroll {ahead}")
             self.line(1, head, comment)
         self.define_axes(2, "j", reduced)
 
@@ -170,11 +171,6 @@ class RowsTemplate(Template):
             return True
         held = storage_dtype(loads[0].source.aval).itemsize
         return held > storage_dtype(member.eqn.outvars[0].aval).itemsize
-
-    def bytes_a_turn(self, width: int) -> int:
-        """Bytes that a thread reads in one turn of the loop along a row."""
-        loads = {(x.key, x.dims): x for x in self.group.loads() if self.last in x.dims}
-        return width * sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
 
     def is_wide(self, o: Inner) -> bool:
         return any(d in self.group.reduced for d in self.group.made[o.var].dims)
@@ -263,7 +259,7 @@ class SharedRowsTemplate(RowsTemplate):
         first = f"({first}){scale}" if scale else first
         stride = n(s.threads * s.splits * s.width)
         # Several reads of each thread are under way at a time.
-        ahead = turns_ahead(self.bytes_a_turn(s.width), s)
+        ahead = turns_ahead(self.bytes_a_turn(s.width), s, 4, len(one.members))
         self.touched.begin(ahead)
         self.line(1, f"#pragma unroll {ahead}")
         head = f"for ({self.index_type} j = {first}; j < {n(length)}; j += {stride}) {{"

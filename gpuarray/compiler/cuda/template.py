@@ -19,7 +19,7 @@ from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.steps import step_eqns
 from gpuarray.compiler.lower.traffic import Traffic
 from gpuarray.compiler.text import types as ct
-from gpuarray.core.graph import Var
+from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
@@ -206,6 +206,15 @@ class Template(Writer, abc.ABC):
             self.names[v] = f"v{self.count}"
             self.count += 1
             self.line(1, f"const {ct.value_type(v.aval)} {self.names[v]} = {result};")
+
+    def bytes_a_turn(self, width: int) -> int:
+        """Bytes that a thread reads in one turn of the loop along the reduced axes."""
+        loads = {
+            (x.key, x.dims): x
+            for x in self.group.loads()
+            if any(d in self.group.reduced for d in x.dims)
+        }
+        return width * sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
 
     def write_reduced(self, passes: list[Pass], who: str) -> None:
         """Write outputs that have no reduced axis, by the one thread of each row for which the

@@ -26,8 +26,16 @@ from gpuarray.compiler.fuse.group import (
     group_of,
     members_in_order,
 )
-from gpuarray.compiler.lower.costs import can_inline, cost_of, is_index_operand, reads_of
+from gpuarray.compiler.lower.costs import (
+    can_emit,
+    can_inline,
+    cost_of,
+    is_index_operand,
+    reads_of,
+    times_of,
+)
 from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, User
+from gpuarray.compiler.lower.pieces import alias_steps, as_single_view, split_wide_join
 from gpuarray.compiler.lower.scans import is_scan, scan_eqns, scan_group
 from gpuarray.compiler.lower.scatters import (
     in_place,
@@ -40,8 +48,7 @@ from gpuarray.compiler.lower.scatters import (
 from gpuarray.compiler.lower.sorts import is_short_sort, sort_group
 from gpuarray.compiler.lower.user import custom_steps, is_custom
 from gpuarray.compiler.rewrite.index import GraphIndex
-from gpuarray.core.dtypes import in_kernels
-from gpuarray.core.graph import Atom, Eqn, Graph, Var, is_view
+from gpuarray.core.graph import Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.target import TARGET
@@ -243,8 +250,9 @@ class _Inliner:
                 if possible:
                     self.work[v] = self.work_of(eqn)
                     self.depth[v] = 1 + max(map(self.depth_of, _variables(eqn)), default=0)
+        computed = isinstance(step, FusedGroup) and not step.reduced
         # All or none: a step that writes one of its results computes the others on the way.
-        if possible and all(self.is_worth_inlining(v, isinstance(step, FusedGroup)) for v in outs):
+        if possible and all(self.is_worth_inlining(v, computed) for v in outs):
             self.inlined.update(outs)
             return
         for v in outs:
@@ -308,14 +316,25 @@ class _Inliner:
         if not self.fusion:
             return False
         if isinstance(step, FusedGroup):
-            # A reduction needs whole rows, a loop its steps: neither has single elements to offer.
+            # A reduction needs whole rows, a loop its steps: neither has single elements to offer,
+            # but for a sum of few products, say, of which there are more than what it reads.
             simple = (
-                not step.reduced
+                (not step.reduced or self.is_outer(step))
                 and step.is_fused
                 and all(self.can_inline(m.eqn) for m in step.members)
             )
             return simple and not any(v in self.required for v in step.outputs)
         return self.can_inline(step) and not any(v in self.required for v in step.outvars)
+
+    def is_outer(self, group: FusedGroup) -> bool:
+        """Whether a group folds, along a short axis, arrays that are no larger than the result by
+        much: distances between the rows of two matrices.
+        """
+        folded = math.prod(group.axes[i] for i in group.reduced)
+        narrow = all(not any(d in group.reduced for d in group.made[v].dims) for v in group.outputs)
+        read = sum(v.aval.size for v in {self.resolve(v) for v in group.inputs})
+        made = sum(v.aval.size for v in group.outputs)
+        return folded <= TARGET.folded_inline and narrow and read <= TARGET.folded_reads * made
 
     def is_worth_inlining(self, v: Var, computed: bool) -> bool:
         """Whether a value costs no more computed where it is read than through memory.
@@ -375,8 +394,9 @@ class _Inliner:
         if eqn.primitive.kind is Kind.MOVEMENT:
             return {eqn: cost_of(eqn) + max((sum(w.values()) for w in operands), default=0.0)}
         found = {eqn: cost_of(eqn)}
+        # What is folded is made for each element that is.
         for work in operands:
-            found.update(work)
+            found.update({e: cost * times_of(eqn) for e, cost in work.items()})
         return found
 
     def work_behind(self, v: Var) -> dict[Eqn, float]:
@@ -578,26 +598,6 @@ def copy_kernel(v: Var, eqn: Eqn, producers, inputs_of) -> FusedGroup:
     return group.replace(inputs=inputs, inlined=made, copy_of=eqn)
 
 
-def split_wide_join(eqn: Eqn) -> list[Eqn]:
-    """A concatenation or stack of many arrays as several of a few each."""
-    joins, (out,) = eqn.primitive.rewrite.joins, eqn.outvars
-    if joins is None:
-        # Only concatenations and stacks say along which axis they join.
-        return [eqn]
-    axis, eqns = joins(eqn), []
-    step = eqn
-    # Join neighbours until few enough are left: with n at a time, log_n rounds.
-    while len(step.invars) > TARGET.side_by_side:
-        pieces: list[Atom] = []
-        for i in range(0, len(step.invars), TARGET.side_by_side):
-            some = step.invars[i : i + TARGET.side_by_side]
-            (aval,) = step.primitive.out_avals([a.aval for a in some], step.params)
-            pieces.append(Var(aval))
-            eqns.append(step.replace(invars=some, outvars=pieces[-1:]))
-        step = build.concatenate(pieces, axis, eqn.site, out)
-    return [*eqns, step]
-
-
 def is_unread(step: Step) -> bool:
     """Whether a group has no outputs left: nobody reads what it would compute."""
     return isinstance(step, FusedGroup) and not step.outputs
@@ -619,31 +619,3 @@ def _is_free(eqn: Eqn) -> bool:
         return can_inline(eqn)
     # A generator with operands (random bits from a key) costs more than index arithmetic.
     return eqn.primitive.kind is Kind.GENERATOR and not eqn.invars and can_inline(eqn)
-
-
-def can_emit(group: FusedGroup) -> bool:
-    """Whether all dtypes of a group have types in CUDA."""
-    avals = (a.aval for m in group.members for a in (*m.eqn.invars, *m.eqn.outvars))
-    return all(in_kernels(aval.dtype) for aval in avals)
-
-
-def as_single_view(eqn: Eqn, v: Var) -> Eqn:
-    """One of the results of a view, as a view with a single result (up to axes of length 1)."""
-    if is_view(eqn):
-        return eqn
-    # A split: result `k` is a piece of the operand.
-    assert eqn.primitive.rewrite.piece is not None
-    axis, first, length = eqn.primitive.rewrite.piece(eqn, eqn.outvars.index(v))
-    return build.piece(eqn.invars[0], axis, first, length, eqn.site)
-
-
-def alias_steps(eqn: Eqn, v: Var) -> list[Step]:
-    """A view without a copy, as one or two equations with one result each."""
-    single = as_single_view(eqn, v)
-    if single is eqn:
-        return [eqn]
-    # Pieces keep the axis they are cut along; a result may lack it.
-    (cut,) = single.outvars
-    if cut.aval.shape == v.aval.shape:
-        return [single.replace(outvars=[v])]
-    return [single, build.reshape(cut, v.aval.shape, eqn.site, v)]

@@ -177,6 +177,9 @@ class Target(Struct):
     in_place_times: int = 4
     #: The longest rows that a block sorts: one element a thread of the largest block.
     sorted_row: int = 1024
+    #: The most elements that a thread keeps of a longer row: each takes two registers. Measure: the
+    #: largest of long rows.
+    largest_kept: int = 32
     #: Threads of a block that scans, elements that each handles at a time, and pieces of a row that
     #: the second kernel adds up. Measure: cumsum of rows, and of one long row.
     scan_threads: int = 256
@@ -196,9 +199,6 @@ class Target(Struct):
     product_side: int = 8
     product_steps: int = 4
     products_many: int = 64
-    #: Rows of matrices that are factorised entry by entry where they are as many: a kernel has the
-    #: registers for them. Measure: systems of 4 x 4.
-    matrix_side: int = 4
     #: Components of a vector that is taken apart, at most. Measure: nbody.
     components: int = 4
     #: Arrays of fewer elements are no burden in memory. Measure: nbody of few bodies.

@@ -114,6 +114,7 @@ PROGRAMS: dict[str, tuple[Callable, tuple]] = {
     "sort": (lambda x: gnp.sort(x, 1), (GRID,)),
     "argsort": (lambda x: gnp.argsort(x, 1), (GRID,)),
     "largest": (lambda x: lax.top_k(x, 5), (GRID,)),
+    "largest of long rows": (lambda x: lax.top_k(x, 5), (normal(3, 3000),)),
     "rows set": (
         lambda x, i, v: x.at[i].set(v, unique_indices=True),
         (normal(1000, 64), places(1000, 40), normal(40, 64)),

@@ -175,6 +175,7 @@ def programs() -> dict[str, Program]:
         "cumsum": (lambda x: gnp.cumsum(x, axis=1), (rows,)),
         "cumsum_long": (gnp.cumsum, (shape("float32", 1 << 22),)),
         "sort_rows": (lambda x: gnp.sort(x, axis=1), (shape("float32", 1000, 100),)),
+        "largest": (lambda x: lax.top_k(x, 8), (shape("float32", 1024, 50257),)),
         "max_pool": (
             lambda x: lax.reduce_window(x, -gnp.inf, lax.max, (3, 3), (2, 2), "SAME"),
             (shape("float32", 512, 512),),

@@ -21,6 +21,9 @@ from gpuarray.core.target import TARGET
 from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import full_like
 
+#: The most rows of a matrix that is taken apart: its entries are in registers of one thread.
+_SIDE = 4
+
 #: The entries of all matrices of a stack, by row and column.
 Entries = list[list[Any]]
 
@@ -28,7 +31,7 @@ Entries = list[list[Any]]
 def are_small(aval: ShapedArray) -> bool:
     """Whether a stack has so many matrices, and so small ones, that no library is called."""
     *stack, rows, columns = aval.shape
-    small = 0 < max(rows, columns) <= TARGET.matrix_side and aval.dtype.kind == "f"
+    small = 0 < max(rows, columns) <= _SIDE and aval.dtype.kind == "f"
     return small and math.prod(stack) >= TARGET.products_many
 
 

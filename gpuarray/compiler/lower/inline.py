@@ -34,7 +34,7 @@ from gpuarray.compiler.lower.costs import (
     reads_of,
     times_of,
 )
-from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, User
+from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, Top, User
 from gpuarray.compiler.lower.pieces import alias_steps, as_single_view, split_wide_join
 from gpuarray.compiler.lower.scans import is_scan, scan_eqns, scan_group
 from gpuarray.compiler.lower.scatters import (
@@ -45,7 +45,7 @@ from gpuarray.compiler.lower.scatters import (
     updates_of,
     writes,
 )
-from gpuarray.compiler.lower.sorts import is_short_sort, sort_group
+from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort, sort_group
 from gpuarray.compiler.lower.user import custom_steps, is_custom
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.core.graph import Eqn, Graph, Var, is_view
@@ -149,7 +149,9 @@ class _Inliner:
             return custom_steps(step)
         if is_scan(step) and Scan in self.forms:
             return [scan_group(part) for part in self.note_eqns(scan_eqns(step))]
-        if is_short_sort(step) and Sort in self.forms:
+        if (is_short_sort(step) and Sort in self.forms) or (
+            is_long_top(step) and Top in self.forms
+        ):
             return [sort_group(step)]
         if self.is_sorted_scatter(step):
             return [new for e in self.note_eqns(sorted_eqns(step)) for new in self.expand(e)]

@@ -112,7 +112,10 @@ class Touched:
         accesses = 0
         for (sweep, v), places in self._places.items():
             size = storage_dtype(v.aval).itemsize
-            together[v] = together.get(v, {}) | places
+            known = together.setdefault(v, {})
+            for index, access in places.items():
+                if index not in known or known[index].most < access.most:
+                    known[index] = access
             moved[sweep] += _bytes(v, places)
             for index, access in places.items():
                 # What varies along a vector is read by each of its elements.

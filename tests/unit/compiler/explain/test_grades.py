@@ -25,8 +25,6 @@ REASONS = {
     ("cumsum_long", "k0_scan"): "two blocks a multiprocessor, which read element by element",
     ("cumsum_long", "k1_scan"): "two blocks a multiprocessor, each with one vector a thread",
     ("integers", "k0_map"): "four blocks: 4096 elements are done before the launch is over",
-    ("full_sum", "k0_rows"): "two blocks a multiprocessor ask for 32 KB at a time",
-    ("softmax_odd", "k0_rows"): "rows of odd length are read element by element",
     ("softmax_columns", "k0_columns"): "columns are read three times, by half of the blocks",
     ("ema_scan", "k0_loop"): "8192 chains of steps, each of which waits for the one before",
 }

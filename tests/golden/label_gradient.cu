@@ -1,14 +1,14 @@
-// k0_rows: lt, add, select_n, convert_element_type, scatter-add, reduce_max, max, sub, exp, convert_element_type, reduce_sum, convert_element_type, reduce_sum, neg, div, convert_element_type
-//   in0 bf16[512,32000], in1 i32[512] -> out0 bf16[512], out1 f32[512]    32773120 bytes
+// k0_rows: lt, add, select_n, convert_element_type, scatter-add, reduce_max, max, sub, exp, convert_element_type, reduce_sum, convert_element_type, reduce_sum, neg, div, convert_element_type, convert_element_type, mul, add_any
+//   in0 bf16[512,32000], in1 i32[512] -> out0 bf16[512,32000]    65540096 bytes
 //   512 rows of 32000, 1024 threads a row, held in registers; 512 x 1024 threads
 extern "C" __global__ void __launch_bounds__(1024) k0_rows(
     const ga_bf16* __restrict__ in0,
     const int* __restrict__ in1,
-    ga_bf16* __restrict__ out0,
-    float* __restrict__ out1) {
+    ga_bf16* __restrict__ out0) {
     __shared__ float part0[32];
     const unsigned lane = threadIdx.x;
     const unsigned row = blockIdx.x;
+    ga_vec<ga_bf16, 8> kept0[4];
     ga_vec<ga_bf16, 8> row0[4];
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // read the row
@@ -52,6 +52,7 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         for (unsigned e = 0; e < 8u; ++e) {
             const float v7 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v4);  // sub
             const float v8 = ga_round<ga_bf16>(ga_exp(v7));
+            kept0[u].v[e] = ga_exact<ga_bf16>(v8);
             const float v9 = (float)v8;                                   // convert_element_type
             r6 = r6 + v9;
         }
@@ -60,49 +61,27 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
     const float v10 = ga_round<ga_bf16>((float)r6);                       // convert_element_type
     const float v11 = ga_round<ga_bf16>(v5 / v10);                        // div
     const float v12 = (float)v11;                                         // convert_element_type
-    if (lane == 0) {
-        out0[row] = ga_exact<ga_bf16>(v4);
-        out1[row] = v12;
-    }
-}
-
-// k1_map: sub, exp, lt, add, select_n, convert_element_type, scatter-add, convert_element_type, mul, add_any
-//   in0 f32[512], in1 bf16[512,32000], in2 bf16[512], in3 i32[512] -> out0 bf16[512,32000]    65541120 bytes
-//   16384000 elements, 8 a thread; 8000 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k1_map(
-    const float* __restrict__ in0,
-    const ga_bf16* __restrict__ in1,
-    const ga_bf16* __restrict__ in2,
-    const int* __restrict__ in3,
-    ga_bf16* __restrict__ out0) {
-    const unsigned i = (blockIdx.x * 256u + threadIdx.x) * 8u;
-    const unsigned i0 = i / 32000u;
-    const unsigned i1 = i % 32000u;
-    const ga_vec<ga_bf16, 8> q0 = ga_load<8>(in1 + i);
-    ga_vec<ga_bf16, 8> g1;
+    const float v13 = ga_round<ga_bf16>((float)v12);                      // convert_element_type
     #pragma unroll
-    for (unsigned e = 0; e < 8u; ++e) {
-        const float t2 = ga_round<ga_bf16>(ga_value(q0.v[e]) - ga_value(in2[i0]));  // sub
-        g1.v[e] = ga_exact<ga_bf16>(ga_round<ga_bf16>(ga_exp(t2)));
-    }
-    const ga_vec<ga_bf16, 8> x0 = g1;
-    ga_vec<ga_bf16, 8> y0;
-    #pragma unroll
-    for (unsigned e = 0; e < 8u; ++e) {
-        const float x1 = in0[i0];
-        const float v0 = ga_round<ga_bf16>((float)x1);                    // convert_element_type
-        const float v1 = ga_round<ga_bf16>(v0 * ga_value(x0.v[e]));       // mul
-        const int t3 = in3[i0];
-        const unsigned at4 = ga_find((t3 < 0) ? ga_add(t3, 32000) : t3, 31999u);
-        float g6;
-        if ((i1 + e) == at4) {
-            const float t5 = ga_round<ga_bf16>(0.0f + ga_round<ga_bf16>((float)0.001953125f));  // add
-            g6 = t5;
-        } else {
-            g6 = 0.0f;
+    for (unsigned u = 0; u < 4u; ++u) {                                   // write the row
+        const unsigned j = (u * 1024u + lane) * 8u;
+        if (j >= 32000u) continue;
+        ga_vec<ga_bf16, 8> y0;
+        #pragma unroll
+        for (unsigned e = 0; e < 8u; ++e) {
+            const float v14 = ga_round<ga_bf16>(v13 * ga_value(kept0[u].v[e]));  // mul
+            const int t4 = in1[row];
+            const unsigned at5 = ga_find((t4 < 0) ? ga_add(t4, 32000) : t4, 31999u);
+            float g7;
+            if ((j + e) == at5) {
+                const float t6 = ga_round<ga_bf16>(0.0f + ga_round<ga_bf16>((float)0.001953125f));  // add
+                g7 = t6;
+            } else {
+                g7 = 0.0f;
+            }
+            const float v15 = ga_round<ga_bf16>(g7 + v14);                // add_any
+            y0.v[e] = ga_exact<ga_bf16>(v15);
         }
-        const float v2 = ga_round<ga_bf16>(g6 + v1);                      // add_any
-        y0.v[e] = ga_exact<ga_bf16>(v2);
+        ga_store(out0 + row * 32000u + j, y0);
     }
-    ga_store(out0 + i, y0);
 }

@@ -216,7 +216,8 @@ def look_at_plan(
 ) -> None:
     """What our compiler makes of the workload."""
     function = workload.at(size)
-    explained = ga.explain(lambda *args: function(peer.names, *args))(*arrays)
+    platform = "cuda" if record.kind == "gpu" else None
+    explained = ga.explain(lambda *args: function(peer.names, *args), platform=platform)(*arrays)
     record.bytes, record.bytes_unfused = explained.bytes_moved, explained.bytes_unfused
     record.launches, record.flops = explained.launches, explained.flops
 

@@ -15,6 +15,8 @@ import numpy as np
 from gpuarray import tree
 from gpuarray.backends.cuda import nvrtc
 from gpuarray.backends.cuda.library import host_reason
+from gpuarray.backends.cuda.moved import Costs
+from gpuarray.compiler.explain.costs import on_host
 from gpuarray.compiler.explain.exchanges import Exchanges
 from gpuarray.compiler.explain.facts import Explanation as Explanation
 from gpuarray.compiler.explain.facts import explain_plan
@@ -97,12 +99,13 @@ def explain(
         plan, exchanges = _parts(lowered, mesh, known)
         plan = plan.on_device if platform == "cuda" else plan
         exchange = (lambda eqn: {}) if exchanges is None else exchanges.facts
-        facts, reason = {}, lambda eqn: None
+        facts, reason, cost = {}, lambda eqn: None, on_host
         if platform == "cuda":
             # Registers and spills are known only where NVRTC can compile.
             compile = nvrtc.compile if nvrtc.available() else None
             facts, reason = device_facts(plan, arch, compile), host_reason
-        found = explain_plan(plan, lowered.fun_name, facts, reason, exchange)
+            cost = Costs(plan, lowered._donated).of
+        found = explain_plan(plan, lowered.fun_name, facts, reason, exchange, cost)
         return found if exchanges is None else found.replace(remarks=exchanges.remarks())
 
     return explain_it

@@ -229,7 +229,8 @@ def _loaded(path: pathlib.Path) -> ctypes.CDLL:
     library = _runtimes.get(path.name)
     if library is None:
         library = _runtimes[path.name] = ctypes.CDLL(str(path))
-        library.sim_launch.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int] + [ctypes.c_uint64] * 3
+        numbers = [ctypes.c_int] + [ctypes.c_uint64] * 3
+        library.sim_launch.argtypes = [ctypes.c_void_p] * 4 + numbers + [ctypes.c_void_p]
         library.sim_error.restype = ctypes.c_char_p
     return library
 
@@ -279,6 +280,7 @@ class Library:
         regions: Sequence[Region],
         seed: int = 0,
         blocks: tuple[int, int] = (0, 0),
+        counts: np.ndarray | None = None,
     ) -> None:
         """Run a kernel to its end; raise DeviceError for what it does wrong.
 
@@ -290,6 +292,8 @@ class Library:
             All memory behind them.
         blocks :
             The first block to run, and how many; (0, 0) is all.
+        counts :
+            Array of uint64, (regions, 4), for the bytes that move: see `Moved` in simulator.h.
         """
         # All memory that the kernel may touch: its arguments, its shared arrays, constants.
         given = [*regions, *self._shared.get(kernel, ()), *self._guards, self._constants]
@@ -306,9 +310,13 @@ class Library:
         )
         shape = (ctypes.c_uint * 6)(grid, 1, 1, block, 1, 1)
         entry, runtime = self._entry(kernel), self._runtime
+        moved = None if counts is None else np.zeros((len(given), 4), np.uint64)
+        at = None if moved is None else moved.ctypes.data
         with Library._turn:
-            if runtime.sim_launch(entry, cells, shape, table, len(given), seed, *blocks):
+            if runtime.sim_launch(entry, cells, shape, table, len(given), seed, *blocks, at):
                 raise DeviceError(runtime.sim_error().decode())
+        if counts is not None and moved is not None:
+            counts[...] = moved[: len(regions)]
 
 
 def _read_elf(elf: bytes) -> tuple[dict[str, tuple[int, int]], int]:

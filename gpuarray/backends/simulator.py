@@ -16,6 +16,7 @@ import re
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +40,9 @@ BATCH = 128
 #: Seed of the order in which blocks and threads run.
 _seed = 1
 
+#: Takes what each launch moves, by kernel; None: it is not counted.
+_counter: Callable[[KernelSource, dict[str, Moved]], None] | None = None
+
 _lock = util.lock()
 _waiting: list[weakref.ref[Launcher]] = []
 #: Compiled kernels by their body: the library, and the name in it. Nothing is ever unloaded.
@@ -55,6 +59,32 @@ def order_drawn_from(seed: int) -> Iterator[None]:
         yield
     finally:
         _seed = before
+
+
+class Moved(NamedTuple):
+    """Bytes of an array that a launch reads and writes.
+
+    loaded, stored: by every load and store; read, written: each byte once for each time between two
+    meetings of threads (barriers, exchanges between lanes) in which it is read or written
+    """
+
+    loaded: int
+    stored: int
+    read: int
+    written: int
+
+
+@contextlib.contextmanager
+def counting(counter: Callable[[KernelSource, dict[str, Moved]], None]) -> Iterator[None]:
+    """Context manager: call `counter` with each kernel that runs and what it moves of each of its
+    arrays, by their names in the text.
+    """
+    global _counter
+    before, _counter = _counter, counter
+    try:
+        yield
+    finally:
+        _counter = before
 
 
 class Launcher:
@@ -111,11 +141,15 @@ class Launcher:
         s = emitted.schedule
         try:
             # Blocks run in an order drawn from the seed, to find kernels that depend on it.
-            library.launch(self.name, addresses, s.grid, s.threads, regions, _seed)
+            counts = None if _counter is None else np.zeros((len(regions), 4), np.uint64)
+            library.launch(self.name, addresses, s.grid, s.threads, regions, _seed, counts=counts)
         except DeviceError as error:
             self.work[...] = 0  # the next launch must find it zero
             message = f"kernel {emitted.name} ({emitted.text.splitlines()[0][3:]}): {error}"
             raise DeviceError(message) from None
+        if _counter is not None and counts is not None:
+            moved = (Moved(*row) for row in counts.tolist())
+            _counter(emitted, {r.name: m for r, m in zip(regions, moved, strict=True)})
         return outs
 
 

@@ -12,8 +12,8 @@ from typing import NoReturn
 
 from gpuarray.compiler.fuse.group import Dims, FusedGroup, Inner, Load, Member
 from gpuarray.compiler.lower.costs import can_inline
-from gpuarray.compiler.lower.inline import as_single_view
 from gpuarray.compiler.lower.kernel import Batch, DeviceStep
+from gpuarray.compiler.lower.pieces import as_single_view
 from gpuarray.compiler.lower.steps import group_in, step_inputs, step_outputs
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var
 from gpuarray.core.index import contiguous_offset

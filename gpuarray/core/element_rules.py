@@ -94,6 +94,9 @@ class UpdateRule(Struct):
     atomic : (avals) -> str, or None
         CUDA text that merges {1} into memory at {0} in any order; raises TypeError for dtypes
         without one. None: no dtype has one.
+    sums : str, or None
+        CUDA text that adds {1} to memory at {0} in any order, where `atomic` only adds numbers, to
+        what may begin as 0: then parts of the updates may be merged by themselves.
     in_order : (eqn) -> list of Eqn, or None
         Equations that sort the updates by their target and fold them there, so that results are the
         same in every run.
@@ -105,6 +108,7 @@ class UpdateRule(Struct):
     count: Callable[[Eqn], int]
     unique: Callable[[Eqn], bool]
     atomic: Callable[..., str] | None = None
+    sums: str | None = None
     in_order: Callable[[Eqn], list[Eqn]] | None = None
 
 

@@ -25,6 +25,13 @@ class Target(Struct):
     threads_held: int = 2048
     #: Shared memory that a block has without asking for more: a limit of CUDA.
     shared_bytes: int = 48 << 10
+    #: Shared memory of all blocks that a multiprocessor holds, by the data sheet.
+    shared_held: int = 227 << 10
+    #: Instructions of single threads in the time in which a byte moves, by the data sheet: 33.5 T a
+    #: second against 4.3 TB.
+    instructions_a_byte: float = 7.8
+    #: Instructions that an access takes with its address. Measure: saxpy, stencil.
+    instructions_an_access: int = 4
     #: The widest access of a thread that is one instruction: a limit of CUDA.
     vector_bytes: int = 16
     #: A piece of memory that comes at once: what columns share is read in full.
@@ -138,6 +145,11 @@ class Target(Struct):
     #: expressions compile slowly. Measure: dropout, uniform.
     once: float = 1024.0
     depth: int = 24
+    #: Elements that a fold may take to be made where it is read, and how many elements it may read
+    #: for each that it makes: the distances between few points and many, not sums of rows. Measure:
+    #: nbody.
+    folded_inline: int = 64
+    folded_reads: int = 2
     #: Values of few elements may be made everywhere if an element costs at most so much. Measure:
     #: layer_norm.
     few_elements: int = 64
@@ -150,12 +162,24 @@ class Target(Struct):
 
     # ---- forms of their own ----
 
+    #: Sums of integers into so few bytes are kept in shared memory, a copy for each warp where they
+    #: fit, if so many updates meet in each place: they would wait for one another in memory.
+    #: Measure: a histogram.
+    shared_sums: int = 24 << 10
+    meeting_updates: int = 64
+    #: Updates of a thread that are read together, so that enough bytes are under way.
+    #: Measure: as above.
+    updates_ahead: int = 8
+
     #: An operand of so many bytes, and so many times as large as its updates, is changed in place
     #: and not copied. Measure: dynamic_update_slice of a cache.
     in_place_bytes: int = 1 << 16
     in_place_times: int = 4
     #: The longest rows that a block sorts: one element a thread of the largest block.
     sorted_row: int = 1024
+    #: The most elements that a thread keeps of a longer row: each takes two registers. Measure: the
+    #: largest of long rows.
+    largest_kept: int = 32
     #: Threads of a block that scans, elements that each handles at a time, and pieces of a row that
     #: the second kernel adds up. Measure: cumsum of rows, and of one long row.
     scan_threads: int = 256

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from gpuarray import config
 from gpuarray.compiler.explain import source
+from gpuarray.compiler.explain.costs import on_host, total
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
@@ -305,7 +306,8 @@ class Lowered(Stage):
     def cost_analysis(self) -> dict[str, float]:
         """Floating-point operations and bytes moved, by the plan."""
         plan = self.plan
-        return {"flops": float(plan.work), "bytes accessed": float(plan.bytes_moved)}
+        moved = total(plan, on_host)
+        return {"flops": float(plan.work), "bytes accessed": float(moved.read + moved.written)}
 
 
 class Compiled(Lowered):

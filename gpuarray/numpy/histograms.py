@@ -136,7 +136,8 @@ def histogram(
     if weights is None:
         a = array("histogram", a)
         samples = promoted_inexact("histogram", a)[0]
-        amounts = lax.full_like(samples, 1)
+        # Integers, whose sums have no order to keep.
+        amounts = lax.full_like(samples, 1, dtypes.default_int())
     else:
         a, amounts = arrays("histogram", a, weights)
         if a.shape != amounts.shape:
@@ -147,6 +148,8 @@ def histogram(
     at = _bins_of(ravel(samples), lax.convert_element_type(edges, samples.dtype))
     # Outside: below the first edge is place 0, above the last one is past the end and dropped.
     counts = lax.full((edges.shape[0],), 0, amounts.dtype).at[at].add(ravel(amounts))[1:]
+    if weights is None:
+        counts = lax.convert_element_type(counts, samples.dtype)
     if density:
         # A density counts per unit length.
         widths = lax.convert_element_type(edges[1:] - edges[:-1], counts.dtype)

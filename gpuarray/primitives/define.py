@@ -15,6 +15,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import Fold
 from gpuarray.core.primitive import NOT_LINEAR, UNWRITTEN, Kind, Primitive, registry
+from gpuarray.primitives.elements import FOLDED
 from gpuarray.primitives.reduce.host import fold_pick
 
 # What an op accepts, as sets of abstract dtypes: `FLOATING | COMPLEX`. Messages name them in this
@@ -216,6 +217,7 @@ def reduction(
         numpy=UNWRITTEN if numpy is None else numpy,
         numpy_pick=numpy_pick,
         fold=fold,
+        element=FOLDED if fold is not None and fold.plain else None,
         **rules,
     )
 

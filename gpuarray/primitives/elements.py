@@ -5,13 +5,22 @@ Floor 2. In: equations, indices, operands to choose from. Out: accesses.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import count
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.element import Access, Applied, Below, Lookup, guarded
-from gpuarray.core.element_rules import Get, Places, has_text
+from gpuarray.core.element import (
+    Access,
+    Applied,
+    Below,
+    Lookup,
+    Reduced,
+    SerialFold,
+    guarded,
+)
+from gpuarray.core.element_rules import ElementRule, Get, Places, has_text, own_elements
 from gpuarray.core.graph import Eqn, Graph, Literal
 from gpuarray.core.index import Axis, Index
 from gpuarray.core.primitive import Kind
@@ -77,6 +86,34 @@ def loops(lengths: Sequence[int]) -> tuple[tuple[Axis, ...], list[Index]]:
     made = [None if n == 1 else new_axis(n) for n in lengths]
     places = [Index() if axis is None else Index(((axis, 1),)) for axis in made]
     return tuple(axis for axis in made if axis is not None), places
+
+
+# ---- folds ----
+
+
+def folded_length(eqn: Eqn) -> int:
+    """Rule `times`: how many elements a reduction folds into one of its result."""
+    shape = eqn.invars[0].aval.shape
+    return math.prod(shape[axis] for axis in eqn.params["axes"])
+
+
+def _folded(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    """Rule `make` of reductions: one thread folds along the axes that go."""
+    shape, gone = eqn.invars[0].aval.shape, eqn.params["axes"]
+    axes, steps = loops([shape[axis] for axis in gone])
+    along, kept = dict(zip(gone, steps, strict=True)), iter(at)
+    places = [along[d] if d in along else next(kept) for d in range(len(shape))]
+    terms = (get(0, places),)
+    return SerialFold(Reduced(eqn), eqn.outvars[0].aval, (), axes or (new_axis(1),), (), terms)
+
+
+#: The element rule of reductions whose Fold works on elements.
+FOLDED = ElementRule(
+    _folded,
+    when=lambda eqn: eqn.primitive.has_fold and folded_length(eqn) > 0,
+    times=folded_length,
+    reads=own_elements,
+)
 
 
 # ---- functions of scalars ----

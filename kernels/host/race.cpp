@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <unordered_set>
 #include <vector>
 
 namespace {
@@ -23,6 +24,8 @@ struct Cell {
 struct Watched : Region {
     Cell* cells;
     size_t n_cells, mapped;
+    Moved moved;
+    std::unordered_set<uint64_t> seen[2];  // reads and writes: a cell, and when
 };
 struct Ticket {  // an atomic after a fence
     const void* at;
@@ -39,6 +42,7 @@ std::vector<Watched> regions;
 std::vector<Ticket> tickets;
 std::vector<Seen> seen;
 size_t last;
+bool counting;
 
 Mark mark() { return {now.block, now.epoch, now.thread, now.warp, now.fences}; }
 
@@ -123,6 +127,16 @@ void check_cell(Watched& r, size_t offset, bool writes, bool atomic) {
     }
 }
 
+void count(Watched& r, size_t start, size_t bytes, bool writes) {
+    (writes ? r.moved.stored : r.moved.loaded) += bytes;
+    const size_t unit = (size_t)1 << r.shift;
+    // Barriers are counted by the block and exchanges since then by the lane: in all blocks alike.
+    const uint64_t when = (uint64_t)(now.epoch & 0xfff) << 12 | (now.met & 0xfff);
+    for (size_t o = start & ~(unit - 1); o < start + bytes; o += unit)
+        if (r.seen[writes].insert((uint64_t)(o >> r.shift) << 24 | when).second)
+            (writes ? r.moved.written : r.moved.read) += unit;
+}
+
 void check(const void* p, size_t bytes, bool writes, bool atomic, bool aligned) {
     if (failed) leave();
     const char* at = (const char*)p;
@@ -140,16 +154,20 @@ void check(const void* p, size_t bytes, bool writes, bool atomic, bool aligned) 
     } else {
         const size_t unit = (size_t)1 << r->shift, start = (size_t)(at - r->at);
         for (size_t o = start & ~(unit - 1); o < start + bytes && !failed; o += unit) check_cell(*r, o, writes, atomic);
+        if (counting && r->kind != SHARED) count(*r, start, bytes, writes);
+        if (counting && r->kind != SHARED && atomic) count(*r, start, bytes, false);
     }
     if (failed) leave();
 }
 }  // namespace
 
-void watch(const Region* given, int count) {
+void watch(const Region* given, int many, bool counted) {
     tickets.clear();
     last = 0;
-    for (int i = 0; i < count; ++i) {
+    counting = counted;
+    for (int i = 0; i < many; ++i) {
         Watched r;
+        r.moved = {};
         (Region&)r = given[i];
         r.n_cells = ((r.bytes + ((size_t)1 << r.shift) - 1) >> r.shift) + 1;
         r.mapped = r.n_cells * sizeof(Cell);
@@ -168,6 +186,10 @@ void check_outputs() {
     for (const Watched& r : regions)
         for (size_t i = 0; r.kind == OUTPUT && i << r.shift < r.bytes; ++i)
             if (r.cells[i].write.block == 0) return fail("never written: byte %zu of %s", i << r.shift, r.name);
+}
+
+void moved(Moved* found) {
+    for (const Watched& r : regions) *found++ = r.moved;
 }
 
 void unwatch() {

@@ -28,7 +28,7 @@ struct Fiber {
     State state;
     uint8_t parity;  // which of its warp's two boards the next exchange uses
     unsigned line;   // where it waits
-    uint16_t warp, fences;
+    uint16_t warp, fences, met;
     uint32_t fenced_at;
     sim_index index;
     char* stack;
@@ -79,7 +79,7 @@ Fiber* self() { return &fibers[now.thread]; }
 
 void yield() {
     Fiber* f = self();
-    f->warp = now.warp, f->fences = now.fences, f->fenced_at = now.fenced_at;
+    f->warp = now.warp, f->fences = now.fences, f->met = now.met, f->fenced_at = now.fenced_at;
     change(f, &scheduler);
 }
 
@@ -119,7 +119,7 @@ bool prepare(Fiber* f) {
 void resume(unsigned i) {
     Fiber* f = &fibers[i];
     sim.thread = f->index;
-    now.thread = (uint16_t)i, now.warp = f->warp, now.fences = f->fences, now.fenced_at = f->fenced_at;
+    now.thread = (uint16_t)i, now.warp = f->warp, now.fences = f->fences, now.met = f->met, now.fenced_at = f->fenced_at;
     change(&scheduler, f);
 }
 
@@ -136,6 +136,7 @@ void open_barrier() {
             fail("divergent barrier: threads wait at different __syncthreads, lines %u and %u", line, fibers[i].line);
         line = fibers[i].line;
         fibers[i].state = READY;
+        fibers[i].met = 0;
         ready[n_ready++] = i;
     }
 }
@@ -146,7 +147,7 @@ void run_block() {
     memset(boards, 0, sizeof boards);
     for (unsigned i = 0; i < n_threads; ++i) {
         Fiber& f = fibers[i];
-        f.state = READY, f.parity = 0, f.warp = 0, f.fences = 0, f.fenced_at = 0;
+        f.state = READY, f.parity = 0, f.warp = 0, f.fences = 0, f.met = 0, f.fenced_at = 0;
         ready[i] = i;
     }
     while (!failed) {
@@ -226,6 +227,7 @@ const Board* sim_exchange(unsigned mask, unsigned long long value, unsigned line
             }
     }
     board.lane = lane;  // read before another thread runs
+    ++now.met;
     return &board;
 }
 
@@ -235,9 +237,9 @@ void sim_warp_barrier(unsigned mask, unsigned line) {
 }
 
 // Runs a kernel; 0, or 1 where sim_error() says what is wrong. shape: grid x y z, block x y z. Of the blocks, those from
-// `from` on, `many` of them (0: all).
+// `from` on, `many` of them (0: all). What it moves is written to `counts`, unless that is null.
 int sim_launch(void (*kernel)(void**), void** args, const unsigned* shape, const Region* regions, int n_regions,
-               uint64_t seed, uint64_t from, uint64_t many) {
+               uint64_t seed, uint64_t from, uint64_t many, Moved* counts) {
     failed = false;
     message[0] = 0;
     entry = kernel;
@@ -267,7 +269,7 @@ int sim_launch(void (*kernel)(void**), void** args, const unsigned* shape, const
         order[i - 1] = order[k];
         order[k] = other;
     }
-    watch(regions, n_regions);
+    watch(regions, n_regions, counts != nullptr);
     first_stamp = stamps + 1;
     for (uint64_t k = 0; k < count && !failed; ++k) {
         const unsigned b = order[k];
@@ -282,6 +284,7 @@ int sim_launch(void (*kernel)(void**), void** args, const unsigned* shape, const
     }
     stamps = first_stamp + (uint32_t)count;
     if (!failed && count == all) check_outputs();
+    if (counts != nullptr) moved(counts);
     unwatch();
     free(order);
     return failed;

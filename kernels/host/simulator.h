@@ -24,6 +24,7 @@ struct Now {
     uint16_t thread;
     uint16_t warp;      // __syncwarps of this thread
     uint16_t fences;    // fences of this thread
+    uint16_t met;       // exchanges between lanes since the last barrier
     uint32_t fenced_at; // the epoch of its last fence, from 1
 };
 extern Now now;
@@ -37,7 +38,12 @@ unsigned block_number(uint32_t stamp);         // the blockIdx (counted through)
 __attribute__((format(printf, 1, 2))) void fail(const char* format, ...);
 [[noreturn]] void leave();                     // give up the launch from inside a thread
 
-void watch(const Region* regions, int count);  // before a launch
+// What a launch reads and writes of a region, in bytes: every load and store; and each place once for each time between
+// two meetings of threads (barriers, exchanges between lanes) in which any block comes to it.
+struct Moved { uint64_t loaded, stored, read, written; };
+
+void watch(const Region* regions, int count, bool counted);  // before a launch
 void watch_block();                            // before each block
 void check_outputs();                          // after a launch that found nothing
+void moved(Moved* found);                      // of each region, if it was counted
 void unwatch();

@@ -51,6 +51,18 @@ def cross_entropy(logits, label):
     return -gnp.sum(gnp.where(hot, nn.log_softmax(logits, axis=-1), 0.0), axis=-1)
 
 
+def nearest(points, centres):
+    """The number of the nearest centre, and the square of its distance."""
+    distances = gnp.sum((points[:, None] - centres) ** 2, axis=-1)
+    return gnp.argmin(distances, axis=1), gnp.min(distances, axis=1)
+
+
+def label_likelihood(logits, label):
+    """The mean log-likelihood of each row's label, looked up by its number."""
+    log = nn.log_softmax(logits, axis=-1)
+    return gnp.mean(gnp.take_along_axis(log, label[:, None], -1))
+
+
 def dropout(x, key):
     """Half of the elements, twice as large."""
     return gnp.where(ga.random.bernoulli(key, 0.5, x.shape), 2.0 * x, 0.0)
@@ -155,6 +167,7 @@ def programs() -> dict[str, Program]:
             lambda x, i, v: x.at[i].add(v),
             (shape("float32", 5000, 64), shape("int32", 4096), shape("float32", 4096, 64)),
         ),
+        "bincount": (lambda x: gnp.bincount(x, length=100), (shape("int32", 1 << 24),)),
         "dynamic_update_slice": (
             lambda cache, new, at: lax.dynamic_update_slice(cache, new, (0, at, 0)),
             (shape("bfloat16", 8, 4096, 64), shape("bfloat16", 8, 1, 64), shape("int32")),
@@ -162,6 +175,7 @@ def programs() -> dict[str, Program]:
         "cumsum": (lambda x: gnp.cumsum(x, axis=1), (rows,)),
         "cumsum_long": (gnp.cumsum, (shape("float32", 1 << 22),)),
         "sort_rows": (lambda x: gnp.sort(x, axis=1), (shape("float32", 1000, 100),)),
+        "largest": (lambda x: lax.top_k(x, 8), (shape("float32", 1024, 50257),)),
         "max_pool": (
             lambda x: lax.reduce_window(x, -gnp.inf, lax.max, (3, 3), (2, 2), "SAME"),
             (shape("float32", 512, 512),),
@@ -184,6 +198,11 @@ def programs() -> dict[str, Program]:
         "rms_norm": (rms_norm, (wide, shape("bfloat16", 4096))),
         "mandelbrot": (mandelbrot, (shape("complex64", 1024, 1024),)),
         "ema_scan": (ema_scan, (shape("bfloat16", 512, 8192),)),
+        "nearest": (nearest, (shape("float32", 100_000, 8), shape("float32", 64, 8))),
+        "label_gradient": (
+            ga.grad(label_likelihood),
+            (shape("bfloat16", 512, 32000), shape("int32", 512)),
+        ),
         "cross_entropy": (cross_entropy, (shape("float32", 512, 32000), shape("int32", 512))),
     }
 

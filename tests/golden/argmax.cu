@@ -1,5 +1,5 @@
 // k0_rows: argmax
-//   in0 f32[1048576] -> out0 i32[]    4194308 bytes
+//   in0 f32[1048576] -> out0 i32[]    4202508 bytes
 //   1048576 elements, 256 partial results each, merged in order; 256 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_rows(
     const float* __restrict__ in0,
@@ -7,7 +7,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
     unsigned char* work) {
     __shared__ ga_arg<float> part0[8];
     ga_arg<float> r0 = ga_arg<float>{-GA_INFF, ~0ull};                    // argmax
-    #pragma unroll 4
+    #pragma unroll 8
     for (unsigned j = (blockIdx.x * 256u + threadIdx.x) * 4u; j < 1048576u; j += 262144u) {
         const ga_vec<float, 4> x0 = ga_load<4>(in0 + j);
         #pragma unroll

@@ -1,5 +1,5 @@
 // k0_columns: reduce_sum, div, div
-//   in0 f32[32,56,56,64] -> out0 f32[64], out1 f32[1,1,1,64]    25690624 bytes
+//   in0 f32[32,56,56,64] -> out0 f32[64], out1 f32[1,1,1,64]    25960976 bytes
 //   64 columns of 100352, 8 threads a column, 528 blocks a column; 1056 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_columns(
     const float* __restrict__ in0,
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
 }
 
 // k1_columns: sub, square, reduce_sum, div, add, rsqrt
-//   in0 f32[32,56,56,64], in1 f32[1,1,1,64] -> out0 f32[64]    25690624 bytes
+//   in0 f32[32,56,56,64], in1 f32[1,1,1,64] -> out0 f32[64]    25960976 bytes
 //   64 columns of 100352, 8 threads a column, 528 blocks a column; 1056 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k1_columns(
     const float* __restrict__ in0,

@@ -1,5 +1,5 @@
 // k0_columns: reduce_sum
-//   in0 f32[4096,1024] -> out0 f32[1024]    16781312 bytes
+//   in0 f32[4096,1024] -> out0 f32[1024]    17043712 bytes
 //   1024 columns of 4096, 8 threads a column, 32 blocks a column; 1024 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_columns(
     const float* __restrict__ in0,

@@ -1,5 +1,5 @@
 // k0_scatter: lt, add, select_n, dynamic_update_slice
-//   in0 bf16[8,1,64], in1 i32[] -> out0 bf16[8,4096,64]    4195332 bytes
+//   in0 bf16[8,1,64], in1 i32[] -> out0 bf16[8,4096,64]    2052 bytes
 //   512 updates in place; the output begins as the operand; 2 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_scatter(
     const ga_bf16* __restrict__ in0,

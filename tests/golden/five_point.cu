@@ -1,5 +1,5 @@
 // k0_map: add, add, add, add, mul
-//   in0 f32[1026,1026] -> out0 f32[1024,1024]    8405008 bytes
+//   in0 f32[1026,1026] -> out0 f32[1024,1024]    8405000 bytes
 //   1048576 elements; 4096 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_map(
     const float* __restrict__ in0,

@@ -1,5 +1,5 @@
 // k0_rows: reduce_sum
-//   in0 f32[16777216] -> out0 f32[]    67108868 bytes
+//   in0 f32[16777216] -> out0 f32[]    67110988 bytes
 //   16777216 elements, 264 partial results each, merged in order; 264 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_rows(
     const float* __restrict__ in0,
@@ -7,7 +7,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
     unsigned char* work) {
     __shared__ float part0[8];
     float r0 = 0.0f;                                                      // reduce_sum
-    #pragma unroll 4
+    #pragma unroll 8
     for (unsigned j = (blockIdx.x * 256u + threadIdx.x) * 4u; j < 16777216u; j += 270336u) {
         const ga_vec<float, 4> x0 = ga_load<4>(in0 + j);
         #pragma unroll

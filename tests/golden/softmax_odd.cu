@@ -8,12 +8,12 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
     __shared__ float part1[32];
     const unsigned lane = threadIdx.x;
     const unsigned row = blockIdx.x;
-    #pragma unroll 2
+    #pragma unroll 8
     for (unsigned j = lane; j < 10001u; j += 1024u) {                     // read the row
         row0[j] = in0[row * 10001u + j];
     }
     float r0 = -GA_INFF;                                                  // reduce_max
-    #pragma unroll 2
+    #pragma unroll 8
     for (unsigned j = lane; j < 10001u; j += 1024u) {                     // pass 1 over the row
         const float x0 = row0[j];
         r0 = ga_max(r0, x0);
@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
     r0 = ga_block_reduce<32>(r0, part1, [](float p, float q) -> float { return ga_max(p, q); });
     const float v1 = ga_max(-GA_INFF, r0);
     float r2 = 0.0f;                                                      // reduce_sum
-    #pragma unroll 2
+    #pragma unroll 8
     for (unsigned j = lane; j < 10001u; j += 1024u) {                     // pass 2 over the row
         const float x0 = row0[j];
         const float v3 = x0 - v1;                                         // sub
@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         r2 = r2 + v4;
     }
     r2 = ga_block_reduce<32>(r2, part1, [](float p, float q) -> float { return p + q; });
-    #pragma unroll 2
+    #pragma unroll 8
     for (unsigned j = lane; j < 10001u; j += 1024u) {                     // write the row
         const float x0 = row0[j];
         const float v5 = x0 - v1;                                         // sub

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.backends.cuda import products, recurrences, reflectors
+from gpuarray.backends.cuda import products, recurrences, reflectors, small
 from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.failures import is_failure
@@ -245,6 +245,7 @@ def _factorised(avals) -> None:
 
 def _cholesky(avals):
     _factorised(avals)
+    small.check_not_small(avals[0])
 
     # cuSOLVER's status must be asked for; a failure gives nan, as on the host.
     def one(a):
@@ -284,7 +285,8 @@ packed_lu_p = Primitive(
 def _lu_parts(a):
     if aval_of(a).size == 0:
         raise TypeError("nothing to factorise")
-    packed, pivots = packed_lu_p.bind(a)
+    square = aval_of(a).shape[-2] == aval_of(a).shape[-1]
+    packed, pivots = small.lu(a) if square and small.are_small(aval_of(a)) else packed_lu_p.bind(a)
     size = aval_of(a).shape[-2]
     return [packed, pivots, do.lu_pivots_to_permutation(pivots, permutation_size=size)]
 
@@ -359,6 +361,7 @@ def _svd(avals, *, full_matrices: bool, compute_uv: bool, subset_by_index, **_):
 
 def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diagonal):
     _factorised(avals)
+    small.check_not_small(avals[0])
     if avals[1].size == 0:
         raise TypeError("nothing to solve")
 
@@ -380,9 +383,11 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
     return solve
 
 
-def _narrow_triangular_parts(a, b, **params):
-    """`triangular_solve` of 16-bit floats, in float32."""
+def _triangular_parts(a, b, **params):
+    """`triangular_solve` of small matrices, and of 16-bit floats, in float32."""
     dtype = aval_of(b).dtype
+    if dtype.itemsize > 2 and small.are_small(aval_of(a)):
+        return small.triangular_solve(a, b, **params)
     if dtype.itemsize != 2 or aval_of(b).size == 0:
         raise TypeError("float32 and wider numbers are for the library")
     wide = [products.cast(x, np.dtype(np.float32)) for x in (a, b)]
@@ -399,8 +404,9 @@ PARTS: dict[str, Callable[..., Any]] = {
     "symmetric_product": _symmetric_product_parts,
     "hessenberg": reflectors.hessenberg_parts,
     "tridiagonal": reflectors.tridiagonal_parts,
+    "cholesky": small.cholesky,
     "lu": _lu_parts,
-    "triangular_solve": _narrow_triangular_parts,
+    "triangular_solve": _triangular_parts,
     "qr": reflectors.qr_parts,
     "householder_product": reflectors.householder_product_parts,
     "ormqr": reflectors.ormqr_parts,

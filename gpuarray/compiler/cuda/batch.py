@@ -16,6 +16,7 @@ from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.horizontal import arrays_of, is_one
 from gpuarray.compiler.lower.kernel import Batch
 from gpuarray.compiler.lower.schedule import Schedule
+from gpuarray.compiler.lower.traffic import each_once
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.target import TARGET
@@ -78,6 +79,7 @@ class BatchTemplate(Template):
             list(whole.outputs),
             table=table,
             tiles=tiles,
+            traffic=each_once(whole.inputs, whole.outputs),
         )
 
     def text(self, schedule: Schedule) -> str:

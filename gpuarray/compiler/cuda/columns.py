@@ -8,7 +8,7 @@ from __future__ import annotations
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.lower.kernel import Columns
 from gpuarray.compiler.lower.passes import once_each
-from gpuarray.compiler.lower.schedule import Schedule, schedule_columns
+from gpuarray.compiler.lower.schedule import Schedule, schedule_columns, turns_ahead
 from gpuarray.core.graph import Var
 
 
@@ -59,8 +59,10 @@ class ColumnsTemplate(Template):
             if one.members or one.stored:
                 what = f"pass {number + 1} down the columns" if one.partial else "write the columns"
                 states = self.declare_partials(one)
-                # Reads down a column do not depend on one another: eight are under way at a time.
-                self.line(1, "#pragma unroll 8")
+                # Reads down a column do not depend on one another: several are under way at a time.
+                ahead = turns_ahead(self.bytes_a_turn(1), s, 8, len(one.members))
+                self.touched.begin(ahead)
+                self.line(1, f"#pragma unroll {ahead}")
                 first, step = "deep", s.lanes
                 if s.splits > 1:
                     first, step = f"{cut} * {n(s.lanes)} + deep", s.lanes * s.splits

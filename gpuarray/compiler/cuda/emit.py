@@ -20,6 +20,7 @@ from gpuarray.compiler.cuda.template import PLAIN, Template
 from gpuarray.compiler.cuda.template import KernelSource as KernelSource
 from gpuarray.compiler.cuda.template import Options as Options
 from gpuarray.compiler.cuda.tiles import TilesTemplate
+from gpuarray.compiler.cuda.top import TopTemplate
 from gpuarray.compiler.cuda.user import user_source
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.compiler.lower.choose import kernel_of
@@ -34,6 +35,7 @@ from gpuarray.compiler.lower.kernel import (
     Scatter,
     Sort,
     Tiles,
+    Top,
     User,
 )
 
@@ -61,6 +63,8 @@ def _template(kernel: Kernel, options: Options) -> Template:
             return ScanTemplate(kernel, options)
         case Sort():
             return SortTemplate(kernel, options)
+        case Top():
+            return TopTemplate(kernel, options)
         case Scatter():
             return ScatterTemplate(kernel, options)
         case Loop():

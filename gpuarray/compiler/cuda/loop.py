@@ -175,6 +175,7 @@ class LoopTemplate(Template):
             and s.turn.length >= TARGET.loop_unroll
             and _reads(s)
         ):
+            self.touched.unrolled(TARGET.loop_unroll)
             self.line(depth, f"#pragma unroll {TARGET.loop_unroll}")
         if s.reverse:
             # Unsigned and counted down: the test comes before the decrement.

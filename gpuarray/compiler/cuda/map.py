@@ -34,6 +34,7 @@ class MapTemplate(Template):
         # Several vectors a thread are all read before any is computed: a multiprocessor needs many
         # bytes under way to use its bandwidth, and few operations do not hide the wait.
         depth = 1
+        self.touched.begin(s.steps)
         if s.steps > 1:
             depth = 2
             room = self.declare_held("ahead", ahead, width, s.steps, "[u]")

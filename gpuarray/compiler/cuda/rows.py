@@ -15,6 +15,7 @@ from gpuarray.compiler.lower.schedule import (
     Schedule,
     schedule_all,
     schedule_rows,
+    turns_ahead,
 )
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import TARGET
@@ -84,6 +85,7 @@ class RowsTemplate(Template):
         scale = f" * {n(s.width)}" if s.width > 1 else ""
         # One vector a thread: no loop.
         if s.steps == 1:
+            self.touched.begin()
             whole = s.lanes * s.width == length
             self.line(1, "{" if whole else f"if (lane{scale} < {n(length)}) {{", comment)
             self.line(2, f"const {t} j = lane{scale};")
@@ -94,6 +96,7 @@ class RowsTemplate(Template):
                 not (self.registers or self.carried)
                 and s.steps * s.width * operations > TARGET.row_copies
             )
+            self.touched.begin(1 if often else s.steps)
             self.line(1, "#pragma unroll 1" if often else "#pragma unroll")
             self.line(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
             place = f"u * {n(s.lanes)} + lane"
@@ -105,7 +108,9 @@ class RowsTemplate(Template):
             # A long row: by strides of all threads.
             stride = n(s.lanes * s.width)
             head = f"for ({t} j = lane{scale}; j < {n(length)}; j += {stride}) {{"
-            self.line(1, "#pragma unroll 2")
+            ahead = turns_ahead(self.bytes_a_turn(s.width), s, 2, operations)
+            self.touched.begin(ahead)
+            self.line(1, f"#pragma unroll {ahead}")
             self.line(1, head, comment)
         self.define_axes(2, "j", reduced)
 
@@ -253,8 +258,10 @@ class SharedRowsTemplate(RowsTemplate):
         first = f"{first} * {n(s.threads)} + threadIdx.x"
         first = f"({first}){scale}" if scale else first
         stride = n(s.threads * s.splits * s.width)
-        # Four reads are under way for each thread at a time.
-        self.line(1, "#pragma unroll 4")
+        # Several reads of each thread are under way at a time.
+        ahead = turns_ahead(self.bytes_a_turn(s.width), s, 4, len(one.members))
+        self.touched.begin(ahead)
+        self.line(1, f"#pragma unroll {ahead}")
         head = f"for ({self.index_type} j = {first}; j < {n(length)}; j += {stride}) {{"
         self.line(1, head)
         self.define_axes(2, "j", reduced)

@@ -21,6 +21,7 @@ from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.compiler.text.reader import bracketed
+from gpuarray.core.index import Index
 from gpuarray.core.target import TARGET
 
 
@@ -119,6 +120,7 @@ class ScanTemplate(Template):
         begin, end = self.bounds()
         state = self.reducer_of.state
         self.line(1, f"{state} sum = {self.reducer_of.neutral};")
+        self.note_totals()
         # Second kernel of a scan in pieces: begin with the totals of the pieces before this one.
         if self.begins:
             self.line(1, "#pragma unroll 8")
@@ -127,6 +129,7 @@ class ScanTemplate(Template):
             self.line(2, f"sum = {self.merge('sum', before)};")
             self.line(1, "}")
         # Fold down the column; unrolled, since reads do not depend on the sum and can overlap.
+        self.touched.begin(8)
         self.line(1, "#pragma unroll 8")
         self.line(1, f"for ({t} j = {begin}; j < {end}; ++j) {{")
         self.set_position("j")
@@ -140,6 +143,13 @@ class ScanTemplate(Template):
             out = self.out_name[self.outputs[0]]
             self.line(1, f"{out}[{self.total_index('piece', column)}] = sum;")
         return self.finish(s, self.note(f"{columns} columns of {c.length}"))
+
+    def note_totals(self) -> None:
+        """Note that each piece reads the totals of all before it."""
+        if self.begins:
+            totals, c = self.inputs[1], self.cut
+            before = c.outer * (self.pieces - 1) * c.inner
+            self.touched.note(totals, Index.axis(0, totals.aval.size), before)
 
     def note(self, what: str) -> str:
         way = " from the end" if self.reverse else ""
@@ -181,6 +191,7 @@ class ScanTemplate(Template):
         # of the pieces before this one, of which there are no more than lanes.
         several = (c.step if self.pieces > 1 else c.length) > lanes * items
         before = "before" if several else ""
+        self.note_totals()
         if self.begins:
             before = "before"
             at = f"{self.in_name[self.inputs[1]]}[{self.total_index('lane', 'row')}]"
@@ -199,6 +210,7 @@ class ScanTemplate(Template):
         # Fold each thread's elements, then scan over threads: `ahead` is the fold of all elements
         # before this thread's, `whole` that of the tile. Both need every thread of the row, so
         # threads beyond its end take part with the neutral element.
+        self.touched.begin(1 if width > 1 else items)
         self.fold_own_elements(depth, end, items, width)
         if lanes > 1:
             call = f"ga_warp_scan<{lanes}>(sum, {none}, whole, merge)"
@@ -247,6 +259,8 @@ class ScanTemplate(Template):
         # Neighbouring threads take neighbouring elements; a total needs no order within the thread.
         self.line(1, f"{state} sum = {self.reducer_of.neutral};")
         head = f"for ({self.index_type} j = {begin} + lane; j < {end}; j += {n(lanes)}) {{"
+        self.touched.begin(8)
+        self.line(1, "#pragma unroll 8")
         self.line(1, head)
         self.set_position("j")
         element = self.element(2)

@@ -12,13 +12,15 @@ import math
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.scatters import atomic
-from gpuarray.compiler.lower.schedule import schedule_map
+from gpuarray.compiler.lower.schedule import Schedule, schedule_map
+from gpuarray.compiler.lower.traffic import elements
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.folds import merged
 from gpuarray.core.element import sources
 from gpuarray.core.element_rules import UpdateRule
-from gpuarray.core.graph import Literal, Var
+from gpuarray.core.graph import Literal, Var, storage_dtype
 from gpuarray.core.index import Index, linear
+from gpuarray.core.target import TARGET
 
 
 class ScatterTemplate(Template):
@@ -42,6 +44,9 @@ class ScatterTemplate(Template):
         number = self.rule.operand
         # Where the update goes, and the tests that it is in bounds, by the primitive's rule.
         self.places, self.tests_of = self.rule.target(eqn, at, get)
+        # Unique places need no atomics, and a set (no merge) just stores.
+        ordered = self.rule.merge(eqn) is None or self.rule.unique(eqn)
+        self.atomic = "" if ordered else atomic(eqn)
         a = eqn.invars[number]
         self.new = None if isinstance(a, Literal) else get(number, at)
         # What is read for places and values: the operand is there already.
@@ -61,55 +66,113 @@ class ScatterTemplate(Template):
 
     def source(self) -> KernelSource:
         """Find where the update of a thread goes, skip it if out of bounds, write it."""
-        (out,) = self.outputs
         total = math.prod(self.axes)
+        if self.meets_often(total):
+            return self.shared_sums(total)
         s = schedule_map(total, 1)
         thread = f"blockIdx.x * {self.number(s.threads)} + threadIdx.x"
         # One update a thread; there is no vector, since places are computed one by one.
         self.line(1, f"const {self.index_type} i = {thread};")
         self.line(1, f"if (i >= {self.number(total)}) return;")
+        self.update(1, total, "return")
+        return self.finish(s, f"{total} updates in place; the output begins as the operand")
+
+    def update(self, depth: int, total: int, leave: str) -> None:
+        """Write the update at position `i`."""
+        (out,) = self.outputs
         self.position = "i"
-        self.define_axes(1, "i", self.order)
+        self.define_axes(depth, "i", self.order)
         scope: dict = {}
         # Tests that shapes alone decide are left out.
         tests = tuple(t for t in dict.fromkeys(self.tests_of) if t.always is None)
         if tests:
-            self.line(1, f"if (!({self.tests(tests, 1, scope)})) return;")
+            self.line(depth, f"if (!({self.tests(tests, depth, scope)})) {leave};")
         # After the test, so that a skipped update reads nothing more.
         place = linear(self.places, out.aval.shape)
-        self.look_up(place, 1, scope)
+        self.look_up(place, depth, scope)
         at = self.at(place, scope)
-        new = self.constant() if self.new is None else self.value(self.new, 1, scope, True)
-        self.store_update(out, at, new)
-        note = f"{total} updates in place; the output begins as the operand"
-        return self.finish(s, note)
+        new = self.constant() if self.new is None else self.value(self.new, depth, scope, True)
+        # Places that are written, and read where an update is merged with what is there.
+        self.count = min(elements([place]), total)
+        if self.rule.merge(self.eqn) is not None:
+            self.touched.note(out, place, self.count)
+        self.store_update(depth, out, at, new)
+
+    # ---- few places ----
+    def meets_often(self, total: int) -> bool:
+        """Whether very many updates are added to few places."""
+        (out,) = self.outputs
+        often = total >= max(TARGET.full_threads, TARGET.meeting_updates * out.aval.size)
+        few = out.aval.nbytes <= TARGET.shared_sums
+        return often and few and self.rule.sums is not None and bool(self.atomic)
+
+    def shared_sums(self, total: int) -> KernelSource:
+        """Add up the updates of each block in shared memory, then those of all blocks."""
+        (out,) = self.outputs
+        n, size = self.number, out.aval.size
+        threads, kind = TARGET.block_threads, ct.memory_type(out.aval)
+        s = Schedule(threads, grid=min(TARGET.column_grid, -(-total // threads)))
+        # A copy for each warp: lanes of several warps seldom meet then.
+        copies = threads // 32 if out.aval.nbytes * threads // 32 <= TARGET.shared_sums else 1
+        self.shared["sums"] = f"{kind} sums[{copies * size}]"
+        self.threads_meet = True
+        all_sums = f"for (unsigned b = threadIdx.x; b < {n(copies * size)}; b += {n(threads)})"
+        self.line(1, f"{all_sums} sums[b] = 0;")
+        self.line(1, "__syncthreads();")
+        own = f"sums + threadIdx.x / 32u * {n(size)}" if copies > 1 else "sums"
+        self.line(1, f"{kind}* own = {own};", "of this warp" if copies > 1 else "")
+        self.touched.begin(TARGET.updates_ahead)
+        self.line(1, f"#pragma unroll {TARGET.updates_ahead}")
+        first, step = f"blockIdx.x * {n(threads)} + threadIdx.x", n(threads * s.grid)
+        head = f"for ({self.index_type} i = {first}; i < {n(total)}; i += {step}) {{"
+        self.line(1, head)
+        (written, self.out_name[out]) = self.out_name[out], "own"
+        self.update(2, total, "continue")
+        self.out_name[out] = written
+        self.line(1, "}")
+        self.line(1, "__syncthreads();")
+        # Sums of blocks meet in memory, in any order.
+        self.line(1, f"for (unsigned b = threadIdx.x; b < {n(size)}; b += {n(threads)}) {{")
+        self.line(2, f"{kind} sum = sums[b];")
+        if copies > 1:
+            add = f"sum += sums[w * {n(size)} + b];"
+            self.line(2, f"for (unsigned w = 1; w < {copies}u; ++w) {add}")
+        assert self.rule.sums is not None
+        self.line(2, f"if (sum != 0) {self.rule.sums.format(f'{written} + b', 'sum')};")
+        self.line(1, "}")
+        where = "of each warp" if copies > 1 else "of each block"
+        return self.finish(s, f"{total} updates of {size} places, sums {where} first")
+
+    def written(self) -> dict[Var, int]:
+        """The places of the updates alone."""
+        (out,) = self.outputs
+        return {out: self.count * storage_dtype(out.aval).itemsize}
 
     def constant(self) -> str:
         a = self.eqn.invars[self.rule.operand]
         assert isinstance(a, Literal)
         return ct.constant(a.val, a.aval)
 
-    def store_update(self, out: Var, at: str, new: str) -> None:
+    def store_update(self, depth: int, out: Var, at: str, new: str) -> None:
         name, eqn = self.out_name[out], self.eqn
         by = self.rule.merge(eqn)
-        # Unique places need no atomics, and a set (no merge) just stores.
-        function = "" if by is None or self.rule.unique(eqn) else atomic(eqn)
-        if function:
-            self.line(1, f"{function.format(f'{name} + {at}', new)};")
+        if self.atomic:
+            there = name if at == "0" else f"{name} + {at}"
+            self.line(depth, f"{self.atomic.format(there, new)};")
             return
         kind = ct.value_type(out.aval)
         # A merge reads the element that is there: no other thread writes it, or an atomic was used.
         if by is not None:
             there = f"{name}[{at}]"
             there = f"ga_value({there})" if ct.is_half(out.aval) else there
-            self.line(1, f"const {kind} old = {there};")
-            self.line(1, f"const {kind} update = {new};")
+            self.line(depth, f"const {kind} old = {there};")
+            self.line(depth, f"const {kind} update = {new};")
             lines, (new,) = merged(by, ["old"], ["update"])
             for line in lines:
-                self.line(1, line)
+                self.line(depth, line)
         # A plain copy moves 16-bit floats as they lie, without a round trip through float.
         if by is None and new.startswith("ga_value(in") and new.endswith("])"):
             new = new.removeprefix("ga_value(")[:-1]  # as it lies in memory
         elif ct.is_half(out.aval):
             new = f"ga_exact<{ct.memory_type(out.aval)}>({new})"
-        self.line(1, f"{name}[{at}] = {new};")
+        self.line(depth, f"{name}[{at}] = {new};")

@@ -143,6 +143,9 @@ class SortTemplate(Template):
 
     def write_all(self, top: bool) -> None:
         """Write every operand in the new order; those that are no keys are read again, permuted."""
+        self.touched.begin()
+        if top:
+            self.touched.most = self.outputs[0].aval.size
         scope: dict = {}
         # top_k sorts integers made from values, so values are read again as well.
         keys = 0 if top else keys_of(self.eqn)

@@ -17,8 +17,9 @@ from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.steps import step_eqns
+from gpuarray.compiler.lower.traffic import Traffic
 from gpuarray.compiler.text import types as ct
-from gpuarray.core.graph import Var
+from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
@@ -37,6 +38,9 @@ class KernelSource(Struct, eq=False):
     table, tiles: of a Batch kernel only. If `table` is not empty, the kernel takes two arguments
     instead: a buffer with the addresses of these values (inputs and outputs, possibly repeated) as
     64-bit numbers in this order, and the constant array `tiles`.
+
+    traffic: the bytes that a launch moves
+    shared_bytes: shared memory of a block
     """
 
     kernel: Kernel
@@ -48,6 +52,8 @@ class KernelSource(Struct, eq=False):
     threads_meet: bool = False
     table: list[Var] = []
     tiles: np.ndarray | None = None
+    traffic: Traffic = Traffic()
+    shared_bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -88,6 +94,7 @@ class Template(Writer, abc.ABC):
         self.restrict = "" if options.overlap else "__restrict__ "
         self.threads_meet = False
         self.shared: dict[str, str] = {}  # arrays in shared memory: name -> declaration
+        self.partial = 0  # bytes of partial results that go from block to block
 
     @abc.abstractmethod
     def source(self) -> KernelSource:
@@ -154,6 +161,7 @@ class Template(Writer, abc.ABC):
 
     def raw(self, load: Load) -> str:
         """One element of an input in its memory type."""
+        self.touched.note(load.source, self.load_index(load))
         return f"{self.in_name[load.source]}[{self.at(self.load_index(load))}]"
 
     def read(self, load: Load) -> str:
@@ -198,6 +206,15 @@ class Template(Writer, abc.ABC):
             self.names[v] = f"v{self.count}"
             self.count += 1
             self.line(1, f"const {ct.value_type(v.aval)} {self.names[v]} = {result};")
+
+    def bytes_a_turn(self, width: int) -> int:
+        """Bytes that a thread reads in one turn of the loop along the reduced axes."""
+        loads = {
+            (x.key, x.dims): x
+            for x in self.group.loads()
+            if any(d in self.group.reduced for d in x.dims)
+        }
+        return width * sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
 
     def write_reduced(self, passes: list[Pass], who: str) -> None:
         """Write outputs that have no reduced axis, by the one thread of each row for which the
@@ -268,6 +285,9 @@ class Template(Writer, abc.ABC):
         slot_of = {v: -(-self.reducer(v).bytes // TARGET.slot_bytes) for v in states}
         starts = list(itertools.accumulate((n * room for n in slot_of.values()), initial=0))
         tickets = starts.pop()
+        # Each block writes its results as words, and the last one reads them.
+        words = sum(-(-self.reducer(v).bytes // 4) for v in states)
+        self.partial = 4 * (words * s.grid * s.rows_a_block + rows)
         # Write this block's results. __threadfence makes them visible to all other blocks before
         # the ticket is: whoever sees the last ticket sees every result.
         self.line(1, f"if ({writes}) {{")
@@ -317,7 +337,7 @@ class Template(Writer, abc.ABC):
         formulas = ", ".join(e.primitive.name for e in step_eqns(self.group))
         ins = [f"{self.in_name[v]} {v.aval.str_short(True)}" for v in self.inputs]
         outs = [f"{self.out_name[v]} {v.aval.str_short(True)}" for v in self.outputs]
-        moved = sum(v.aval.nbytes for v in (*self.inputs, *self.outputs))
+        moved = self.touched.traffic(self.written(), self.partial, schedule.width, self.last)
         # The parameters, in the order in which backends pass buffers.
         params = [
             f"const {ct.memory_type(v.aval)}* {self.restrict}{self.in_name[v]}" for v in self.inputs
@@ -333,7 +353,7 @@ class Template(Writer, abc.ABC):
         shared = [f"    __shared__ {text};" for text in self.shared.values()]
         head = [
             f"// {name}: {formulas}",
-            f"//   {', '.join(ins) or 'no inputs'} -> {', '.join(outs)}    {moved} bytes",
+            f"//   {', '.join(ins) or 'no inputs'} -> {', '.join(outs)}    {moved.total} bytes",
             f"//   {note}; {schedule.grid} x {schedule.threads} threads",
             f'extern "C" __global__ void __launch_bounds__({schedule.threads}) {name}(',
             "    " + ",\n    ".join(params) + ") {",
@@ -347,4 +367,10 @@ class Template(Writer, abc.ABC):
             self.outputs,
             workspace,
             self.threads_meet,
+            traffic=moved,
+            shared_bytes=sum(map(ct.declared_bytes, self.shared.values())),
         )
+
+    def written(self) -> dict[Var, int]:
+        """Bytes that are written of each output: all of it."""
+        return {v: v.aval.nbytes for v in self.outputs}

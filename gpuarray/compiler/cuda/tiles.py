@@ -58,12 +58,14 @@ class TilesTemplate(MapTemplate):
         self.down = "down" if s.steps > 1 else "deep"
         self.define_origin(s)
         # Fill the tiles; the barrier makes them visible to the other threads of the block.
+        self.touched.begin(s.steps)
         if self.tiled_loads:
             self.prefetch(s)
             self.open_tile_loop(s, self.y, self.x, "read along")
             self.fill_tiles(s.width)
             self.line(1, "}")
             self.line(1, "__syncthreads();")
+            self.touched.begin(s.steps)
         # Compute along x.
         self.open_tile_loop(s, self.x, self.y, "compute along")
         self.elements(2, list(members_in_order(self.group)), self.outputs, {}, s.width)

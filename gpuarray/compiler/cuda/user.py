@@ -12,6 +12,7 @@ from gpuarray.compiler.cuda.template import KernelSource
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.schedule import Schedule
+from gpuarray.compiler.lower.traffic import each_once
 from gpuarray.compiler.lower.user import Source
 from gpuarray.core.avals import ShapedArray
 
@@ -42,7 +43,11 @@ def user_source(kernel: Kernel) -> KernelSource:
     schedule = Schedule(source.block, grid=grid)
     # Its author may have declared what he likes, and its threads may meet.
     text = "\n".join(lines) + "\n"
-    return KernelSource(kernel, text, schedule, inputs, list(eqn.outvars), threads_meet=True)
+    # What its text reads is not known: each array once.
+    moved = each_once(inputs, eqn.outvars)
+    return KernelSource(
+        kernel, text, schedule, inputs, list(eqn.outvars), threads_meet=True, traffic=moved
+    )
 
 
 def _sizes(prefix: str, avals: list[ShapedArray]) -> dict[str, int]:

@@ -104,6 +104,7 @@ class Vectors(Statements):
         # Contiguous in memory: one access.
         if isinstance(access, Element) and self.is_unit_stride(access.index):
             self.look_up(access.index, depth, scope)
+            self.touched.note(access.source, access.index, width=width)
             at = self.at(access.index, scope)
             return f"ga_load<{width}>({self.in_name[access.source]} + {at})"
         # A guard on which the whole vector agrees: a choice between vectors.

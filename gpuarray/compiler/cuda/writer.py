@@ -113,6 +113,7 @@ class Writer(Vectors):
             return self.vector(
                 self.access_of(load), kind, width, depth, {} if scope is None else scope
             )
+        self.touched.note(load.source, self.load_index(load), width=width)
         return f"ga_load<{width}>({self.in_name[load.source]} + {self.at(self.load_index(load))})"
 
     def elements(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuarray.compiler.explain import tables
+from gpuarray.compiler.explain.costs import Cost, on_host
 from gpuarray.compiler.explain.records import Boundary as Boundary
 from gpuarray.compiler.explain.records import Operation as Operation
 from gpuarray.compiler.explain.records import Record, StepRecord
@@ -55,12 +56,14 @@ def explain_plan(
     device_facts: dict[str, dict[str, Any]] | None = None,
     host_reason: Callable[[Eqn], str | None] = lambda eqn: None,
     exchange: Callable[[Eqn], dict[str, Any]] = lambda eqn: {},
+    cost: Callable[[DeviceStep], Cost] = on_host,
 ) -> Explanation:
     """The explanation of a Plan.
 
     device_facts: facts of its kernels on a GPU, by name of the kernel
     host_reason: why a step runs on the host although the plan is for a GPU, or None
     exchange: facts of a step that sends values between devices
+    cost: what a step moves and starts
     """
     # Steps that run; views are free. Arrays are numbered as they appear.
     on_device = device_facts or {}
@@ -75,7 +78,8 @@ def explain_plan(
         name or plan.graph.debug_name or "function",
         tuple(
             _with_facts(
-                _step_facts(s, names[id(s)], numbers, unstored, host_reason, exchange), on_device
+                _step_facts(s, names[id(s)], numbers, unstored, host_reason, exchange, cost(s)),
+                on_device,
             )
             for s in shown
         ),
@@ -120,6 +124,7 @@ def _step_facts(
     unstored: set[Var],
     host_reason: Callable[[Eqn], str | None],
     exchange: Callable[[Eqn], dict[str, Any]],
+    cost: Cost,
 ) -> StepFacts:
     def value(v: Var) -> Value:
         # The first step that shows an array numbers it; the same array keeps its number.
@@ -127,12 +132,19 @@ def _step_facts(
 
     inputs = tuple(value(v) for v in dict.fromkeys(step_inputs(step)) if v not in unstored)
     outputs = tuple(value(v) for v in step_outputs(step))
+    moved: dict[str, Any] = {
+        "bytes_read": cost.read,
+        "bytes_written": cost.written,
+        "launches": cost.launches,
+    }
     # A routine of a library: one operation, and why it runs on the host if it does.
     if isinstance(step, Eqn):
         operations = (_operation(step, describe(step)),)
         reason = host_reason(step)
-        facts = {**({"on the host": reason} if reason else {}), **exchange(step)}
-        return StepFacts(name, "library", operations, inputs, outputs, step_work(step), facts=facts)
+        facts = {**({"on the host": reason} if reason else {}), **exchange(step), **cost.facts()}
+        return StepFacts(
+            name, "library", operations, inputs, outputs, step_work(step), facts=facts, **moved
+        )
     names: dict[object, str] = {v: f"in{i}" for i, v in enumerate(step_inputs(step))}
     # A kernel: its operations as formulas of its inputs, and its axes.
     operations = tuple(_operation(e, t) for e, t in step_operations(step, names))
@@ -146,7 +158,8 @@ def _step_facts(
         step_work(step),
         tuple(group.axes[i] for i in group.parallel),
         tuple(group.axes[i] for i in sorted(group.reduced)),
-        {"groups": len(step.parts)} if isinstance(step, Batch) else {},
+        ({"groups": len(step.parts)} if isinstance(step, Batch) else {}) | cost.facts(),
+        **moved,
     )
 
 

@@ -47,6 +47,9 @@ class StepRecord(Struct):
     kind: the form of its kernel (map, rows, columns, ...), or library
     space: lengths of the axes that run in parallel; inner: of the axes that are reduced
     source, roofline_seconds: the CUDA C++ and the least time it can take, where a GPU was named
+    bytes_read, bytes_written: bytes that it moves: of a gather what it picks, of passes over a row
+    and turns of a loop all, of routines of libraries at least so much
+    launches: kernels, routines and copies that it starts
     """
 
     name: str
@@ -60,6 +63,9 @@ class StepRecord(Struct):
     facts: dict[str, Any] = {}
     source: str = ""
     roofline_seconds: float | None = None
+    bytes_read: int = 0
+    bytes_written: int = 0
+    launches: int = 1
 
     @property
     def grid(self) -> int | None:
@@ -97,17 +103,6 @@ class StepRecord(Struct):
     def scopes(self) -> tuple[str, ...]:
         """The named scopes of its operations, each once: `model/layer`."""
         return tuple(dict.fromkeys(o.scope for o in self.operations if o.scope))
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes of the distinct arrays it reads."""
-        # `inputs` has each array once, however many operations read it: caches serve the others.
-        return sum(v.nbytes for v in self.inputs)
-
-    @property
-    def bytes_written(self) -> int:
-        """Bytes of the arrays it leaves behind."""
-        return sum(v.nbytes for v in self.outputs)
 
 
 class Boundary(Struct):
@@ -149,8 +144,8 @@ class Record(Struct):
 
     @property
     def launches(self) -> int:
-        """Number of kernels and library routines that one call starts."""
-        return len(self.steps)
+        """Number of kernels, library routines and copies that one call starts."""
+        return sum(s.launches for s in self.steps)
 
     @property
     def bytes_moved(self) -> int:

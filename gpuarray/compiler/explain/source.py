@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
+from gpuarray.compiler.explain.grades import grade
 from gpuarray.compiler.lower.kernel import DeviceStep
 from gpuarray.compiler.lower.steps import step_work
 from gpuarray.compiler.lower.words import describe
@@ -80,13 +81,13 @@ def device_facts(
         if kernel is None or isinstance(step, Eqn):
             continue
         # The roofline: limited by memory or by arithmetic, whichever takes longer.
-        moved = sum(v.aval.nbytes for v in (*kernel.inputs, *kernel.outputs))
-        seconds = max(moved / machine.bytes, step_work(step) / machine.instructions)
+        seconds = max(kernel.traffic.least / machine.bytes, step_work(step) / machine.instructions)
         found[kernel.name] = {
             "source": kernel.text,
             "form": kernel.kernel.form,
             "grid": kernel.schedule.grid,
             "block": kernel.schedule.threads,
+            "grade": f"{grade(kernel):.2f}",
             "roofline_seconds": seconds,
         }
         texts.append(kernel.text)

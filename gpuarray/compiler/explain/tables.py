@@ -22,6 +22,7 @@ _TINTS = {
     "tiles": "#e3f0fb",
     "scan": "#fdf0d5",
     "sort": "#fdf0d5",
+    "top": "#fdf0d5",
     "scatter": "#fdf0d5",
     "user": "#f3f1d3",
     "library": "#eceff3",

@@ -25,11 +25,12 @@ from gpuarray.compiler.lower.kernel import (
     Scatter,
     Sort,
     Tiles,
+    Top,
     User,
 )
 from gpuarray.compiler.lower.passes import axis_order, split_passes
 from gpuarray.compiler.lower.scans import is_scan
-from gpuarray.compiler.lower.sorts import is_short_sort
+from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort
 from gpuarray.compiler.lower.user import is_custom
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.index import Index, axes_of
@@ -97,7 +98,9 @@ def _special(group: FusedGroup) -> type[Kernel]:
         return User
     if is_scan(member.eqn):
         return Scan
-    return Sort if is_short_sort(member.eqn) else Scatter
+    if is_short_sort(member.eqn):
+        return Sort
+    return Top if is_long_top(member.eqn) else Scatter
 
 
 # ---- reductions ----

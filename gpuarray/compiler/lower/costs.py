@@ -6,9 +6,11 @@ They come from the element rules of primitives (core/element_rules.py).
 
 from __future__ import annotations
 
+from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.element_rules import rule_of
 from gpuarray.core.graph import Eqn
+from gpuarray.core.primitive import Kind
 from gpuarray.core.target import TARGET
 
 
@@ -21,11 +23,23 @@ def can_inline(eqn: Eqn) -> bool:
     return rule.when(eqn) and (update is None or update.count(eqn) <= TARGET.updates_looked_at)
 
 
+def can_emit(group: FusedGroup) -> bool:
+    """Whether all dtypes of a group have types in CUDA."""
+    avals = (a.aval for m in group.members for a in (*m.eqn.invars, *m.eqn.outvars))
+    return all(in_kernels(aval.dtype) for aval in avals)
+
+
 def cost_of(eqn: Eqn) -> float:
     """Cost of an element of the results, in multiply-adds, without its operands."""
     rule = rule_of(eqn)
     assert rule is not None
     return rule.cost_of(eqn)
+
+
+def times_of(eqn: Eqn) -> int:
+    """How many elements a reduction folds into one of its result; 1 for other equations."""
+    rule = rule_of(eqn)
+    return rule.times(eqn) if rule is not None and eqn.primitive.kind is Kind.REDUCTION else 1
 
 
 def is_index_operand(eqn: Eqn, operand: int) -> bool:

@@ -17,9 +17,25 @@ import math
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from gpuarray.compiler.fuse.group import FusedGroup, Inner, Load, Member, Step, group_of
-from gpuarray.compiler.lower.costs import can_inline, cost_of, is_index_operand, reads_of
-from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, User
+from gpuarray.compiler.fuse.group import (
+    FusedGroup,
+    Inner,
+    Load,
+    Member,
+    Step,
+    group_of,
+    members_in_order,
+)
+from gpuarray.compiler.lower.costs import (
+    can_emit,
+    can_inline,
+    cost_of,
+    is_index_operand,
+    reads_of,
+    times_of,
+)
+from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, Top, User
+from gpuarray.compiler.lower.pieces import alias_steps, as_single_view, split_wide_join
 from gpuarray.compiler.lower.scans import is_scan, scan_eqns, scan_group
 from gpuarray.compiler.lower.scatters import (
     in_place,
@@ -29,11 +45,10 @@ from gpuarray.compiler.lower.scatters import (
     updates_of,
     writes,
 )
-from gpuarray.compiler.lower.sorts import is_short_sort, sort_group
+from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort, sort_group
 from gpuarray.compiler.lower.user import custom_steps, is_custom
 from gpuarray.compiler.rewrite.index import GraphIndex
-from gpuarray.core.dtypes import in_kernels
-from gpuarray.core.graph import Atom, Eqn, Graph, Var, is_view
+from gpuarray.core.graph import Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.target import TARGET
@@ -134,7 +149,9 @@ class _Inliner:
             return custom_steps(step)
         if is_scan(step) and Scan in self.forms:
             return [scan_group(part) for part in self.note_eqns(scan_eqns(step))]
-        if is_short_sort(step) and Sort in self.forms:
+        if (is_short_sort(step) and Sort in self.forms) or (
+            is_long_top(step) and Top in self.forms
+        ):
             return [sort_group(step)]
         if self.is_sorted_scatter(step):
             return [new for e in self.note_eqns(sorted_eqns(step)) for new in self.expand(e)]
@@ -235,8 +252,9 @@ class _Inliner:
                 if possible:
                     self.work[v] = self.work_of(eqn)
                     self.depth[v] = 1 + max(map(self.depth_of, _variables(eqn)), default=0)
+        computed = isinstance(step, FusedGroup) and not step.reduced
         # All or none: a step that writes one of its results computes the others on the way.
-        if possible and all(self.is_worth_inlining(v, isinstance(step, FusedGroup)) for v in outs):
+        if possible and all(self.is_worth_inlining(v, computed) for v in outs):
             self.inlined.update(outs)
             return
         for v in outs:
@@ -251,43 +269,47 @@ class _Inliner:
             return step
         left: list[Var] = []
         for v in step.outputs:
-            maker = step.made[v]
-            wide = any(d in step.reduced for d in maker.dims)
+            wide = any(d in step.reduced for d in step.made[v].dims)
             # Results over rows alone (the mean) are small; only outputs over the whole space count.
-            found = self.row_values_for(v, step) if wide and v not in self.required else None
-            if found is None:
+            chain = self.chain_from_rows(v, step) if wide and v not in self.required else None
+            if chain is None:
                 left.append(v)
                 continue
             # Judge it as if it were inlined, and take that back where it is not worth it.
-            self.work[v] = self.work_of(maker.eqn)
-            self.depth[v] = 1
+            made = [m.eqn.outvars[0] for m in chain]
+            for u, m in zip(made, chain, strict=True):
+                self.work[u] = self.work_of(m.eqn)
+                self.depth[u] = 1 + max(map(self.depth_of, _variables(m.eqn)))
             if not self.is_worth_inlining(v, False):
-                del self.work[v], self.depth[v]
+                for u in made:
+                    del self.work[u], self.depth[u]
                 left.append(v)
                 continue
             self.inlined.add(v)
-            left += found
+            inner = (o.var for m in chain for o in m.operands if isinstance(o, Inner))
+            left += [u for u in inner if u not in made]
         outputs = tuple(dict.fromkeys(left))
         return step if outputs == step.outputs else step.replace(outputs=outputs)
 
-    def row_values_for(self, v: Var, group: FusedGroup) -> list[Var] | None:
-        """The values over rows alone from which, with what is in memory, an output can be computed
-        by one equation; None where that needs other values of the group as well.
-        """
-        maker = group.made[v]
-        if not self.can_inline(maker.eqn):
-            return None
-        found: list[Var] = []
-        for o in maker.operands:
-            # A value that is itself inlined would have to be computed a second time for each
-            # reader.
-            if isinstance(o, Load) and self.resolve(o.source) in self.inlined:
+    def chain_from_rows(self, v: Var, group: FusedGroup) -> list[Member] | None:
+        """The members that compute an output from values over rows and what is in memory."""
+        chain: list[Member] = []
+        waiting = [v]
+        while waiting:
+            maker = group.made[waiting.pop()]
+            chain += [maker] if maker not in chain else []
+            # What others read is an output of its own.
+            alone = maker.eqn.outvars == [v] or not any(u in self.uses for u in maker.eqn.outvars)
+            simple = maker.eqn.primitive.kind is not Kind.REDUCTION and len(maker.eqn.outvars) == 1
+            if not (alone and simple and self.can_inline(maker.eqn)):
                 return None
-            if isinstance(o, Inner):
-                if any(d in group.reduced for d in group.made[o.var].dims):
+            for o in maker.operands:
+                # An inlined value would have to be computed a second time for each reader.
+                if isinstance(o, Load) and self.resolve(o.source) in self.inlined:
                     return None
-                found.append(o.var)
-        return found
+                if isinstance(o, Inner) and any(d in group.reduced for d in group.made[o.var].dims):
+                    waiting.append(o.var)
+        return [m for m in members_in_order(group) if m in chain]
 
     def can_inline_results(self, step: Step) -> bool:
         """Whether the results of a step can be computed element by element, and none of them is
@@ -296,14 +318,25 @@ class _Inliner:
         if not self.fusion:
             return False
         if isinstance(step, FusedGroup):
-            # A reduction needs whole rows, a loop its steps: neither has single elements to offer.
+            # A reduction needs whole rows, a loop its steps: neither has single elements to offer,
+            # but for a sum of few products, say, of which there are more than what it reads.
             simple = (
-                not step.reduced
+                (not step.reduced or self.is_outer(step))
                 and step.is_fused
                 and all(self.can_inline(m.eqn) for m in step.members)
             )
             return simple and not any(v in self.required for v in step.outputs)
         return self.can_inline(step) and not any(v in self.required for v in step.outvars)
+
+    def is_outer(self, group: FusedGroup) -> bool:
+        """Whether a group folds, along a short axis, arrays that are no larger than the result by
+        much: distances between the rows of two matrices.
+        """
+        folded = math.prod(group.axes[i] for i in group.reduced)
+        narrow = all(not any(d in group.reduced for d in group.made[v].dims) for v in group.outputs)
+        read = sum(v.aval.size for v in {self.resolve(v) for v in group.inputs})
+        made = sum(v.aval.size for v in group.outputs)
+        return folded <= TARGET.folded_inline and narrow and read <= TARGET.folded_reads * made
 
     def is_worth_inlining(self, v: Var, computed: bool) -> bool:
         """Whether a value costs no more computed where it is read than through memory.
@@ -331,16 +364,28 @@ class _Inliner:
         )
         if cheap or cost <= TARGET.free:
             return True
-        # Otherwise one reader only: several would each compute it. Once each, it may cost a lot;
-        # repeated, what the repetitions add must be less than memory or another launch.
-        if len({id(u.reader) for u in uses}) > 1:
-            return False
+        # Several readers would each compute it, in less time than bytes take that are not moved.
+        readers = list({id(u.reader): u.reader for u in uses}.values())
+        if len(readers) > 1:
+            work = sum(u.reads for u in uses) * cost
+            return work <= TARGET.instructions_a_byte * self.bytes_saved(v, readers)
+        # One reader: what repetitions add must be less than memory or another launch.
         if times <= 1:
             return cost <= TARGET.once
         again = cost * (times - 1)
         return again <= TARGET.repeated or (
             cost <= TARGET.once and again * v.aval.size <= TARGET.launch_work
         )
+
+    def bytes_saved(self, v: Var, readers: list[Step | None]) -> int:
+        """Bytes that are not moved if each reader computes a value: it is neither written nor read,
+        but what it is computed from may be read by more steps.
+        """
+        behind, saved = self.sources_behind(v), v.aval.nbytes
+        for reader in readers:
+            more = behind - self.sources_read_by(reader)
+            saved += v.aval.nbytes - sum(s.aval.nbytes for s in more)
+        return saved
 
     def work_of(self, eqn: Eqn) -> dict[Eqn, float]:
         """The equations that an element takes, each with its cost. An equation that several
@@ -351,8 +396,9 @@ class _Inliner:
         if eqn.primitive.kind is Kind.MOVEMENT:
             return {eqn: cost_of(eqn) + max((sum(w.values()) for w in operands), default=0.0)}
         found = {eqn: cost_of(eqn)}
+        # What is folded is made for each element that is.
         for work in operands:
-            found.update(work)
+            found.update({e: cost * times_of(eqn) for e, cost in work.items()})
         return found
 
     def work_behind(self, v: Var) -> dict[Eqn, float]:
@@ -554,26 +600,6 @@ def copy_kernel(v: Var, eqn: Eqn, producers, inputs_of) -> FusedGroup:
     return group.replace(inputs=inputs, inlined=made, copy_of=eqn)
 
 
-def split_wide_join(eqn: Eqn) -> list[Eqn]:
-    """A concatenation or stack of many arrays as several of a few each."""
-    joins, (out,) = eqn.primitive.rewrite.joins, eqn.outvars
-    if joins is None:
-        # Only concatenations and stacks say along which axis they join.
-        return [eqn]
-    axis, eqns = joins(eqn), []
-    step = eqn
-    # Join neighbours until few enough are left: with n at a time, log_n rounds.
-    while len(step.invars) > TARGET.side_by_side:
-        pieces: list[Atom] = []
-        for i in range(0, len(step.invars), TARGET.side_by_side):
-            some = step.invars[i : i + TARGET.side_by_side]
-            (aval,) = step.primitive.out_avals([a.aval for a in some], step.params)
-            pieces.append(Var(aval))
-            eqns.append(step.replace(invars=some, outvars=pieces[-1:]))
-        step = build.concatenate(pieces, axis, eqn.site, out)
-    return [*eqns, step]
-
-
 def is_unread(step: Step) -> bool:
     """Whether a group has no outputs left: nobody reads what it would compute."""
     return isinstance(step, FusedGroup) and not step.outputs
@@ -595,31 +621,3 @@ def _is_free(eqn: Eqn) -> bool:
         return can_inline(eqn)
     # A generator with operands (random bits from a key) costs more than index arithmetic.
     return eqn.primitive.kind is Kind.GENERATOR and not eqn.invars and can_inline(eqn)
-
-
-def can_emit(group: FusedGroup) -> bool:
-    """Whether all dtypes of a group have types in CUDA."""
-    avals = (a.aval for m in group.members for a in (*m.eqn.invars, *m.eqn.outvars))
-    return all(in_kernels(aval.dtype) for aval in avals)
-
-
-def as_single_view(eqn: Eqn, v: Var) -> Eqn:
-    """One of the results of a view, as a view with a single result (up to axes of length 1)."""
-    if is_view(eqn):
-        return eqn
-    # A split: result `k` is a piece of the operand.
-    assert eqn.primitive.rewrite.piece is not None
-    axis, first, length = eqn.primitive.rewrite.piece(eqn, eqn.outvars.index(v))
-    return build.piece(eqn.invars[0], axis, first, length, eqn.site)
-
-
-def alias_steps(eqn: Eqn, v: Var) -> list[Step]:
-    """A view without a copy, as one or two equations with one result each."""
-    single = as_single_view(eqn, v)
-    if single is eqn:
-        return [eqn]
-    # Pieces keep the axis they are cut along; a result may lack it.
-    (cut,) = single.outvars
-    if cut.aval.shape == v.aval.shape:
-        return [single.replace(outvars=[v])]
-    return [single, build.reshape(cut, v.aval.shape, eqn.site, v)]

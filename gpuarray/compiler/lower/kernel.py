@@ -112,6 +112,12 @@ class Sort(Kernel):
     form = "sort"
 
 
+class Top(Kernel):
+    """The few largest elements of long rows: each thread keeps those that it has seen."""
+
+    form = "top"
+
+
 class Scatter(Kernel):
     """Updates: each is written by one thread, into memory that starts as the operand."""
 
@@ -148,7 +154,7 @@ class User(Kernel):
 
 
 FORMS: tuple[type[Kernel], ...] = (
-    Map, Rows, Columns, Tiles, Scan, Sort, Scatter, Loop, Batch, User,
+    Map, Rows, Columns, Tiles, Scan, Sort, Top, Scatter, Loop, Batch, User,
 )  # fmt: skip
 
 #: What a device runs: a kernel, a group that has none (a dtype or an operation that CUDA text does

@@ -171,6 +171,19 @@ def schedule_all(rows: int, length: int, width: int) -> Schedule:
     return Schedule(TARGET.block_threads, width, rows * splits, TARGET.block_threads, splits=splits)
 
 
+def turns_ahead(turn_bytes: int, s: Schedule, least: int, operations: int = 1) -> int:
+    """How many turns of a loop are written out: `least`, or up to four times as many where that
+    keeps too few bytes under way on a multiprocessor, and the text does not get long.
+    """
+    held = min(-(-s.grid // TARGET.multiprocessors) * s.threads, TARGET.threads_held)
+    turns = least
+    while turns < 4 * least and turns * turn_bytes * held < TARGET.bytes_under_way:
+        if 2 * turns * s.width * operations > TARGET.row_copies:
+            break
+        turns *= 2
+    return turns
+
+
 def schedule_columns(
     columns: int, length: int, can_split: bool, operations: int = 1, state: int = 0
 ) -> Schedule:

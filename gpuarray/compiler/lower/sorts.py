@@ -7,13 +7,28 @@ from __future__ import annotations
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, Operand, group_of
 from gpuarray.core import dtypes
-from gpuarray.core.graph import Eqn, Literal, Var
+from gpuarray.core.graph import Eqn, Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind, Order
 from gpuarray.core.target import TARGET
 
 
 def is_short_sort(eqn: Eqn) -> bool:
     """Whether an equation sorts rows that a block holds."""
+    return _has_kernel(eqn) and length_of(eqn) <= TARGET.sorted_row
+
+
+def is_long_top(eqn: Eqn) -> bool:
+    """Whether an equation takes a few elements of rows that are longer."""
+    if not (_has_kernel(eqn) and takes_largest(eqn)):
+        return False
+    # An element and its position are one number of 64 bits.
+    aval, count = eqn.invars[0].aval, eqn.outvars[0].aval.shape[axis_of(eqn)]
+    narrow = storage_dtype(aval).itemsize <= 4 and dtypes.kind_of(aval.dtype) in "biuf"
+    return narrow and count <= TARGET.largest_kept and length_of(eqn) < 2**32 - 1
+
+
+def _has_kernel(eqn: Eqn) -> bool:
+    """Whether rows are put in order that kernels can read."""
     # A literal has no memory to load from; the library's rule takes it.
     if eqn.primitive.kind is not Kind.SORT or not all(isinstance(a, Var) for a in eqn.invars):
         return False
@@ -21,7 +36,7 @@ def is_short_sort(eqn: Eqn) -> bool:
         return False
     # A random key is several words: there is no one value to compare.
     real = not any(isinstance(a.aval.dtype, dtypes.KeyDtype) for a in eqn.invars[: keys_of(eqn)])
-    return real and 0 < length_of(eqn) <= TARGET.sorted_row and eqn.outvars[0].aval.size > 0
+    return real and length_of(eqn) > 0 and eqn.outvars[0].aval.size > 0
 
 
 def order_of(eqn: Eqn) -> Order:

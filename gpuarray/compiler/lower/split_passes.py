@@ -21,7 +21,7 @@ from gpuarray.compiler.fuse.group import (
     Refusal,
     Step,
 )
-from gpuarray.compiler.lower.inline import can_emit
+from gpuarray.compiler.lower.costs import can_emit
 from gpuarray.compiler.lower.passes import Pass, axis_order, split_passes
 from gpuarray.compiler.lower.schedule import (
     Schedule,

@@ -6,9 +6,12 @@ they take.
 
 from __future__ import annotations
 
+import math
+
 from gpuarray.compiler.fuse.group import FusedGroup, members_in_order
-from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
-from gpuarray.core.graph import Eqn, Var
+from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, Scatter
+from gpuarray.core.element_rules import rule_of
+from gpuarray.core.graph import Eqn, Var, storage_dtype
 from gpuarray.core.primitive import Kind
 
 
@@ -44,17 +47,32 @@ def group_in(step: Kernel | FusedGroup) -> FusedGroup:
 
 def step_work(step: DeviceStep) -> float:
     """Multiply-adds, roughly."""
-    total = 0.0
+    total, most = 0.0, _most_inlined(step)
     for eqn in step_eqns(step):
-        # Library routines know their work; for others the largest array gives the elements.
+        # Library routines know their work; for others most elements of an array that are read or
+        # made count, and of an update in place those of the updates.
         if eqn.primitive.kind is Kind.VIEW:
             continue
         if eqn.primitive.work is not None:
             total += eqn.primitive.work([a.aval for a in eqn.invars], **eqn.params)
             continue
-        sizes = [a.aval.size for a in (*eqn.invars, *eqn.outvars)]
-        total += eqn.primitive.weight * max(sizes, default=0)
+        read, made = _elements_read(eqn), [v.aval.size for v in eqn.outvars]
+        if isinstance(step, Scatter) and eqn.primitive.update is not None:
+            read, made = [eqn.invars[eqn.primitive.update.operand].aval.size], []
+        total += eqn.primitive.weight * min(max((*read, *made), default=0), most.get(eqn, math.inf))
     return total
+
+
+def _most_inlined(step: DeviceStep) -> dict[Eqn, int]:
+    """For each inlined equation, how many elements of its results the kernel needs at most."""
+    if isinstance(step, Eqn):
+        return {}
+    group = group_in(step)
+    eqns = inlined_eqns(group)
+    # An element of the space takes several of an operand that is folded or searched through.
+    times = (rule.times(e) for e in eqns if (rule := rule_of(e)) is not None)
+    most = math.prod(group.axes) * max(times, default=1)
+    return dict.fromkeys(eqns, most)
 
 
 def step_bytes(step: DeviceStep) -> int:
@@ -66,9 +84,26 @@ def step_bytes(step: DeviceStep) -> int:
 
 def eqn_bytes(eqn: Eqn) -> int:
     """Bytes that an equation reads and writes as a step of its own."""
-    # An operand read twice comes from memory once.
-    read = sum(v.aval.nbytes for v in {a for a in eqn.invars if isinstance(a, Var)})
-    return read + sum(v.aval.nbytes for v in eqn.outvars)
+    return eqn_reads(eqn) + sum(v.aval.nbytes for v in eqn.outvars)
+
+
+def eqn_reads(eqn: Eqn) -> int:
+    """Bytes that an equation reads as a step of its own: of a gather the elements it picks."""
+    found: dict[Var, int] = {}
+    for a, count in zip(eqn.invars, _elements_read(eqn), strict=True):
+        if isinstance(a, Var):
+            # An operand read twice comes from memory once.
+            found[a] = max(found.get(a, 0), count * storage_dtype(a.aval).itemsize)
+    return sum(found.values())
+
+
+def _elements_read(eqn: Eqn) -> list[int]:
+    """How many elements an equation reads of each operand."""
+    rule, found = rule_of(eqn), []
+    for i, a in enumerate(eqn.invars):
+        count = None if rule is None else rule.reads_of(eqn, i)
+        found.append(a.aval.size if count is None else min(count, a.aval.size))
+    return found
 
 
 def inlined_eqns(group: FusedGroup) -> list[Eqn]:

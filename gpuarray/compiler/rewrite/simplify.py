@@ -1,12 +1,13 @@
 """Simplify a Graph without changing a bit of any result.
 
-Floor 3. In: a Graph. Out: a Graph without calls, repeated or dead equations, and with scalars where
-a constant had been broadcast. Only safe algebra: 0*x stays (x may be nan), x+0 stays (x may be
+Floor 3. In: a Graph. Out: a Graph without calls, repeated or dead equations, with scalars where a
+constant had been broadcast, and broadcasts behind what may be computed before them. Only safe algebra: 0*x stays (x may be nan), x+0 stays (x may be
 -0.0).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -107,12 +108,15 @@ def merge_equal(graph: Graph) -> Graph:
     # Keys of equations to their results; a Var is its own key, as it is defined once.
     seen: dict[tuple, list[Var]] = {}
     scalar_of: dict[Atom, Atom] = {}  # broadcasts of a scalar, and views of them
+    spread: dict[Atom, Eqn] = {}  # broadcasts of anything else
     eqns: list[Eqn] = []
 
     def atom_key(a: Atom):
         return a.key if isinstance(a, Literal) else a
 
-    for eqn in graph.eqns:
+    waiting = graph.eqns[::-1]
+    while waiting:
+        eqn = waiting.pop()
         prim, outvars = eqn.primitive, eqn.outvars
         # 1. Operands: what they were replaced by; scalars for their broadcasts.
         ins = [env.get(a, a) if isinstance(a, Var) else a for a in eqn.invars]
@@ -131,21 +135,53 @@ def merge_equal(graph: Graph) -> Graph:
                 env[outvars[0]] = ins[0]
                 continue
             eqn = build.reshape(ins[0], shape, eqn.site, outvars[0])
-        # 4. An equal equation seen before, unless it has effects.
-        key = (eqn.primitive, tuple(map(atom_key, ins)), params_key(eqn.params))
+        # 4. What is the same along an axis is computed once, and broadcast then.
+        narrow = _before_broadcast(eqn, spread)
+        if narrow:
+            waiting += narrow[::-1]
+            continue
+        # 5. An equal equation seen before, unless it has effects.
+        key = (eqn.primitive, tuple(map(atom_key, eqn.invars)), params_key(eqn.params))
         found = None if has_effect(eqn) else seen.get(key)
         if found is not None:
             env.update(zip(outvars, found, strict=True))
             continue
-        # 5. A new equation. Broadcasts of scalars are noted for what reads them.
+        # 6. A new equation. Broadcasts are noted for what reads them.
         seen[key] = outvars
-        if eqn.primitive.rewrite.repeats and not ins[0].aval.shape:
-            scalar_of[outvars[0]] = ins[0]
+        if eqn.primitive.rewrite.repeats and not eqn.invars[0].aval.shape:
+            scalar_of[outvars[0]] = eqn.invars[0]
+        elif eqn.primitive.rewrite.repeats and eqn.primitive.kind is Kind.VIEW:
+            spread[outvars[0]] = eqn
         elif eqn.primitive.kind is Kind.VIEW and ins[0] in scalar_of:
             scalar_of.update(dict.fromkeys(outvars, scalar_of[ins[0]]))
         eqns.append(eqn)
     outs = [env.get(a, a) if isinstance(a, Var) else a for a in graph.outvars]
     return Graph(graph.invars, outs, eqns, graph.constvars, graph.consts, graph.debug_name)
+
+
+def _before_broadcast(eqn: Eqn, spread: dict[Atom, Eqn]) -> list[Eqn]:
+    """An elementwise equation whose operands are broadcast in the same way as the equation on what
+    they are broadcasts of, and a broadcast of its result; empty for others.
+    """
+    wide = [a for a in eqn.invars if a.aval.shape]
+    if not wide or len(eqn.outvars) != 1 or not all(a in spread for a in wide):
+        return []
+    how, others = spread[wide[0]], [spread[a] for a in wide[1:]]
+    shape = how.invars[0].aval.shape
+    alike = all(
+        m.invars[0].aval.shape == shape and params_key(m.params) == params_key(how.params)
+        for m in others
+    )
+    smaller = math.prod(shape) < eqn.outvars[0].aval.size
+    if not (alike and smaller and is_elementwise(eqn)) or has_effect(eqn):
+        return []
+    ins = [spread[a].invars[0] if a.aval.shape else a for a in eqn.invars]
+    aval = eqn.outvars[0].aval
+    narrow = Var(how.invars[0].aval.update(dtype=aval.dtype, weak_type=aval.weak_type))
+    return [
+        eqn.replace(invars=ins, outvars=[narrow]),
+        how.replace(invars=[narrow], outvars=eqn.outvars),
+    ]
 
 
 def _known(eqn: Eqn) -> Atom | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load
 from gpuarray.compiler.lower.accesses import Accesses
+from gpuarray.compiler.lower.traffic import Touched
 from gpuarray.compiler.text import folds
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
@@ -67,6 +68,7 @@ class Reader:
         self.uses: dict[Access, int] = {}  # number of accesses that each access is an operand of
         self.reads = 0  # number of names given to what is read
         self.guards = 0  # number of guards around the current expression
+        self.touched = Touched()  # the places that are read
 
     def line(self, depth: int, text: str, comment: str = "") -> None:
         # Comments in one column are easier to skim.
@@ -166,6 +168,7 @@ class Reader:
             self.look_up(access.index, depth, scope)
             # An address is a pointer into an input, for helpers that search from there.
             name, at = self.in_name[access.source], self.at(access.index, scope)
+            self.touched.note(access.source, Index.axis(0, access.source.aval.size))
             return name if access.index == Index() else f"{name} + {at}"
         # Computed in this scope already?
         if access in scope:
@@ -210,6 +213,7 @@ class Reader:
 
     def loaded(self, access: Element, depth: int, scope: Scope) -> str:
         self.look_up(access.index, depth, scope)
+        self.touched.note(access.source, access.index)
         text = f"{self.in_name[access.source]}[{self.at(access.index, scope)}]"
         return f"ga_value({text})" if ct.is_half(access.source.aval) else text
 

@@ -94,6 +94,7 @@ class Statements(Reader):
     # ---- values ----
     def read(self, load: Load) -> str:
         """One element of an input in memory, as a value."""
+        self.touched.note(load.source, self.load_index(load))
         name = f"{self.in_name[load.source]}[{self.at(self.load_index(load))}]"
         return f"ga_value({name})" if ct.is_half(load.source.aval) else name
 

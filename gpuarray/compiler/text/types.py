@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,6 +55,27 @@ HALF_TYPES = tuple(TYPES[name] for name in _HALVES)
 @functools.cache
 def _name(dtype) -> str:
     return dtype.name  # NumPy builds the name on every access
+
+
+def declared_bytes(text: str) -> int:
+    """Bytes of an array in shared memory, given its declaration.
+
+    >>> declared_bytes("float tile0[32][33]"), declared_bytes("ga_vec<ga_bf16, 8> row0[100]")
+    (4224, 1600)
+    """
+    kind, _, lengths = text.partition("[")
+    count = math.prod(int(n) for n in lengths.rstrip("]").split("]["))
+    kind = kind.rpartition(" ")[0]
+    # A vector of elements, or an element with its position, which has 8 bytes.
+    if vector := re.fullmatch(r"ga_vec<(.*), (\d+)>", kind):
+        return count * int(vector[2]) * _sizes()[vector[1]]
+    return count * (16 if kind.startswith("ga_arg<") else _sizes()[kind])
+
+
+@functools.cache
+def _sizes() -> dict[str, int]:
+    """Bytes of the types by name."""
+    return {kind: np.dtype(name).itemsize for name, kind in TYPES.items()}
 
 
 def memory_type(aval: ShapedArray) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from gpuarray.core.element import (
     Access,
+    Applied,
     Below,
     Constant,
     Lookup,
@@ -80,9 +81,14 @@ GATHER = ElementRule(
 
 
 def _windows_of(eqn: Eqn) -> int:
-    """Return the number of windows of updates."""
+    """Return the number of windows of updates that may reach an element.
+
+    Those of other positions along a batching axis do not: each position has its own.
+    """
     # The last axis of the indices is the index vector.
-    return math.prod(eqn.invars[1].aval.shape[:-1])
+    paired = eqn.params["dimension_numbers"].scatter_indices_batching_dims
+    shape = eqn.invars[1].aval.shape[:-1]
+    return math.prod(n for axis, n in enumerate(shape) if axis not in paired)
 
 
 def _times(eqn: Eqn) -> int:
@@ -108,7 +114,7 @@ def _target(eqn: Eqn, at: Places, get: Get) -> tuple[list[Index], list[Below]]:
 
 
 def scatter_rules(
-    merge: Primitive | None, atomic: Callable[..., str] | None
+    merge: Primitive | None, atomic: Callable[..., str] | None, sums: str | None
 ) -> tuple[ElementRule, UpdateRule]:
     """Return the rules of a scatter whose updates are merged by the primitive `merge`.
 
@@ -130,16 +136,26 @@ def scatter_rules(
     def scatter(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         """Fold each element with all updates, in order, that have it as target."""
         w, aval = Windows(eqn), eqn.outvars[0].aval
-        axes, batch = loops(w.batch)
+        # An element looks at the updates of its own place along batching axes.
+        numbers = w.numbers
+        pairs = zip(
+            numbers.scatter_indices_batching_dims, numbers.operand_batching_dims, strict=True
+        )
+        own = {axis: at[d] for axis, d in pairs}
+        axes, free = loops([n for axis, n in enumerate(w.batch) if axis not in own])
+        rest = iter(free)
+        batch = [own[axis] if axis in own else next(rest) for axis in range(len(w.batch))]
         starts, tests = w.starts(batch, get)
         window = [c + s * -1 for c, s in zip(at, starts, strict=True)]
         # The element's place in the window; outside the window another update is tried.
         tests += [Below(c, n) for c, n in zip(window, w.sizes, strict=True)]
         update = w.update(batch, window)
         by = merged(eqn)
-        # One window that replaces: a choice between two elements.
-        if not axes and by is None:
-            return guarded(tests, aval, lambda: get(2, update), lambda: get(0, at))
+        # One window: a choice between two elements.
+        if not axes and not isinstance(by, Graph):
+            old, new = get(0, at), get(2, update)
+            merged_with = new if by is None else Applied((old, new), aval, eqn=by)
+            return guarded(tests, aval, lambda: merged_with, lambda: old)
         if w.count == 0 or 0 in w.sizes or any(t.always is False for t in tests):
             # No update can reach this element.
             return get(0, at)
@@ -160,5 +176,6 @@ def scatter_rules(
         count=_windows_of,
         unique=lambda eqn: eqn.params["unique_indices"],
         atomic=atomic,
+        sums=sums,
         in_order=in_order,
     )

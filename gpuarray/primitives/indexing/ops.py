@@ -488,9 +488,10 @@ def _scatter(
     jvp,
     transpose: Any = NOT_LINEAR,
     atomic: Callable[..., str] | None = None,
+    sums: str | None = None,
 ) -> Primitive:
     # How elements of the result are computed in kernels, and how updates are written there.
-    element, update = elements.scatter_rules(merge, atomic)
+    element, update = elements.scatter_rules(merge, atomic, sums)
     return Primitive(
         name,
         Kind.INDEXING,
@@ -512,10 +513,10 @@ _SUB = by_class("ga_atomic_add({0}, -({1}))", integer="ga_atomic_add({0}, ga_neg
 
 scatter_p = _scatter("scatter", None, None, rules.set_jvp, rules.set_transpose)
 scatter_add_p = _scatter(
-    "scatter-add", np.add, add_p, rules.add_jvp, rules.add_transpose, by_class(_ADD)
+    "scatter-add", np.add, add_p, rules.add_jvp, rules.add_transpose, by_class(_ADD), _ADD
 )
 scatter_sub_p = _scatter(
-    "scatter-sub", np.subtract, sub_p, rules.sub_jvp, rules.sub_transpose, _SUB
+    "scatter-sub", np.subtract, sub_p, rules.sub_jvp, rules.sub_transpose, _SUB, _ADD
 )
 scatter_mul_p = _scatter("scatter-mul", np.multiply, mul_p, rules.mul_jvp, rules.mul_transpose)
 scatter_min_p = _scatter(

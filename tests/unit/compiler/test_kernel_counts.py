@@ -10,7 +10,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from tests.golden import chain, shape
+from tests.golden import chain, nearest, shape
 
 pytestmark = pytest.mark.usefixtures("plans_only")
 
@@ -115,6 +115,7 @@ PROGRAMS = {
     "mandelbrot with its grid": (lambda: mandelbrot_grid(1024), (), 2),
     "n-body": (n_body, (shape("float32", 4096, 3),) * 2 + (shape("float32", 4096),), 2),
     "black-scholes": (black_scholes, (PRICES,) * 3 + (shape("float32"),) * 2, 1),
+    "nearest of few centres": (nearest, (shape("float32", 100_000, 8), shape("float32", 64, 8)), 1),
     "softmax, backwards": (vjp_of(nn.softmax), (WIDE, WIDE), 2),
     "layer norm, backwards": (vjp_of(layer_norm), (WIDE, WIDE, ROW, ROW), 2),
     "gelu, backwards": (vjp_of(nn.gelu), (WIDE, WIDE), 2),

@@ -6,10 +6,11 @@ In: normalisations whose second half is a kernel of its own. The simulator runs 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import lax
+from gpuarray import lax, nn
 from tests import golden
 from tests.support import simulated
 from tests.unit.compiler.cuda.test_tiles import filled
@@ -33,7 +34,8 @@ def test_the_difference_from_the_mean_is_not_written():
     found = shown(group_norm, (8, 64, 64, 256), (256,), (256,))
     whole = 4 * 8 * 64 * 64 * 256
     assert [k.bytes_written // whole for k in found.kernels] == [0, 1]
-    assert [k.bytes_read // whole for k in found.kernels] == [1, 1]
+    # The mean, then the variance, in one kernel; then what both are for.
+    assert [k.bytes_read // whole for k in found.kernels] == [2, 1]
     assert "sub" in found.kernels[1].ops and "ga_load<4>" in found.kernels[1].source
 
 
@@ -71,3 +73,35 @@ def test_values_are_those_of_the_whole():
         for found, e in zip(simulated.run(made, inputs), expected, strict=True):
             scale = np.abs(e).max()
             np.testing.assert_allclose(found / scale, e / scale, atol=2e-5)
+
+
+# ---- labels: one update or one pick of each row ----
+
+
+def of_label(logits, label):
+    """Minus the log-likelihood of each row's label, by its number."""
+    log = nn.log_softmax(logits, axis=-1)
+    return -gnp.mean(gnp.take_along_axis(log, label[:, None], -1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_cross_entropy_of_labels_writes_no_array_but_the_gradient(dtype):
+    logits, label = golden.shape(dtype, 512, 50257), golden.shape("int32", 512)
+    loss = ga.explain(of_label, platform="cuda")(logits, label)
+    whole = 512 * 50257 * np.dtype(dtype).itemsize
+    assert not loss.library_calls and len(loss.kernels) == 2
+    assert sum(k.bytes_written for k in loss.kernels) < whole / 1000
+    # The update of each row is a choice in the kernel that reads it: no sort, no array of zeros.
+    slope = ga.explain(ga.grad(of_label), platform="cuda")(logits, label)
+    assert not slope.library_calls and len(slope.kernels) <= 2
+    assert whole <= sum(k.bytes_written for k in slope.kernels) < 1.001 * whole
+
+
+def test_updates_of_each_row_are_those_of_its_own_index():
+    def picked(x, at, new):
+        rows = gnp.arange(x.shape[0])
+        chosen = lambda x, i, v: x.at[i].add(v)
+        return ga.vmap(chosen)(x, at, new), x.at[rows, at[:, 0]].set(7.0)
+
+    at = np.array([[3, 3], [0, -1], [9, 40], [5, 2], [1, 7]], np.int32)
+    simulated.compare([(picked, (filled("float32", 5, 10), at, filled("float32", 5, 2)))])

@@ -141,7 +141,7 @@ def test_random_programs_with_every_group_cut_that_can_be():
             cut += any(b.reason == split_passes.WHY for b in shown.why_not_fused)
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9, equal_nan=True)
-    assert cut >= 5
+    assert cut >= 4
 
 
 # ---- down columns ----

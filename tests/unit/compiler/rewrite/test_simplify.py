@@ -51,3 +51,27 @@ def test_softmax_has_no_step_without_effect():
     assert "stop_gradient" not in left(nn.softmax, X)
     assert "select_n" not in left(gnp.var, X)  # its count of elements is a constant
     np.testing.assert_array_equal(ga.jit(gnp.var)(X), gnp.var(X))
+
+
+def test_what_is_the_same_along_an_axis_is_computed_once():
+    def scaled(x, mean, spread):
+        mean, spread = (gnp.broadcast_to(v[:, None], (3, 4)) for v in (mean, spread))
+        return x * gnp.exp(mean - spread).astype("float16") + 3.0 * mean
+
+    mean, spread = X[:, 0], X[:, 1] + 2
+    graph = ga.jit(scaled).lower(X, mean, spread).plan.graph
+    # Exponentials, differences and conversions of a number a row; only x has them all.
+    sizes = {e.primitive.name: e.outvars[0].aval.size for e in graph.eqns}
+    assert (sizes["exp"], sizes["convert_element_type"]) == (3, 3)
+    expected = scaled(X, mean, spread)
+    np.testing.assert_array_equal(ga.jit(scaled)(X, mean, spread), expected)
+
+
+def test_broadcasts_of_other_kinds_meet_where_they_are():
+    def outer(a, b):
+        return gnp.broadcast_to(a[:, None], (3, 4)) + gnp.broadcast_to(b, (3, 4))
+
+    assert set(left(outer, X[:, 0], X[0])) == {"broadcast_in_dim", "add"}
+    (add,) = [e for e in ga.jit(outer).lower(X[:, 0], X[0]).plan.graph.eqns if len(e.invars) == 2]
+    assert add.outvars[0].aval.shape == (3, 4)
+    np.testing.assert_array_equal(ga.jit(outer)(X[:, 0], X[0]), X[:, :1] + X[:1])

@@ -1,0 +1,83 @@
+"""Kernels that find the few largest elements of long rows: each thread keeps a sorted list.
+
+Floor 3. In: a Top kernel. Out: its KernelSource. A block reads a row once; lists of threads meet by
+shuffles, those of warps in shared memory. Of equal elements the first counts as larger, so the
+order of threads does not show.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gpuarray.compiler.cuda.template import KernelSource, Options, Template
+from gpuarray.compiler.fuse.group import Load
+from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.lower.schedule import Schedule, turns_ahead
+from gpuarray.compiler.lower.sorts import axis_of, length_of
+from gpuarray.compiler.text import types as ct
+from gpuarray.core.dtypes import kind_of
+from gpuarray.core.graph import storage_dtype
+from gpuarray.core.index import Index, linear
+from gpuarray.core.target import TARGET
+
+
+class TopTemplate(Template):
+    """The largest elements of each row, in order, and where they stand."""
+
+    def __init__(self, kernel: Kernel, options: Options):
+        super().__init__(kernel, options)
+        (member,) = kernel.group.members
+        self.axis, self.length = axis_of(member.eqn), length_of(member.eqn)
+        assert isinstance(member.operands[0], Load)
+        self.x = member.operands[0]
+        self.set_order(list(range(len(kernel.group.axes))))
+        self.last = None
+
+    def source(self) -> KernelSource:
+        """A block for each row."""
+        self.threads_meet = True
+        n, t = self.number, self.index_type
+        threads, rows = TARGET.block_threads, math.prod(self.axes) // self.length
+        s = Schedule(threads, 1, rows, threads)
+        values, numbers = self.outputs
+        count = values.aval.shape[self.axis]
+        kept = 1 << (count - 1).bit_length()
+        self.shared["part"] = f"unsigned long long part[{threads // 32 * kept}]"
+        if rows > 1:
+            self.line(1, f"const {t} row = blockIdx.x;")
+            self.define_axes(1, "row", [a for a in self.order if a != self.axis])
+        # Each thread takes every 256th element, several of which are read together.
+        self.line(1, f"unsigned long long top[{kept}] = {{}};", "the largest first")
+        ahead = turns_ahead(storage_dtype(self.x.source.aval).itemsize, s, 4)
+        self.touched.begin(ahead)
+        self.line(1, f"#pragma unroll {ahead}")
+        head = f"for ({t} j = threadIdx.x; j < {n(self.length)}; j += {n(threads)}) {{"
+        self.line(1, head, "the row")
+        self.axis_name[self.axis] = "j"
+        order = self.ordered(self.element_of(self.x, 2, {}))
+        self.line(2, f"ga_top_take(top, ga_ranked({order}, j));")
+        self.line(1, "}")
+        self.line(1, f"ga_top_block<{threads // 32}>(top, part);")
+        # One thread writes one element: the value as it is in memory, and its position.
+        self.line(1, f"if (threadIdx.x >= {count}u) return;")
+        self.line(1, f"const {t} from = ~(unsigned)part[threadIdx.x];")
+        self.touched.begin()
+        self.touched.most = values.aval.size
+        self.axis_name[self.axis] = "from"
+        value = self.element_of(self.x, 1, {})
+        if ct.is_half(values.aval):
+            value = f"ga_exact<{ct.memory_type(values.aval)}>({value})"
+        self.axis_name[self.axis] = "threadIdx.x"
+        at = self.at(linear([Index.axis(i, m) for i, m in enumerate(self.axes)], values.aval.shape))
+        self.line(1, f"{self.out_name[values]}[{at}] = {value};")
+        if numbers in self.out_name:
+            self.line(1, f"{self.out_name[numbers]}[{at}] = ({ct.value_type(numbers.aval)})from;")
+        return self.finish(s, f"the {count} largest of {rows} rows of {self.length}")
+
+    def ordered(self, text: str) -> str:
+        """An unsigned integer of 32 bits that orders as an element does."""
+        aval = self.x.source.aval
+        if kind_of(aval.dtype) == "f":
+            return f"(unsigned)ga_order({text}) ^ 0x80000000u"
+        signed = kind_of(aval.dtype) == "i"
+        return f"(unsigned){text} ^ 0x80000000u" if signed else f"(unsigned){text}"

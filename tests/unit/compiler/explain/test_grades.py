@@ -1,0 +1,66 @@
+"""Grades: the kernels that are kept as text take little more than the least time that they could.
+
+In: the programs of tests/golden. Out: 0.85 of the floor for each kernel, but for those that are
+named with the reason; and what lowers a grade.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import nn
+from gpuarray.compiler.explain.grades import grade
+from tests import golden
+from tests.golden import shape
+
+pytestmark = pytest.mark.usefixtures("plans_only")
+
+ENOUGH = 0.85
+#: Kernels below it, and why.
+REASONS = {
+    ("channels_last", "k0_tiles"): "a block asks for one tile of 4 KB at a time",
+    ("cumsum", "k0_scan"): "a thread asks for one vector, and there is nothing else to read",
+    ("cumsum_long", "k0_scan"): "two blocks a multiprocessor, which read element by element",
+    ("cumsum_long", "k1_scan"): "two blocks a multiprocessor, each with one vector a thread",
+    ("integers", "k0_map"): "four blocks: 4096 elements are done before the launch is over",
+    ("softmax_columns", "k0_columns"): "columns are read three times, by half of the blocks",
+    ("ema_scan", "k0_loop"): "8192 chains of steps, each of which waits for the one before",
+}
+
+
+def test_golden_kernels_are_near_their_floor():
+    grades = {(n, k.name): grade(k) for n in golden.programs() for k in golden.kernels(n)}
+    assert all(0 < g <= 1 for g in grades.values())
+    low = {key for key, g in grades.items() if g < ENOUGH}
+    assert low == set(REASONS), {key: round(grades[key], 2) for key in low ^ set(REASONS)}
+
+
+def graded(function, *arguments) -> float:
+    (step,) = ga.explain(function, platform="cuda")(*arguments).kernels
+    return float(step.facts["grade"])
+
+
+def test_what_is_read_again_lowers_the_grade():
+    """Rows that no block can hold are read by each pass."""
+    held, long = shape("bfloat16", 2640, 8192), shape("bfloat16", 2640, 131072)
+    assert graded(nn.softmax, held) > 0.9
+    assert graded(nn.softmax, long) < 0.6
+
+
+def test_idle_multiprocessors_lower_the_grade():
+    """One block more than there are multiprocessors takes a second turn."""
+    rows = lambda n: shape("float32", n, 4096)
+    assert graded(nn.softmax, rows(2640)) > graded(nn.softmax, rows(133))
+
+
+def test_narrow_reads_lower_the_grade():
+    """A length that no vector divides is read element by element: too little is under way."""
+    add = lambda x: gnp.sin(x) + 1.0
+    assert graded(add, shape("float32", 1 << 26)) > 0.95
+    assert graded(add, shape("bfloat16", (1 << 26) + 1)) < 0.85
+
+
+def test_small_kernels_are_as_fast_as_their_launch():
+    assert graded(lambda x: x * 2.0, shape("float32", 100)) > ENOUGH

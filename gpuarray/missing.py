@@ -92,7 +92,7 @@ GROUPS = (
             lower_jaxpr_to_module lowerable_effects make_ir_context merge_mlir_modules
             module_to_bytecode module_to_string register_constant_handler shape_tensor token_type
             unflatten_ir_values_like_types
-        stages: ArgInfo CompilerOptions Wrapped
+        stages: CompilerOptions Wrapped
         """,
     ),
     Group(

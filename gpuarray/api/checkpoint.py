@@ -25,7 +25,7 @@ from gpuarray.lax import conv_general_dilated_p, dot_general_p
 from gpuarray.pytree import tree
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.partial import split_graph
-from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
+from gpuarray.transforms.references import Ref, emptied, threaded, threading, values_of, write_back
 from gpuarray.transforms.tracing import TracedFunction, stage
 
 #: What a policy may answer beside True and False.
@@ -236,6 +236,8 @@ def checkpoint(
     def checkpointed(*args, **kwargs):
         # Take static arguments out: the rest is flattened and traced.
         fixed = _static_positions(fun, static_argnums, static_names, len(args))
+        if any(isinstance(x, Ref) for x in tree.flatten_raw((args, kwargs))[0]):
+            return around_references(args, kwargs)
         dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
         named = {k: v for k, v in kwargs.items() if k not in static_names}
         constants = {k: v for k, v in kwargs.items() if k in static_names}
@@ -274,6 +276,18 @@ def checkpoint(
             return result
 
         return threading(attempt)
+
+    def around_references(args: tuple, kwargs: dict) -> Any:
+        refill, (args, kwargs) = emptied((args, kwargs), "checkpoint")
+
+        @functools.wraps(fun)
+        def whole(*args, **kwargs):
+            args, kwargs = refill((args, kwargs))
+            return fun(*args, **kwargs)
+
+        options = {"static_argnums": static_argnums, "static_argnames": static_names}
+        made = checkpoint(whole, prevent_cse=prevent_cse, policy=policy, **options)
+        return made(*args, **kwargs)
 
     return checkpointed
 

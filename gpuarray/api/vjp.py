@@ -6,6 +6,7 @@ what they keep of the forward pass.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,12 +18,14 @@ from gpuarray.api.derivatives import (
     real_array,
 )
 from gpuarray.core import dtypes
-from gpuarray.core.avals import aval_of
+from gpuarray.core.avals import aval_of, stated_aval
 from gpuarray.core.graph import Graph
 from gpuarray.core.linear import Zero, is_inexact, tangent_aval
 from gpuarray.core.tracebacks import boundary
+from gpuarray.functions import argnums
 from gpuarray.pytree import tree
 from gpuarray.transforms.linearize import Linearized, linearize_flat
+from gpuarray.transforms.references import closed_over
 from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
 
@@ -37,6 +40,7 @@ class PullbackForm(NamedTuple):
     out_avals: tuple
     in_spec: Any
     out_spec: Any
+    name: str  # the function's, for messages
 
 
 class Pullback:
@@ -45,8 +49,10 @@ class Pullback:
     It is a pytree of the values kept from the forward pass, so that jit takes and returns it.
     """
 
-    def __init__(self, primals: Sequence[Any], in_spec: Any, out_spec: Any, lin: Linearized):
-        self.in_spec, self.out_spec, self.lin = in_spec, out_spec, lin
+    def __init__(
+        self, primals: Sequence[Any], in_spec: Any, out_spec: Any, lin: Linearized, name: str = ""
+    ):
+        self.in_spec, self.out_spec, self.lin, self.name = in_spec, out_spec, lin, name
         self.in_avals = [aval_of(p) for p in primals]
         self.out_avals = [aval_of(x) for x in lin.outputs]
         self._form: PullbackForm | None = None
@@ -61,6 +67,7 @@ class Pullback:
                 # its cache.
                 lin.graph.with_consts([None] * len(lin.graph.consts)),
                 tuple(lin.in_linear), tuple(lin.out_linear), *avals, self.in_spec, self.out_spec,
+                self.name,
             )  # fmt: skip
         return self.lin.graph.consts, self._form
 
@@ -73,13 +80,22 @@ class Pullback:
         new.lin = Linearized([], graph, list(form.in_linear), list(form.out_linear))
         new.in_avals, new.out_avals = list(form.in_avals), list(form.out_avals)
         new.in_spec, new.out_spec, new._form = form.in_spec, form.out_spec, form
+        new.name = form.name
         return new
 
     def __repr__(self) -> str:
         return f"Pullback(from {self.out_spec} to {self.in_spec}, {self.lin.graph})"
 
     @boundary
-    def __call__(self, cotangents):
+    def __call__(self, *cotangent):
+        if len(cotangent) != 1:
+            raise TypeError(
+                f"The function returned by `vjp` applied to {self.name} was called with "
+                f"{len(cotangent)} arguments, but functions returned by `vjp` must be called with "
+                f"a single argument corresponding to the single value returned by {self.name}, "
+                "even if that value is a tuple or another container: write f_vjp((a, b))."
+            )
+        (cotangents,) = cotangent
         # Structure, then types: an error of the transposed graph would name nothing of the user's.
         leaves, spec = tree.flatten(cotangents)
         if spec != self.out_spec:
@@ -128,9 +144,13 @@ def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ())
             "reduce_axes argument to vjp is deprecated: use collectives instead"
         )
     check_callable(fun)
+    # Mutable references have no cotangents: the function closes over them.
+    names = functools.partial(argnums.leaf_names, argnums.signature_of(fun), primals, {})
+    (fun,), primals = closed_over([fun], primals, "vjp", names)
     flat = FlatFunction(fun, primals, has_aux=has_aux)
     lin = linearize_flat(flat, flat.leaves)
-    f_vjp = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin)
+    name = getattr(fun, "__name__", None) or type(fun).__name__
+    f_vjp = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin, name)
     result = flat.result(lin.outputs), f_vjp
     return (*result, flat.aux) if has_aux else result
 
@@ -152,7 +172,7 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
         )
     flat = FlatFunction(fun, primals)
     # Nothing is evaluated: shapes and dtypes are enough.
-    avals = [aval_of(p) for p in flat.leaves]
+    avals = [stated_aval(p) for p in flat.leaves]
     graph = stage(flat, avals, TracedFunction(fun, "linear_transpose"))
     # A map from floats to integers cannot be linear. All integers are allowed, as in JAX.
     inexact = all(is_inexact(a) for a in avals + graph.out_avals)

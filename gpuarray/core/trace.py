@@ -153,10 +153,17 @@ def _needs_data(name: str, kind: str = "method"):
 class Tracer(Array):
     """A boxed value of a Trace: it has every method of Array, and an aval instead of data."""
 
-    __slots__ = ("_trace", "aval")
+    __slots__ = ("__weakref__", "_trace", "aval")
 
     _trace: Trace
     aval: ShapedArray
+
+    # A value without data of its own, and of one trace: a copy of it is itself.
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo: dict):
+        return self
 
     # The transformation that made it, and where: shown in error messages.
     def origin(self) -> str:

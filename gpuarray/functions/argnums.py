@@ -62,8 +62,9 @@ def nums_and_names(sig: inspect.Signature | None, argnums: Any, argnames: Any, w
                 "positional arguments."
             )
     # Names that no call can have.
+    named = {p.name for p in params}
     for name in names:
-        if not takes_names and name not in keywords:
+        if name not in keywords and (name in named or not takes_names):
             raise ValueError(
                 f"jitted function has invalid argname {{{name!r}}} in {what}_argnames. Function "
                 f"does not take these args: it takes {', '.join(keywords) or 'none by name'}."

@@ -22,6 +22,7 @@ from gpuarray.primitives.linear import instantiate
 from gpuarray.pytree import tree
 from gpuarray.pytree.tree import tree_map
 from gpuarray.runtime.host import own
+from gpuarray.transforms.references import Ref
 from gpuarray.util import Struct
 
 
@@ -222,9 +223,15 @@ def operands(args: Any) -> tuple[Any, list, Any]:
     return args, leaves, spec
 
 
-def flatten_outputs(out: Any) -> tuple[list, Any]:
+def flatten_outputs(out: Any, what: str = "function with a custom rule") -> tuple[list, Any]:
+    """The leaves and structure of a result; messages name `what` returned it."""
     leaves, spec = tree.flatten(out)
     for x in leaves:
+        if isinstance(x, Ref):
+            raise ValueError(
+                f"the {what} returned a mutable array reference of type {x.type}, but references "
+                "cannot be returned. Return its value, ref[...]"
+            )
         aval_of(x)  # raises for what is no array
     return [traces.owned(x) for x in leaves], spec
 

@@ -76,10 +76,13 @@ def eval_shape(fun: Callable, *args, **kwargs) -> Any:
     ShapeDtypeStruct(shape=(), dtype=float32)
     """
 
+    @functools.wraps(fun)
     def traced(*args, **kwargs):
         # JAX lets a function under eval_shape return ShapeDtypeStructs.
         return tree.tree_map(_of_shape, fun(*args, **kwargs))
 
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
     return Jitted(traced, Options()).eval_shape(*args, **kwargs)
 
 

@@ -124,8 +124,7 @@ class custom_vjp(CustomFunction):
 
         def flat(*values):
             given = refill(tree.unflatten(in_spec, values))
-            out, results.of_fun = flatten_outputs(self.fun(*self._whole(fixed, static, given)))
-            return out
+            return results.note(self.fun(*self._whole(fixed, static, given)))
 
         put = lambda given: self._whole(fixed, static, refill(given))
         fwd, bwd = self._flat_rules(put, static, leaves, in_spec, results)
@@ -167,14 +166,14 @@ class custom_vjp(CustomFunction):
                     f"backward pass), but instead of a pair {name_of(fwd_rule)} produced {pair}."
                 )
             out, spec = flatten_outputs(pair[0])
-            if results.of_fun is not None and spec != results.of_fun:
-                raise TypeError(
-                    f"{names} must produce a pair (list or tuple of length two) where the first "
-                    "element represents the primal output (equal to the output of the "
-                    f"custom_vjp-decorated function {name_of(self.fun)}) and the second element "
-                    "represents residuals, but instead the fwd rule output's first element had "
-                    f"structure {spec}, while the function's output has structure {results.of_fun}."
-                )
+            must = (
+                f"{names} must produce a pair (list or tuple of length two) where the first "
+                "element represents the primal output (equal to the output of the "
+                f"custom_vjp-decorated function {name_of(self.fun)}) and the second element "
+                "represents residuals (i.e. values stored from the forward pass for use on the "
+                "backward pass)"
+            )
+            results.check(out, spec, must, "fwd", name_of(self.fun))
             results.of_rule = spec
             # Residuals travel flat; `bwd` gets them back in this structure.
             arguments = tree.flatten(given)[0]

@@ -116,7 +116,7 @@ GROUPS = (
         "how JAX works inside",
         "what there is for programs that look inside is in `extend.core` and `interpreters`",
         """
-        jax: ad api_util make_user_context version
+        jax: api_util make_user_context version
         custom_derivatives: remat_opt_p
         debug: DebugEffect OrderedDebugEffect
         extend: linear_util random source_info_util

@@ -21,6 +21,10 @@ from gpuarray.functions.argnums import indices
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.primitives.linear import instantiate
 from gpuarray.pytree import tree
+from gpuarray.pytree.registration import register_node
+
+# In a pytree a symbolic zero is structure: it has no leaf to compute with.
+register_node(Zero, lambda zero: ((), zero.aval), lambda aval, _: Zero(aval))
 
 
 class FlatFunction:

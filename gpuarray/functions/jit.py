@@ -49,6 +49,7 @@ class Options(NamedTuple):
     keep_unused: bool = False
     inline: bool = False
     layouts: Layouts | None = None
+    purpose: str = "jit"  # what it is traced for
 
 
 class Call(NamedTuple):
@@ -257,7 +258,8 @@ class Jitted:
             self._check_signature(call, self._signature)
         # The arguments with leaf numbers for values: paths for messages, and who is donated.
         args, kwargs = tree.unflatten_raw(call.spec, range(len(call.leaves)))
-        info = TracedFunction(self._fun, "jit", argnums.leaf_names(self._signature, args, kwargs))
+        purpose = self._options.purpose
+        info = TracedFunction(self._fun, purpose, argnums.leaf_names(self._signature, args, kwargs))
         statics = dict(call.statics)
         out_spec: Any = None
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray.core import dtypes
+from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode
 from gpuarray.numpy import indexer
@@ -261,7 +262,10 @@ def unravel_index(indices, shape) -> tuple[Array, ...]:
     """
     flat = array("unravel_index", indices)
     alone = not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0
-    lengths = [util.index(n) for n in ((shape,) if alone else shape)]
+    # A traced shape is as good: lengths only divide.
+    lengths = [
+        n if isinstance(n, Tracer) else util.index(n) for n in ((shape,) if alone else shape)
+    ]
     total = math.prod(lengths)
     one = flat.dtype.type
     # Negative positions count from the end; beyond either end the nearest one is taken, as in JAX.

@@ -168,6 +168,10 @@ class Ref:
     def __setitem__(self, index: Any, value: Any) -> None:
         self.write("swap", index, value)
 
+    def addupdate(self, value: Any, idx: Any = ...) -> None:
+        """Add to the elements at an index."""
+        self.write("addupdate", idx, value)
+
     def write(self, what: str, index: Any, value: Any) -> None:
         """Set (`swap`) or add to (`addupdate`) the elements at an index."""
         old, index = self.get(), _checked(index, self.shape)

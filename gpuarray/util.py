@@ -486,7 +486,7 @@ def canonical_axes(axes: Any, ndim: int) -> tuple[int, ...]:
         return (canonical_axis(axes, ndim),)
     out = tuple(canonical_axis(a, ndim) for a in axes)
     if len(set(out)) != len(out):
-        raise ValueError(f"duplicate value in 'axis': {tuple(axes)}")
+        raise ValueError(f"repeated axis: duplicate value in 'axis': {tuple(axes)}")
     return out
 
 

@@ -47,7 +47,8 @@ class FlatFunction:
         if self.has_aux:
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise TypeError(
-                    "With has_aux=True the function must return a pair (output, aux), got "
+                    "With has_aux=True the function must return a two-element tuple "
+                    "(output, aux), got "
                     f"{type(result).__name__}"
                 )
             result, aux = result

@@ -319,6 +319,12 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
                 f"cotangent tree does not match function output, expected {flat.out_spec} but got "
                 f"{spec}"
             )
+        for want, given in zip(graph.out_avals, map(aval_of, leaves), strict=True):
+            if (want.shape, want.dtype) != (given.shape, given.dtype):
+                raise TypeError(
+                    f"cotangent type does not match function output, expected {want.str_short()} "
+                    f"but got {given.str_short()}"
+                )
         cts = transpose_flat(graph, [True] * len(avals), [], leaves)
         # A weak cotangent gives weak results, as multiplying by hand would.
         given_weak = any(aval_of(x).weak_type for x in leaves)

@@ -47,6 +47,11 @@ def nums_and_names(sig: inspect.Signature | None, argnums: Any, argnames: Any, w
     """
     nums, names = indices(argnums, f"{what}_argnums"), names_in(argnames, f"{what}_argnames")
     if sig is None:
+        if what == "donate" and names:
+            raise ValueError(
+                "Getting the signature of function failed. Pass donate_argnums instead of "
+                "donate_argnames."
+            )
         return nums, names
     params = list(sig.parameters.values())
     positional = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -62,6 +62,7 @@ def make_jaxpr(
             traced = jitted.trace(*args, **kwargs)
         return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
 
+    trace_it.__name__ = f"make_jaxpr({getattr(fun, '__name__', type(fun).__name__)})"
     return trace_it
 
 

@@ -567,7 +567,13 @@ class _Concatenator:
             if keys[0] in ("r", "c"):
                 matrix, keys = keys[0], keys[1:]
             else:
-                numbers = [int(n) for n in keys[0].split(",")]
+                try:
+                    numbers = [int(n) for n in keys[0].split(",")]
+                except ValueError:
+                    raise ValueError(
+                        f"could not understand directive {keys[0]!r}: give 'axis,ndmin,trans1d' "
+                        "as numbers, or 'r' or 'c'"
+                    ) from None
                 axis = numbers[0]
                 ndmin = numbers[1] if len(numbers) > 1 else ndmin
                 trans1d = numbers[2] if len(numbers) > 2 else trans1d

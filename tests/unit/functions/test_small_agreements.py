@@ -140,3 +140,63 @@ def test_a_symbolic_zero_has_no_leaves():
     assert ga.tree.leaves([zero, 1]) == [1]
     leaves, spec = ga.tree.flatten({"a": zero})
     assert ga.tree.unflatten(spec, leaves)["a"].aval is zero.aval
+
+
+@pytest.mark.parametrize(
+    ("shape", "dx", "axis"),
+    [
+        ((3, 5), (3, 1), -1),
+        ((2, 3), (3,), 0),
+        ((3, 4, 5), (4, 5), 0),
+        ((3, 4, 5), (3, 5), 1),
+        ((3, 4, 5), (5,), 1),
+        ((2, 3, 4, 5), (2, 1, 3, 5), 2),
+        ((3, 4, 5), (2, 4, 5), 0),
+    ],
+)
+def test_trapezoids_with_widths(shape, dx, axis):
+    y = np.sin(np.arange(np.prod(shape), dtype=np.float32)).reshape(shape)
+    widths = np.cos(np.arange(np.prod(dx), dtype=np.float32)).reshape(dx)
+    steps = [slice(None)] * len(shape)
+    left, right = list(steps), list(steps)
+    left[axis], right[axis] = slice(None, -1), slice(1, None)
+    want = (widths * (y[tuple(right)] + y[tuple(left)]) / 2).sum(axis)  # NumPy's definition
+    np.testing.assert_allclose(gnp.trapezoid(y, dx=widths, axis=axis), want, rtol=1e-5, atol=1e-6)
+
+
+def test_trapezoids_with_positions_of_fewer_axes():
+    y, x = np.ones((2, 10, 2), np.float32), np.arange(20.0, dtype=np.float32).reshape(10, 2)
+    assert gnp.trapezoid(y, x, axis=-2).tolist() == [[18.0, 18.0]] * 2
+    assert gnp.trapezoid(y, x[:, 0], axis=1).tolist() == [[18.0, 18.0]] * 2
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "phrase"),
+    [
+        (lambda: gnp.ones(2, 3), TypeError, r"Did you accidentally write .*ones\(2, 3\)"),
+        (lambda: gnp.r_["asdf", [1]], ValueError, "could not understand directive 'asdf'"),
+        (lambda: gnp.arange(2j), ValueError, "Passing complex start/stop/step to jnp.arange"),
+        (lambda: gnp.size(X, (0, 0)), ValueError, "repeated axis"),
+        (lambda: 1 in gnp.array(1), ValueError, "search array must be one-dimensional"),
+        (
+            lambda: ga.linear_transpose(lambda x: gnp.stack([x, x]), 1.0)(1.0),
+            TypeError,
+            "cotangent type does not match function output",
+        ),
+        (
+            lambda: ga.grad(lambda x: x, has_aux=True)(1.0),
+            TypeError,
+            "two-element tuple",
+        ),
+    ],
+)
+def test_messages(call, error, phrase):
+    with pytest.raises(error, match=phrase):
+        call()
+
+
+def test_the_name_of_what_make_jaxpr_returns():
+    def foo(x):
+        return x
+
+    assert ga.make_jaxpr(foo).__name__ == "make_jaxpr(foo)"

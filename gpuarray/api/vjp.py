@@ -145,6 +145,7 @@ class Pullback:
         """The values it keeps, and the rest."""
         if self._origins is None:
             self.separate([NotNeeded()] * len(self.in_avals))
+        assert self._origins is not None
         if self._form is None:
             lin = self.lin
             avals = tuple(self.in_avals), tuple(self.out_avals)

@@ -187,8 +187,9 @@ class Graph:
         """Return the same Graph with some fields changed; `jaxpr` gives all but the constants."""
         base = changes.pop("jaxpr", self)
         names = ("invars", "outvars", "eqns", "constvars", "consts", "debug_name")
-        fields = {name: getattr(base, name) for name in names}
-        return Graph(**(fields | {"consts": self.consts} | changes))
+        fields: dict[str, Any] = {name: getattr(base, name) for name in names}
+        fields.update({"consts": self.consts} | changes)
+        return Graph(**fields)
 
     @property
     def effects(self) -> frozenset[Primitive]:

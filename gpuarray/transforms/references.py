@@ -57,7 +57,7 @@ class Ref:
     __slots__ = ("__weakref__", "_home", "_value")
 
     def __init__(self, value: Any):
-        self._value = value
+        self._value: Any = value
         # The trace that was innermost when it was made.
         self._home: traces.Trace = traces.state.trace
 

@@ -378,3 +378,25 @@ def test_a_rule_returns_what_the_function_does(result, phrase):
     g.defjvp(lambda p, t: (result(*p), result(*t)))
     with pytest.raises(TypeError, match=f"jvp rule output's first element had {phrase}"):
         ga.jvp(loop(g), (np.float32(1.0),), (np.float32(1.0),))
+
+
+@pytest.mark.parametrize("made", [ga.custom_jvp, ga.custom_vjp])
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit], ids=["staged", "jit"])
+def test_sums_over_a_mapped_axis_are_the_same_for_all(made, wrap):
+    total = made(lambda x: lax.psum(x, "n"))
+    if made is ga.custom_jvp:
+        total.defjvp(lambda p, t: (lax.psum(p[0], "n"), 3.0 * lax.psum(t[0], "n")))
+    else:
+        total.defvjp(lambda x: (lax.psum(x, "n"), None), lambda _, g: (3.0 * lax.psum(g, "n"),))
+
+    def staged(x):  # the call is in a Graph when it is mapped
+        graph = ga.make_jaxpr(total, axis_env=[("n", 4)])(x)
+        return ga.core.eval_jaxpr(graph.jaxpr, graph.consts, x)[0]
+
+    f = staged if wrap is not ga.jit else ga.jit(total)
+    over = lambda x: ga.vmap(lambda _, x: f(x), (0, None), None, axis_name="n")(gnp.arange(4.0), x)
+    assert float(over(2.0)) == 8.0
+    assert float(ga.grad(over)(2.0)) == 12.0
+    # A mapped argument: one result for each.
+    each = ga.vmap(f, axis_name="n")(gnp.arange(4.0))
+    assert each.tolist() == [6.0] * 4 and each.shape == (4,)

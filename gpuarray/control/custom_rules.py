@@ -37,8 +37,8 @@ from gpuarray.transforms.transpose import transpose_flat
 class CustomCall(Primitive):
     """A call whose function is not staged yet; `bind` stages it where a Graph is being recorded.
 
-    `batch_rules(params, axis, dims, first, at)` gives the parameters that hold rules, batched; their
-    results have the extra axis at `at`, in front or nowhere.
+    `batch_rules(params, axis, dims, first, at)` gives the parameters that hold rules, batched;
+    their results have the extra axis at `at`, in front or nowhere.
     """
 
     def __init__(self, name: str, jvp: Callable, batch_rules: Callable, rules: tuple[str, ...]):

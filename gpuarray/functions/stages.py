@@ -243,7 +243,8 @@ class Stage:
     @property
     def out_info(self):
         """Shapes and dtypes of the result."""
-        return tree.unflatten_raw(self._out_spec, [struct_of(a) for a in self.jaxpr.out_avals])
+        info = tree.unflatten_raw(self._out_spec, [struct_of(a) for a in self.jaxpr.out_avals])
+        return info if self.touched is None else info[1]  # behind the values of references
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:

@@ -307,6 +307,9 @@ def test_looking_inside_and_calling_what_was_compiled():
     ref = ga.new_ref(gnp.zeros(2))
     graph = ga.make_jaxpr(f)(ref, gnp.ones(2))
     assert len(graph.invars) == 3 and outer[0] == 0.0  # both references and x
+    shape = ga.ShapeDtypeStruct((2,), "float32")
+    assert ga.eval_shape(f, ref, gnp.ones(2)) == shape
+    assert ga.make_jaxpr(f, return_shape=True)(ref, gnp.ones(2))[1] == shape
     compiled = ga.jit(f).lower(ref, gnp.ones(2)).compile()
     for n in (1.0, 2.0):
         assert compiled(ref, gnp.ones(2)).tolist() == [2.0, 2.0]

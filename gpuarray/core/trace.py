@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import config, errors
+from gpuarray.core import dtypes
 from gpuarray.core.avals import WIDE_SCALARS, ShapedArray
 from gpuarray.core.value import Array
 
@@ -182,6 +183,11 @@ class Tracer(Array):
         raise errors.ConcretizationTypeError(self, _concrete_help("complex"))
 
     def __index__(self):
+        if self.aval.shape or dtypes.kind_of(self.aval.dtype) not in "iub":
+            raise TypeError(
+                "Only integer scalar arrays can be converted to a scalar index, got "
+                f"{errors.shape_of(self)}."
+            )
         raise errors.TracerIntegerConversionError(self)
 
     def __array__(self, dtype=None, copy=None):

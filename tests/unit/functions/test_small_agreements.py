@@ -200,3 +200,27 @@ def test_the_name_of_what_make_jaxpr_returns():
         return x
 
     assert ga.make_jaxpr(foo).__name__ == "make_jaxpr(foo)"
+
+
+@pytest.mark.parametrize("x", [np.arange(2), np.float32(1.0), np.zeros(0, np.int32)])
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit])
+def test_indices_are_integer_scalars(x, wrap):
+    with pytest.raises(TypeError, match="Only integer scalar arrays can be converted to a scalar"):
+        wrap(lambda x: range(3)[x])(gnp.asarray(x))
+
+
+def test_large_integers_as_floats():
+    assert lax.convert_element_type(2**100, "float32") == np.float32(2.0**100)
+    with pytest.raises(OverflowError, match="too large to convert to int32"):
+        lax.convert_element_type(2**100, "int32")
+
+
+def test_copies_to_the_host_are_started_by_what_can():
+    class Other:
+        started = 0
+
+        def copy_to_host_async(self):
+            self.started += 1
+
+    given = [object(), 1, Other(), gnp.ones(2)]
+    assert ga.copy_to_host_async(given) is given and given[2].started == 1

@@ -54,6 +54,7 @@ from gpuarray.api.references import freeze as freeze
 from gpuarray.api.references import new_ref as new_ref
 from gpuarray.api.shard_map import shard_map as shard_map
 from gpuarray.api.shard_map import smap as smap
+from gpuarray.api.vjp import ad as ad
 from gpuarray.api.vjp import linear_transpose as linear_transpose
 from gpuarray.api.vjp import vjp as vjp
 from gpuarray.compat import install_as_jax as install_as_jax

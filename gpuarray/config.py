@@ -533,14 +533,18 @@ class _Override(contextlib.ContextDecorator):
 class Context:
     """Makes thread-local overrides of a setting: `with enable_x64(True): ...`."""
 
-    def __init__(self, name: str, default: Any = _UNSET):
+    def __init__(self, name: str, default: Any = _UNSET, keyword: str = "new_val"):
         self._row = settings[name]
+        self._keyword = keyword  # the name of the value, for calls by name
         # `with debug_nans():` turns a switch on; other settings need a value.
         self._default = True if default is _UNSET and self._row.kind is bool else default
         self.__name__ = name
         self.__doc__ = f"Override for a `with` block, in this thread. {self._row.doc}"
 
-    def __call__(self, new_val: Any = _UNSET) -> _Override:
+    def __call__(self, new_val: Any = _UNSET, **named: Any) -> _Override:
+        if named.keys() - {self._keyword} or (named and new_val is not _UNSET):
+            raise TypeError(f"{self.__name__}() takes one value, {self._keyword}, got {named}")
+        new_val = named.get(self._keyword, new_val)
         if new_val is _UNSET:
             new_val = self._default
         if new_val is _UNSET:
@@ -585,7 +589,7 @@ debug_nans = Context("debug_nans")
 default_device = Context("default_device")
 default_matmul_precision = Context("default_matmul_precision")
 default_prng_impl = Context("default_prng_impl")
-disable_jit = Context("disable_jit", True)
+disable_jit = Context("disable_jit", True, "disable")
 enable_checks = Context("enable_checks")
 enable_custom_prng = Context("enable_custom_prng")
 enable_x64 = Context("enable_x64")

@@ -89,7 +89,7 @@ GROUPS = (
             lower_jaxpr_to_module lowerable_effects make_ir_context merge_mlir_modules
             module_to_bytecode module_to_string register_constant_handler shape_tensor token_type
             unflatten_ir_values_like_types
-        stages: ArgInfo CompilerOptions Wrapped
+        stages: CompilerOptions Wrapped
         """,
     ),
     Group(
@@ -113,7 +113,7 @@ GROUPS = (
         "how JAX works inside",
         "what there is for programs that look inside is in `extend.core` and `interpreters`",
         """
-        jax: ad api_util make_user_context version
+        jax: api_util make_user_context version
         custom_derivatives: remat_opt_p
         debug: DebugEffect OrderedDebugEffect
         extend: linear_util random source_info_util

@@ -3,6 +3,7 @@
 Floor 6: re-exports.
 """
 
+from gpuarray.functions.stages import ArgInfo as ArgInfo
 from gpuarray.functions.stages import Compiled as Compiled
 from gpuarray.functions.stages import Lowered as Lowered
 from gpuarray.functions.stages import MemoryStats as MemoryStats

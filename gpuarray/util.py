@@ -481,11 +481,12 @@ def canonical_axes(axes: Any, ndim: int) -> tuple[int, ...]:
     """
     if axes is None:
         return tuple(range(ndim))
-    if not isinstance(axes, (tuple, list, range)):
+    # Arrays of one axis are numbers, those of several are sequences.
+    if not isinstance(axes, (tuple, list, range)) and not getattr(axes, "ndim", 0):
         return (canonical_axis(axes, ndim),)
     out = tuple(canonical_axis(a, ndim) for a in axes)
     if len(set(out)) != len(out):
-        raise ValueError(f"duplicate value in 'axis': {tuple(axes)}")
+        raise ValueError(f"repeated axis: duplicate value in 'axis': {tuple(axes)}")
     return out
 
 

@@ -28,6 +28,7 @@ from gpuarray.core.graph import storage_dtype
 from gpuarray.core.sharding import one_device, place_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
+from gpuarray.primitives.random.ops import random_unwrap_p
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
@@ -331,8 +332,10 @@ class _Printer:
 
 
 def _printable(x: Any) -> Any:
-    if not isinstance(x, Array) or isinstance(x.dtype, dtypes.KeyDtype):
+    if not isinstance(x, Array):
         return x
+    if isinstance(x.dtype, dtypes.KeyDtype):
+        x = random_unwrap_p.bind(x)
     value = np.asarray(x)
     # A NumPy scalar, so that {x:.2f} works.
     return value if value.shape else value[()]

@@ -10,22 +10,25 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
-from gpuarray import util
+from gpuarray import config, util
 from gpuarray.control.checkpoint import Decision, name_p, remat_p
 from gpuarray.control.graph_edits import lifted
 from gpuarray.core.avals import aval_of
-from gpuarray.core.graph import Literal
+from gpuarray.core.axes import axis_env
+from gpuarray.core.graph import Graph, Literal
 from gpuarray.core.linear import is_inexact
+from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import boundary
 from gpuarray.functions import argnums
 from gpuarray.functions.argnums import indices
 from gpuarray.lax import conv_general_dilated_p, dot_general_p
 from gpuarray.pytree import tree
+from gpuarray.runtime import cache
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.partial import split_graph
-from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
+from gpuarray.transforms.references import Ref, emptied, threaded, threading, values_of, write_back
 from gpuarray.transforms.tracing import TracedFunction, stage
 
 #: What a policy may answer beside True and False.
@@ -189,6 +192,28 @@ def _static_positions(fun: Callable, nums: Any, names: Any, count: int) -> froze
     return frozenset(n % count for n in positions if -count <= n < count)
 
 
+class _Staged(NamedTuple):
+    """A traced function, its constants taken out, and the structure of its result."""
+
+    graph: Graph
+    consts: list
+    out_spec: Any
+
+
+def _once(programs: cache.Cache, key: tuple, make: Callable[[], _Staged]) -> _Staged:
+    """`make()`, or what it made when the function was called alike before."""
+    try:
+        found = programs.find(key)
+    except TypeError:  # a static argument without a hash
+        return make()
+    if found is None:
+        found = make()
+        # A graph that holds traced values is of their trace only.
+        if not any(isinstance(c, Tracer) for c in found.consts):
+            programs.put(key, found)
+    return found
+
+
 def checkpoint(
     fun: Callable | None = None,
     *,
@@ -230,12 +255,15 @@ def checkpoint(
     if not isinstance(prevent_cse, bool):
         prevent_cse = util.elements(prevent_cse, "a bool or a sequence of bools")
     static_names = argnums.names_in(static_argnames, "static_argnames")
+    known = cache.of_function(fun, "checkpoint")
 
     @boundary
     @functools.wraps(fun)
     def checkpointed(*args, **kwargs):
         # Take static arguments out: the rest is flattened and traced.
         fixed = _static_positions(fun, static_argnums, static_names, len(args))
+        if any(isinstance(x, Ref) for x in tree.flatten_raw((args, kwargs))[0]):
+            return around_references(args, kwargs)
         dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
         named = {k: v for k, v in kwargs.items() if k not in static_names}
         constants = {k: v for k, v in kwargs.items() if k in static_names}
@@ -259,21 +287,41 @@ def checkpoint(
                     aval_of(x)
                 return out
 
+            avals = tuple([aval_of(x) for x in leaves])
+
+            def made() -> _Staged:
+                graph, consts = lifted(stage(flat, avals, info, threads=True))
+                return _Staged(graph, consts, out_spec)
+
             # Trace, then one equation that holds the whole function.
-            graph, consts = lifted(stage(flat, [aval_of(x) for x in leaves], info, threads=True))
+            key = (in_spec, avals, tuple((i, type(args[i]), args[i]) for i in sorted(fixed)))
+            key += (tuple(sorted(constants.items())), config.state.trace_key, axis_env())
+            staged = made() if refs else _once(known.programs, key, made)
             out = remat_p.bind(
-                *consts,
+                *staged.consts,
                 *leaves,
-                jaxpr=graph,
+                jaxpr=staged.graph,
                 prevent_cse=prevent_cse,
                 differentiated=False,
                 policy=policy,
             )
-            held, result = tree.unflatten(out_spec, out)
+            held, result = tree.unflatten(staged.out_spec, out)
             write_back(refs, held)
             return result
 
         return threading(attempt)
+
+    def around_references(args: tuple, kwargs: dict) -> Any:
+        refill, (args, kwargs) = emptied((args, kwargs), "checkpoint")
+
+        @functools.wraps(fun)
+        def whole(*args, **kwargs):
+            args, kwargs = refill((args, kwargs))
+            return fun(*args, **kwargs)
+
+        options = {"static_argnums": static_argnums, "static_argnames": static_names}
+        made = checkpoint(whole, prevent_cse=prevent_cse, policy=policy, **options)
+        return made(*args, **kwargs)
 
     return checkpointed
 

@@ -6,7 +6,6 @@ Floor 6. In: functions of pytrees and their rules. Out: callables that vmap maps
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,8 @@ from gpuarray.control.custom_vmap import FlatRule, custom_vmap_call_p
 from gpuarray.control.graph_edits import chosen, lifted, merged
 from gpuarray.core.avals import aval_of
 from gpuarray.core.tracebacks import boundary
+from gpuarray.functions.argnums import signature_of
+from gpuarray.functions.custom_rules import by_position, forwarded
 from gpuarray.pytree import tree
 from gpuarray.transforms.tracing import TracedFunction, stage
 
@@ -43,7 +44,11 @@ class custom_vmap:
             raise TypeError(f"Expected a callable value, got {fun}")
         functools.update_wrapper(self, fun)
         self.fun = fun
+        self._signature = signature_of(fun)
         self.vmap_rule: Callable | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return forwarded(self, name)
 
     def def_vmap(self, vmap_rule: Callable) -> Callable:
         """Give the rule: `rule(axis_size, in_batched, *args) -> (output, out_batched)`; returns it.
@@ -63,9 +68,7 @@ class custom_vmap:
             )
         if kwargs:
             # The rule gets all arguments by position.
-            bound = inspect.signature(self.fun).bind(*args, **kwargs)
-            bound.apply_defaults()
-            args = bound.args
+            args = by_position("custom_vmap", self.fun, self._signature, args, kwargs)
         leaves, in_spec = tree.flatten(args)
         out_spec: Any = None
 
@@ -111,6 +114,15 @@ class custom_vmap:
                     f"the custom vmap rule ({_name(vmap_rule)}) must return a pair (output, "
                     f"out_batched), got {pair}"
                 )
+            # One bool may stand for a whole part of the output.
+            try:
+                flags = tree.prefix_broadcast(pair[1], pair[0], name="out_batched")
+            except ValueError:
+                raise ValueError(
+                    "structure of output value and output batching specification returned by "
+                    f"custom vmap rule ({_name(vmap_rule)}) do not match.\nOutput values: "
+                    f"{tree.structure(pair[0])}\nBatching spec: {tree.structure(pair[1])}"
+                ) from None
             out, spec = tree.flatten(pair[0])
             if spec != out_spec:
                 raise ValueError(
@@ -118,8 +130,6 @@ class custom_vmap:
                     "not match that of original custom-vmapped function.\n"
                     f"Original output: {out_spec}\nRule output: {spec}"
                 )
-            # One bool may stand for a whole part of the output.
-            flags = tree.prefix_broadcast(pair[1], pair[0], name="out_batched")
             return out, [bool(f) for f in flags]
 
         return rule

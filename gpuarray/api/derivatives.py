@@ -21,6 +21,10 @@ from gpuarray.functions.argnums import indices
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.primitives.linear import instantiate
 from gpuarray.pytree import tree
+from gpuarray.pytree.registration import register_node
+
+# In a pytree a symbolic zero is structure: it has no leaf to compute with.
+register_node(Zero, lambda zero: ((), zero.aval), lambda aval, _: Zero(aval))
 
 
 class FlatFunction:
@@ -43,7 +47,8 @@ class FlatFunction:
         if self.has_aux:
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise TypeError(
-                    "With has_aux=True the function must return a pair (output, aux), got "
+                    "With has_aux=True the function must return a two-element tuple "
+                    "(output, aux), got "
                     f"{type(result).__name__}"
                 )
             result, aux = result

@@ -6,8 +6,9 @@ in any composition with `jit` and `vmap`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuarray.api.derivatives import (
     FlatFunction,
@@ -16,12 +17,13 @@ from gpuarray.api.derivatives import (
     real_array,
 )
 from gpuarray.core.avals import aval_of
-from gpuarray.core.graph import evaluate
+from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.trace import owned
 from gpuarray.core.tracebacks import boundary
 from gpuarray.functions.stages import struct_of
 from gpuarray.pytree import tree
+from gpuarray.pytree.registration import Partial
 from gpuarray.transforms.jvp import jvp_flat
 from gpuarray.transforms.linearize import linearize_flat
 
@@ -39,7 +41,7 @@ def jvp(
     check_callable(fun)
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError(
-            "primal and tangent arguments to jvp must be tuples or lists; found "
+            "primal and tangent arguments to jax.jvp must be tuples or lists; found "
             f"{type(primals).__name__} and {type(tangents).__name__}."
         )
     flat = FlatFunction(fun, tuple(primals), has_aux=has_aux)
@@ -47,7 +49,8 @@ def jvp(
     # Structures first, then each leaf's shape and dtype.
     if spec != flat.in_spec:
         raise TypeError(
-            "primal and tangent arguments to jvp must have the same tree structure; primals have "
+            "primal and tangent arguments to jax.jvp must have the same tree structure; primals "
+            "have "
             f"tree structure {flat.in_spec} whereas tangents have tree structure {spec}."
         )
     checked = [
@@ -73,26 +76,65 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
     flat = FlatFunction(fun, primals, has_aux=has_aux)
     # One run of the function records the tangents as a linear graph; `f_jvp` only evaluates it.
     lin = linearize_flat(flat, flat.leaves)
-    in_avals = [aval_of(p) for p in flat.leaves]
-    out_avals = [aval_of(x) for x in lin.outputs]
-
-    @boundary
-    def f_jvp(*tangents):
-        leaves, spec = tree.flatten(tangents)
-        if spec != flat.in_spec:
-            raise TypeError(
-                f"the linearized function takes tangents of structure {flat.in_spec}, got {spec}"
-            )
-        for want, t in zip(in_avals, leaves, strict=True):
-            check_tangent(struct_of(want), t, "linearized function", ValueError)
-        # Integer inputs and outputs are not part of the graph: their tangents are zeros of float0.
-        given = [owned(t) for t, linear in zip(leaves, lin.in_linear, strict=True) if linear]
-        found = iter(evaluate(lin.graph, *given))
-        out = [
-            next(found) if linear else real_array(Zero(tangent_aval(a)))
-            for linear, a in zip(lin.out_linear, out_avals, strict=True)
-        ]
-        return flat.result(out)
-
+    # The values it keeps are the leaves of a pytree, and the rest is alike for equal programs.
+    consts = lin.graph.consts
+    about = _LinearMap(
+        tuple(lin.in_linear),
+        tuple(lin.out_linear),
+        tuple(aval_of(p) for p in flat.leaves),
+        tuple(aval_of(x) for x in lin.outputs),
+        flat.in_spec,
+        flat.out_spec,
+    )
+    f_jvp = Partial(_Push(_push, lin.graph.with_consts([None] * len(consts)), about), consts)
     result = flat.result(lin.outputs), f_jvp
     return (*result, flat.aux) if has_aux else result
+
+
+class _LinearMap(NamedTuple):
+    """What inputs and outputs of a linearized function are, beside the linear Graph."""
+
+    in_linear: tuple[bool, ...]
+    out_linear: tuple[bool, ...]
+    in_avals: tuple
+    out_avals: tuple
+    in_spec: Any
+    out_spec: Any
+
+
+class _Push(functools.partial):
+    """A partial that equals another one of equal arguments, so that `jit` finds what it traced."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Push) and self.args == other.args
+
+    def __hash__(self) -> int:
+        return hash(self.args)
+
+
+@boundary
+def _push(graph: Graph, about: _LinearMap, consts: Sequence[Any], *tangents: Any) -> Any:
+    """Tangents of the arguments to tangents of the result; the graph lacks its constants."""
+    leaves, spec = tree.flatten(tangents)
+    if spec != about.in_spec:
+        raise TypeError(
+            f"the linearized function takes tangents of structure {about.in_spec}, got {spec}"
+        )
+    for want, t in zip(about.in_avals, leaves, strict=True):
+        check_tangent(
+            struct_of(want),
+            t,
+            "linearized function called on tangent values inconsistent with the original primal "
+            "values",
+            ValueError,
+        )
+    # Integer inputs and outputs are not part of the graph: their tangents are zeros of float0.
+    given = [owned(t) for t, linear in zip(leaves, about.in_linear, strict=True) if linear]
+    found = iter(evaluate(graph.with_consts(consts), *given))
+    out = [
+        next(found) if linear else real_array(Zero(tangent_aval(a)))
+        for linear, a in zip(about.out_linear, about.out_avals, strict=True)
+    ]
+    return tree.unflatten(about.out_spec, out)

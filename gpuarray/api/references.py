@@ -16,6 +16,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.lax.scans import as_array
 from gpuarray.lax.shapes import full
 from gpuarray.transforms.references import AbstractRef as AbstractRef
+from gpuarray.transforms.references import Part
 from gpuarray.transforms.references import Ref as Ref
 
 __all__ = [
@@ -89,12 +90,12 @@ def freeze(ref: Ref) -> Any:
 
 
 def free_ref(ref: Ref) -> None:
-    """Declare a reference unused; its memory is freed with the last reference to it.
+    """Give up the array of a reference, which cannot be read or written any more.
 
     >>> import gpuarray as ga
     >>> ga.ref.free_ref(ga.new_ref(3))
     """
-    _ref("free_ref", ref)
+    _ref("free_ref", ref).free()
 
 
 def get(ref: Ref, idx: Any = None) -> Any:
@@ -144,7 +145,7 @@ def addupdate(ref: Ref, idx: Any, x: Any) -> None:
     _ref("ref_addupdate", ref).write("addupdate", ... if idx is None else idx, x)
 
 
-def _ref(what: str, ref: Any) -> Ref:
-    if not isinstance(ref, Ref):
+def _ref(what: str, ref: Any) -> Any:
+    if not isinstance(ref, Ref) and not (isinstance(ref, Part) and what != "free_ref"):
         raise ValueError(f"Can only call `{what}` on a `Ref`: {ref}. Make one with new_ref(array).")
     return ref

@@ -6,7 +6,9 @@ what they keep of the forward pass.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from gpuarray.api.derivatives import (
@@ -17,14 +19,57 @@ from gpuarray.api.derivatives import (
     real_array,
 )
 from gpuarray.core import dtypes
-from gpuarray.core.avals import aval_of
+from gpuarray.core.avals import aval_of, stated_aval
 from gpuarray.core.graph import Graph
-from gpuarray.core.linear import Zero, is_inexact, tangent_aval
+from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.tracebacks import boundary
+from gpuarray.functions import argnums
 from gpuarray.pytree import tree
 from gpuarray.transforms.linearize import Linearized, linearize_flat
+from gpuarray.transforms.references import Ref, closed_over
 from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
+
+
+class _Mark:
+    """A value without content: all of one class are equal, and in a pytree they are structure."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class GradValue(_Mark):
+    """Given to `with_refs`: the cotangent of this argument is returned."""
+
+
+class DontWant(_Mark):
+    """Given to `with_refs`: the cotangent of this argument is not wanted."""
+
+
+@tree.register_static
+class GradRef(_Mark):
+    """In the place of a cotangent that was added to a reference."""
+
+
+@tree.register_static
+class DidntWant(_Mark):
+    """In the place of a cotangent that was not wanted."""
+
+
+@tree.register_static
+class NotNeeded(_Mark):
+    """In `args_res`: an argument that the backward pass does not read."""
+
+
+ad = SimpleNamespace(DidntWant=DidntWant, DontWant=DontWant, GradRef=GradRef, GradValue=GradValue)
 
 
 class PullbackForm(NamedTuple):
@@ -37,22 +82,70 @@ class PullbackForm(NamedTuple):
     out_avals: tuple
     in_spec: Any
     out_spec: Any
+    name: str  # the function's, for messages
+    origins: tuple[int | None, ...]  # of each value kept, which flat argument it is
 
 
 class Pullback:
     """What `vjp` returns: cotangents of the result to cotangents of the arguments.
 
     It is a pytree of the values kept from the forward pass, so that jit takes and returns it.
+
+    Attributes
+    ----------
+    args_res : list
+        The arguments that are among those values, NotNeeded in the place of others. They may be
+        taken out, so as not to be kept twice, and put back before the call.
+    opaque_residuals : list
+        The other values.
     """
 
-    def __init__(self, primals: Sequence[Any], in_spec: Any, out_spec: Any, lin: Linearized):
-        self.in_spec, self.out_spec, self.lin = in_spec, out_spec, lin
+    def __init__(
+        self, primals: Sequence[Any], in_spec: Any, out_spec: Any, lin: Linearized, name: str = ""
+    ):
+        self.in_spec, self.out_spec, self.lin, self.name = in_spec, out_spec, lin, name
         self.in_avals = [aval_of(p) for p in primals]
         self.out_avals = [aval_of(x) for x in lin.outputs]
         self._form: PullbackForm | None = None
+        # Where the values lie is found by `separate`; a pullback used once goes without.
+        self.args_res: list = []
+        self.opaque_residuals: list = []
+        self._origins: tuple[int | None, ...] | None = None
 
-    def take_apart(self) -> tuple[list, PullbackForm]:
+    def separate(self, primals: Sequence[Any]) -> None:
+        """Tell the arguments among the values it keeps from the others."""
+        values = self.lin.graph.consts
+        place = {id(p): i for i, p in enumerate(primals)}
+        self._origins = tuple(place.get(id(x)) for x in values)
+        used = set(self._origins)
+        kept = [p if i in used else NotNeeded() for i, p in enumerate(primals)]
+        self.args_res = list(tree.unflatten(self.in_spec, kept))
+        pairs = zip(values, self._origins, strict=True)
+        self.opaque_residuals = [x for x, origin in pairs if origin is None]
+
+    def _values(self) -> list:
+        """The values that the graph has places for."""
+        if self._origins is None:
+            return self.lin.graph.consts
+        if not any(origin is not None for origin in self._origins):
+            return self.opaque_residuals
+        is_end = lambda x: x is None or isinstance(x, NotNeeded)
+        given = tree.tree_leaves(tuple(self.args_res), is_leaf=is_end)
+        rest = iter(self.opaque_residuals)
+        if len(given) != len(self.in_avals) or any(
+            given[i] is None for i in self._origins if i is not None
+        ):
+            raise ValueError(
+                f"The function returned by `vjp` applied to {self.name} needs the arguments that "
+                f"were taken out of args_res: put them back before the call, got {self.args_res}."
+            )
+        return [next(rest) if i is None else given[i] for i in self._origins]
+
+    def take_apart(self) -> tuple[tuple, PullbackForm]:
         """The values it keeps, and the rest."""
+        if self._origins is None:
+            self.separate([NotNeeded()] * len(self.in_avals))
+        assert self._origins is not None
         if self._form is None:
             lin = self.lin
             avals = tuple(self.in_avals), tuple(self.out_avals)
@@ -61,25 +154,66 @@ class Pullback:
                 # its cache.
                 lin.graph.with_consts([None] * len(lin.graph.consts)),
                 tuple(lin.in_linear), tuple(lin.out_linear), *avals, self.in_spec, self.out_spec,
+                self.name, self._origins,
             )  # fmt: skip
-        return self.lin.graph.consts, self._form
+        return (self.args_res, self.opaque_residuals), self._form
 
     @classmethod
     def put_together(cls, form: PullbackForm, values: Sequence[Any]) -> Pullback:
         """The inverse of `take_apart`."""
         # Not through __init__: transformations put tracers and other objects into the leaves.
         new = object.__new__(cls)
-        graph = form.graph.with_consts(values)
-        new.lin = Linearized([], graph, list(form.in_linear), list(form.out_linear))
+        new.args_res, new.opaque_residuals = values
+        new._origins = form.origins
+        new.lin = Linearized([], form.graph, list(form.in_linear), list(form.out_linear))
         new.in_avals, new.out_avals = list(form.in_avals), list(form.out_avals)
         new.in_spec, new.out_spec, new._form = form.in_spec, form.out_spec, form
+        new.name = form.name
         return new
 
     def __repr__(self) -> str:
         return f"Pullback(from {self.out_spec} to {self.in_spec}, {self.lin.graph})"
 
     @boundary
-    def __call__(self, cotangents):
+    def __call__(self, *cotangent):
+        return tree.unflatten(self.in_spec, [real_array(ct) for ct in self._checked(cotangent)])
+
+    def with_refs(self, *wanted: Any) -> Callable[[Any], Any]:
+        """The same function, which adds cotangents to references instead of returning them.
+
+        wanted: like the arguments: a reference to add to, `ad.GradValue()` for a cotangent to be
+        returned, `ad.DontWant()` for one that nobody reads
+
+        >>> import gpuarray as ga, gpuarray.numpy as gnp
+        >>> total = ga.new_ref(gnp.zeros(2))
+        >>> _, f_vjp = ga.vjp(lambda x: 3.0 * x, gnp.ones(2))
+        >>> f_vjp.with_refs(total)(gnp.ones(2)), total
+        ((GradRef(),), Ref([3., 3.], dtype=float32))
+        """
+        leaves, spec = tree.flatten(wanted)
+        if spec != self.in_spec:
+            raise ValueError(
+                f"with_refs takes what to do with the cotangents of all arguments of {self.name}, "
+                f"in their structure {self.in_spec}, got {spec}"
+            )
+
+        @boundary
+        def add(*cotangent):
+            found = self._checked(cotangent)
+            return tree.unflatten(self.in_spec, list(map(_delivered, leaves, found)))
+
+        return add
+
+    def _checked(self, cotangent: tuple) -> list:
+        """Flat cotangents of all arguments, of a result's cotangent that is checked."""
+        if len(cotangent) != 1:
+            raise TypeError(
+                f"The function returned by `vjp` applied to {self.name} was called with "
+                f"{len(cotangent)} arguments, but functions returned by `vjp` must be called with "
+                f"a single argument corresponding to the single value returned by {self.name}, "
+                "even if that value is a tuple or another container: write f_vjp((a, b))."
+            )
+        (cotangents,) = cotangent
         # Structure, then types: an error of the transposed graph would name nothing of the user's.
         leaves, spec = tree.flatten(cotangents)
         if spec != self.out_spec:
@@ -96,18 +230,28 @@ class Pullback:
                     f"{given.str_short()}, but expected {expected.str_short()} because the "
                     f"corresponding output of the function has type {want.str_short()}"
                 )
-        return tree.unflatten(self.in_spec, [real_array(ct) for ct in self.pull(leaves)])
+        return self.pull(leaves)
 
     def pull(self, cotangents: Sequence[Any]) -> list:
         """Flat cotangents of all arguments, Zero where there is none."""
         lin = self.lin
         # Outputs that depend on no input are not part of the linear graph.
         given = [ct for ct, linear in zip(cotangents, lin.out_linear, strict=True) if linear]
-        found = iter(transpose_flat(lin.graph, [True] * len(lin.graph.invars), [], given))
+        graph = lin.graph if self._origins is None else lin.graph.with_consts(self._values())
+        found = iter(transpose_flat(graph, [True] * len(graph.invars), [], given))
         return [
             next(found) if linear else Zero(tangent_aval(a))
             for linear, a in zip(lin.in_linear, self.in_avals, strict=True)
         ]
+
+
+def _delivered(wanted: Any, ct: Any) -> Any:
+    """Do with a cotangent as `with_refs` was told; return what stands in its place."""
+    if isinstance(wanted, Ref):
+        if not is_zero(ct):
+            wanted.write("addupdate", ..., ct)
+        return GradRef()
+    return DidntWant() if isinstance(wanted, DontWant) else real_array(ct)
 
 
 tree.register_pytree_node(Pullback, Pullback.take_apart, Pullback.put_together)
@@ -128,9 +272,14 @@ def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ())
             "reduce_axes argument to vjp is deprecated: use collectives instead"
         )
     check_callable(fun)
+    # Mutable references have no cotangents: the function closes over them.
+    names = functools.partial(argnums.leaf_names, argnums.signature_of(fun), primals, {})
+    (fun,), primals = closed_over([fun], primals, "vjp", names)
     flat = FlatFunction(fun, primals, has_aux=has_aux)
     lin = linearize_flat(flat, flat.leaves)
-    f_vjp = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin)
+    name = getattr(fun, "__name__", None) or type(fun).__name__
+    f_vjp = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin, name)
+    f_vjp.separate(flat.leaves)
     result = flat.result(lin.outputs), f_vjp
     return (*result, flat.aux) if has_aux else result
 
@@ -152,7 +301,7 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
         )
     flat = FlatFunction(fun, primals)
     # Nothing is evaluated: shapes and dtypes are enough.
-    avals = [aval_of(p) for p in flat.leaves]
+    avals = [stated_aval(p) for p in flat.leaves]
     graph = stage(flat, avals, TracedFunction(fun, "linear_transpose"))
     # A map from floats to integers cannot be linear. All integers are allowed, as in JAX.
     inexact = all(is_inexact(a) for a in avals + graph.out_avals)
@@ -171,6 +320,12 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
                 f"cotangent tree does not match function output, expected {flat.out_spec} but got "
                 f"{spec}"
             )
+        for want, given in zip(graph.out_avals, map(aval_of, leaves), strict=True):
+            if (want.shape, want.dtype) != (given.shape, given.dtype):
+                raise TypeError(
+                    f"cotangent type does not match function output, expected {want.str_short()} "
+                    f"but got {given.str_short()}"
+                )
         cts = transpose_flat(graph, [True] * len(avals), [], leaves)
         # A weak cotangent gives weak results, as multiplying by hand would.
         given_weak = any(aval_of(x).weak_type for x in leaves)

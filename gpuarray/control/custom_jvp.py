@@ -29,7 +29,9 @@ def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
     return out, out_tangents
 
 
-def _batch_rules(params: dict, axis: BatchAxis, dims: list, first: BatchTrace | None) -> dict:
+def _batch_rules(
+    params: dict, axis: BatchAxis, dims: list, first: BatchTrace | None, at: int | None
+) -> dict:
     jvp: Callable = params["jvp"]
 
     def batched(primals, tangents):
@@ -43,7 +45,7 @@ def _batch_rules(params: dict, axis: BatchAxis, dims: list, first: BatchTrace | 
         # A symbolic zero has no axis to be split along, so its aval is made that of one element.
         tangents = [without_axis(t, d) for t, d in zip(tangents, dims, strict=True)]
         found = batch_flat_rule(flat, axis, first, [*primals, *tangents], [*dims, *dims])
-        out = in_front(axis, *found)
+        out = in_front(axis, *found, at)
         return out[: len(out) // 2], out[len(out) // 2 :]
 
     return {"jvp": named_like(batched, jvp)}

@@ -37,7 +37,8 @@ from gpuarray.transforms.transpose import transpose_flat
 class CustomCall(Primitive):
     """A call whose function is not staged yet; `bind` stages it where a Graph is being recorded.
 
-    `batch_rules(params, axis, dims, first)` gives the parameters that hold rules, batched.
+    `batch_rules(params, axis, dims, first, at)` gives the parameters that hold rules, batched;
+    their results have the extra axis at `at`, in front or nowhere.
     """
 
     def __init__(self, name: str, jvp: Callable, batch_rules: Callable, rules: tuple[str, ...]):
@@ -86,19 +87,27 @@ class CustomCall(Primitive):
         params: dict,
         first: BatchTrace | None = None,
     ) -> tuple[list, list]:
-        """The call with an extra axis, which every result has in front."""
+        """The call with an extra axis, which every result has in front.
+
+        Where no operand has the axis, and no result of the Graph, the rules' results have none.
+        """
         call, count = params["call_jaxpr"], params["num_consts"]
+        at: int | None = 0
         new: Any
         if isinstance(call, Graph):
             out_dims = (0,) * len(call.outvars)
             layouts = tuple(aval_of(x).layout for x in values)
-            new = batch_graph(call, axis, tuple(dims), out_dims, layouts).graph
+            if all(d is None for d in dims):
+                natural = batch_graph(call, axis, tuple(dims), layouts=layouts)
+                if all(d is None for d in natural.outputs):
+                    at, out_dims = None, natural.outputs
+            new = batch_graph(call, axis, tuple(dims), tuple(out_dims), layouts).graph
         else:
             new = lambda *xs: in_front(axis, *batch_flat_rule(call, axis, first, xs, dims))
         # Rules take the arguments alone, not what the function closes over.
-        rules = self.batch_rules(params, axis, dims[count:], first)
+        rules = self.batch_rules(params, axis, dims[count:], first, at)
         out: Any = self.bind(*values, **(params | rules | {"call_jaxpr": new}))
-        return out, [0] * len(out)
+        return out, [at] * len(out)
 
 
 def _is_of(x: Any, trace: traces.Trace) -> bool:
@@ -151,10 +160,15 @@ def batch_flat_rule(
     return [v for v, _ in pairs], [d for _, d in pairs]
 
 
-def in_front(axis: BatchAxis, values: Sequence, dims: Sequence) -> list:
-    """Results with their extra axis in front, all of them."""
+def in_front(axis: BatchAxis, values: Sequence, dims: Sequence, at: int | None = 0) -> list:
+    """Results with their extra axis in front, all of them; without it where `at` is None."""
+    if at is None and any(d is not None for d in dims):
+        raise ValueError(
+            "a custom rule has results that differ along a mapped axis, and the function's are the "
+            "same for all elements: let the rule return the same for all, too"
+        )
     return [
-        _with_axis(axis, x, 0) if is_zero(x) else matched(x, d, 0, axis.size)
+        _with_axis(axis, x, at) if is_zero(x) else matched(x, d, at, axis.size)
         for x, d in zip(values, dims, strict=True)
     ]
 

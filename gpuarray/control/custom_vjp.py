@@ -59,7 +59,9 @@ def _zeros(avals: Sequence[Any], has: Sequence[bool]) -> list[Zero]:
     return [Zero(a) for a, h in zip(avals, has, strict=True) if not h]
 
 
-def _batch_rules(params: dict, axis: BatchAxis, dims: list, first: BatchTrace | None) -> dict:
+def _batch_rules(
+    params: dict, axis: BatchAxis, dims: list, first: BatchTrace | None, at: int | None
+) -> dict:
     fwd: Callable = params["fwd"]
     bwd: Callable = params["bwd"]
     residual_dims: list = []  # as the last run of `new_fwd` left them: every run gives the same
@@ -77,18 +79,20 @@ def _batch_rules(params: dict, axis: BatchAxis, dims: list, first: BatchTrace | 
         values, found = batch_flat_rule(flat, axis, first, primals, dims)
         # Residuals keep their axis where it is: only `new_bwd` reads them.
         residual_dims[:] = found[count:]
-        return in_front(axis, values[:count], found[:count]), values[count:]
+        return in_front(axis, values[:count], found[:count], at), values[count:]
 
     def new_bwd(residuals, cotangents):
         count = len(residuals)
-        cotangents = [without_axis(ct, 0) for ct in cotangents]
+        cotangents = [without_axis(ct, at) for ct in cotangents]
         given = [*residuals, *cotangents]
-        where = [*residual_dims, *(None if is_zero(ct) else 0 for ct in cotangents)]
+        where = [*residual_dims, *(None if is_zero(ct) else at for ct in cotangents)]
 
         def flat(*xs):
             return bwd(xs[:count], xs[count:])
 
         values, found = batch_flat_rule(flat, axis, first, given, where)
+        if at is None:  # one call for all elements: there is nothing to sum
+            return in_front(axis, values, found, None)
         return [cotangent_of(axis, *row) for row in zip(values, found, dims, strict=True)]
 
     return {"fwd": named_like(new_fwd, fwd), "bwd": named_like(new_bwd, bwd)}

@@ -17,8 +17,9 @@ from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.axes import add_axis, move_axis
+from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import instantiate
-from gpuarray.transforms.batch import BatchAxis
+from gpuarray.transforms.batch import BatchAxis, batch_flat
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.jvp import jvp_flat
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule
@@ -41,7 +42,7 @@ class FlatRule:
 def _jvp(primals: list, tangents: list, *, call: Graph, rule: FlatRule, **params):
     nonzero = tuple(not is_zero(t) for t in tangents)
     made = jvp_graph(call, nonzero)
-    new = FlatRule(rule.shown, _rule_of_jvp(rule, len(primals), nonzero, made.outputs))
+    new = FlatRule(rule.shown, _rule_of_jvp(rule, call, nonzero, made.outputs))
     given = [*primals, *chosen(tangents, nonzero)]
     found = custom_vmap_call_p.bind(*given, call=made.graph, rule=new, **params)
     out, out_tangents = cut(found, len(call.outvars))
@@ -50,12 +51,18 @@ def _jvp(primals: list, tangents: list, *, call: Graph, rule: FlatRule, **params
 
 
 # The batching rule of the jvp: the jvp of the user's rule.
-def _rule_of_jvp(rule: FlatRule, count: int, nonzero: tuple, wanted: tuple) -> Callable:
+def _rule_of_jvp(rule: FlatRule, call: Graph, nonzero: tuple, wanted: tuple) -> Callable:
+    count, ranks = len(call.invars), [v.aval.ndim for v in call.outvars]
+
     def batched_jvp(size, batched, values):
         primals, given = cut(values, count)
         is_batched, given_batched = cut(batched, count)
         tangents = merged(nonzero, given, [None] * (count - len(given)))
         tangent_batched = merged(nonzero, given_batched, [False] * (count - len(given)))
+        alone = [n and p != t for n, p, t in zip(nonzero, is_batched, tangent_batched, strict=True)]
+        both = [p and not a for p, a in zip(is_batched, alone, strict=True)]
+        if any(alone) and not any(both):
+            return _each(rule, size, primals, tangents, is_batched, tangent_batched, wanted, ranks)
         # A primal and its tangent have the same type: if one is batched, so is the other.
         joint = [a or b for a, b in zip(is_batched, tangent_batched, strict=True)]
         primals = [
@@ -82,6 +89,53 @@ def _rule_of_jvp(rule: FlatRule, count: int, nonzero: tuple, wanted: tuple) -> C
         return [*out, *real], [*out_batched, *chosen(out_batched, wanted)]
 
     return batched_jvp
+
+
+def _first(x: Any) -> Any:
+    """The first element along the first axis."""
+    (row, *_) = do.unstack(x, axis=0)
+    return row
+
+
+def _each(
+    rule: FlatRule,
+    size: int,
+    primals: list,
+    tangents: list,
+    batched: Sequence[bool],
+    tangent_batched: Sequence[bool],
+    wanted: Sequence[bool],
+    ranks: Sequence[int],
+) -> tuple[list, list]:
+    """The jvp of a rule where no primal is batched together with its tangent.
+
+    For each element the rule sees values without a batch axis, since the function of primals and
+    tangents that is mapped is the derivative of the one, which the rule stands for.
+    """
+
+    def element(*values):
+        def fun(*xs):
+            out, _ = rule(size, [False] * len(xs), xs)
+            # All elements are equal: the rule was given nothing that is batched.
+            return [
+                _first(x) if aval_of(x).ndim > n else x for x, n in zip(out, ranks, strict=True)
+            ]
+
+        given = iter(values[len(primals) :])
+        zero = lambda p: Zero(tangent_aval(aval_of(p)))
+        full = [
+            zero(p) if t is None else next(given) for p, t in zip(primals, tangents, strict=True)
+        ]
+        out, out_tangents = jvp_flat(fun, values[: len(primals)], full)
+        return [*out, *(instantiate(t) for t in chosen(out_tangents, wanted))]
+
+    present = [t is not None for t in tangents]
+    dims = [0 if b else None for b in (*batched, *chosen(tangent_batched, present))]
+    out, out_dims = batch_flat(
+        element, BatchAxis(size), [*primals, *chosen(tangents, present)], dims
+    )
+    moved = [x if d is None else move_axis(x, d, 0) for x, d in zip(out, out_dims, strict=True)]
+    return moved, [d is not None for d in out_dims]
 
 
 def _batch(axis: BatchAxis, args: list, dims: list, *, call: Graph, rule: FlatRule, **_):

@@ -8,6 +8,7 @@ depends.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -263,6 +264,27 @@ def aval_of(x) -> ShapedArray:
     if isinstance(x, (bool, int, float, complex)):
         return python_scalar_aval(next(k for k in _PYTHON_KINDS if isinstance(x, k)))
     raise TypeError(
-        f"Value {x!r} with type {type(x)} is not a valid array type: expected an array, a NumPy "
+        f"Value {x!r} of type {type(x)} is not a valid JAX type: expected an array, a NumPy "
         "value or a Python scalar. Convert it first, for example with gpuarray.numpy.asarray(x)."
     )
+
+
+def stated_aval(x) -> ShapedArray:
+    """Return the aval of a value, or of anything else that has a shape and a dtype.
+
+    Functions that look at types alone take such objects in the place of arrays.
+
+    >>> from types import SimpleNamespace
+    >>> stated_aval(SimpleNamespace(shape=(2, 3), dtype=np.dtype("float32")))
+    ShapedArray(float32[2,3])
+    """
+    try:
+        return aval_of(x)
+    except TypeError:
+        try:
+            shape, dtype = tuple(map(operator.index, x.shape)), dtypes.as_dtype(x.dtype)
+        except (AttributeError, TypeError):
+            shape = dtype = None
+        if shape is None:  # out of the handler: the error is about the value alone
+            raise
+    return ShapedArray(shape, dtype, getattr(x, "weak_type", False) is True)

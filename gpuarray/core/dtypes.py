@@ -285,7 +285,7 @@ def _brief(x: Any) -> str:
 
 def _not_valid(x: Any, given: Any) -> str:
     return (
-        f"Value '{_brief(x)}' with dtype {given} is not a valid array type. Only arrays of "
+        f"Value '{_brief(x)}' with dtype {given} is not a valid JAX type. Only arrays of "
         "numeric types are supported; convert it first, for example with .astype(float)."
     )
 

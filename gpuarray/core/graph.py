@@ -8,6 +8,7 @@ normal.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -72,6 +73,15 @@ class SourceInfo(NamedTuple):
     name_stack: str
 
 
+class EqnContext:
+    """Settings of one equation: there are none, since its params say all."""
+
+    @property
+    def manager(self) -> contextlib.AbstractContextManager:
+        """The context in which an interpreter of a user's binds the equation."""
+        return contextlib.nullcontext()
+
+
 class Eqn:
     """One equation: `outvars = primitive[params](invars)`, and the user's line that made it."""
 
@@ -95,6 +105,16 @@ class Eqn:
     def source_info(self) -> SourceInfo:
         """The user's line and the names of the scopes around it."""
         return SourceInfo(self.site, "" if self.site is None else self.site.scope)
+
+    @property
+    def effects(self) -> frozenset[Primitive]:
+        """The primitives with side effects in it and in the Graphs it holds."""
+        return frozenset(effects(self))
+
+    @property
+    def ctx(self) -> EqnContext:
+        """What holds while the equation is evaluated."""
+        return EqnContext()
 
     def replace(self, **changes) -> Eqn:
         """Return the same equation with some fields changed."""
@@ -161,9 +181,28 @@ class Graph:
 
     def with_consts(self, consts: Sequence[Any]) -> Graph:
         """Return the same equations with other values for the constants."""
-        return Graph(
-            self.invars, self.outvars, self.eqns, self.constvars, consts, debug_name=self.debug_name
-        )
+        return self.replace(consts=consts)
+
+    def replace(self, **changes: Any) -> Graph:
+        """Return the same Graph with some fields changed; `jaxpr` gives all but the constants."""
+        base = changes.pop("jaxpr", self)
+        names = ("invars", "outvars", "eqns", "constvars", "consts", "debug_name")
+        fields: dict[str, Any] = {name: getattr(base, name) for name in names}
+        fields.update({"consts": self.consts} | changes)
+        return Graph(**fields)
+
+    @property
+    def effects(self) -> frozenset[Primitive]:
+        """The primitives with side effects in its equations and the Graphs they hold."""
+        return frozenset().union(*(eqn.effects for eqn in self.eqns))
+
+    def pretty_print(self, *, source_info: bool = False, **_: Any) -> str:
+        """Return the text that printing shows; `source_info` adds the users' lines.
+
+        Other options of JAX's, such as `use_color`, are taken and make no difference.
+        """
+        assert _printer[0] is not None
+        return _printer[0](self, source_info=source_info)
 
     @property
     def in_avals(self) -> list[ShapedArray]:
@@ -224,10 +263,10 @@ class _Identity:
 
 
 # The printer (core/printing.py) imports Graph, so it is installed here instead of being imported.
-_printer: list[Callable[[Graph], str] | None] = [None]
+_printer: list[Callable[..., str] | None] = [None]
 
 
-def set_printer(function: Callable[[Graph], str]) -> None:
+def set_printer(function: Callable[..., str]) -> None:
     _printer[0] = function
 
 

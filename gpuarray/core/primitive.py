@@ -235,6 +235,13 @@ class Primitive:
         rules = (p.cuda if isinstance(p, Primitive) else p for p in parts)
         return not any(isinstance(rule, Sentinel) for rule in rules)
 
+    #: Whether it calls a function that is given to `bind`. Functions are Graphs in params here.
+    call_primitive = map_primitive = False
+
+    def get_bind_params(self, params: dict) -> tuple[list, dict]:
+        """Return the functions to give to `bind` before the operands, none, and the params."""
+        return [], dict(params)
+
     def bind(self, *args, **params):
         """Apply the operation to values; the innermost Trace decides what that means."""
         return trace.state.trace.process(self, args, params)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import config, errors
+from gpuarray.core import dtypes
 from gpuarray.core.avals import WIDE_SCALARS, ShapedArray
 from gpuarray.core.value import Array
 
@@ -153,13 +154,20 @@ def _needs_data(name: str, kind: str = "method"):
 class Tracer(Array):
     """A boxed value of a Trace: it has every method of Array, and an aval instead of data."""
 
-    __slots__ = ("_trace", "aval")
+    __slots__ = ("__weakref__", "_trace", "aval")
 
     _trace: Trace
     aval: ShapedArray
 
     #: How it varies along the axes of a shard_map, by its type.
     mat = property(lambda self: self.aval.mat)
+
+    # A value without data of its own, and of one trace: a copy of it is itself.
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo: dict):
+        return self
 
     # The transformation that made it, and where: shown in error messages.
     def origin(self) -> str:
@@ -178,6 +186,11 @@ class Tracer(Array):
         raise errors.ConcretizationTypeError(self, _concrete_help("complex"))
 
     def __index__(self):
+        if self.aval.shape or dtypes.kind_of(self.aval.dtype) not in "iub":
+            raise TypeError(
+                "Only integer scalar arrays can be converted to a scalar index, got "
+                f"{errors.shape_of(self)}."
+            )
         raise errors.TracerIntegerConversionError(self)
 
     def __array__(self, dtype=None, copy=None):

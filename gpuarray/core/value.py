@@ -262,6 +262,11 @@ class Array:
         return iter(surface.flip(self, 0)) if self.aval.shape else iter(self)
 
     def __contains__(self, item) -> bool:
+        if not self.aval.shape:
+            raise ValueError(
+                "Array.__contains__: search array must be one-dimensional, got shape (). Compare "
+                "with == instead."
+            )
         if getattr(item, "shape", ()):
             raise ValueError(
                 f"Array.__contains__: query value must be a scalar, got query.shape={item.shape}. "

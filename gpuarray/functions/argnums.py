@@ -47,6 +47,11 @@ def nums_and_names(sig: inspect.Signature | None, argnums: Any, argnames: Any, w
     """
     nums, names = indices(argnums, f"{what}_argnums"), names_in(argnames, f"{what}_argnames")
     if sig is None:
+        if what == "donate" and names:
+            raise ValueError(
+                "Getting the signature of function failed. Pass donate_argnums instead of "
+                "donate_argnames."
+            )
         return nums, names
     params = list(sig.parameters.values())
     positional = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -62,8 +67,9 @@ def nums_and_names(sig: inspect.Signature | None, argnums: Any, argnames: Any, w
                 "positional arguments."
             )
     # Names that no call can have.
+    named = {p.name for p in params}
     for name in names:
-        if not takes_names and name not in keywords:
+        if name not in keywords and (name in named or not takes_names):
             raise ValueError(
                 f"jitted function has invalid argname {{{name!r}}} in {what}_argnames. Function "
                 f"does not take these args: it takes {', '.join(keywords) or 'none by name'}."

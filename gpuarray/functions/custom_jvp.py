@@ -129,8 +129,7 @@ class custom_jvp(CustomFunction):
         # flow sees values where there are some.
         def flat(*values):
             given = tree.unflatten(in_spec, values)
-            out, results.of_fun = flatten_outputs(self.fun(*self._whole(fixed, static, given)))
-            return out
+            return results.note(self.fun(*self._whole(fixed, static, given)))
 
         rule = self._flat_rule(static, in_spec, results)
         out = custom_jvp_call_p.bind(
@@ -165,14 +164,13 @@ class custom_jvp(CustomFunction):
                     f"{names} must produce primal and tangent outputs with equal container "
                     f"(pytree) structures, but got {spec} and {tangent_spec} respectively."
                 )
-            if results.of_fun is not None and spec != results.of_fun:
-                raise TypeError(
-                    f"{names} must produce a pair (list or tuple of length two) where the first "
-                    "element represents the primal output (equal in value to the output of the "
-                    f"custom_jvp-decorated function {name_of(self.fun)}, and of the same "
-                    "container/pytree structure), but instead the rule's first element had "
-                    f"structure {spec}, while the function's output has structure {results.of_fun}."
-                )
+            must = (
+                f"{names} must produce a pair (list or tuple of length two) where the first "
+                "element represents the primal output (equal in value to the output of the "
+                f"custom_jvp-decorated function {name_of(self.fun)}, and in particular of the same "
+                "container/pytree structure)"
+            )
+            results.check(out, spec, must, "jvp", name_of(self.fun))
             # Under jvp the function itself does not run: the result is built by the rule's
             # structure.
             results.of_rule = spec

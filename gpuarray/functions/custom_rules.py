@@ -22,6 +22,7 @@ from gpuarray.primitives.linear import instantiate
 from gpuarray.pytree import tree
 from gpuarray.pytree.tree import tree_map
 from gpuarray.runtime.host import own
+from gpuarray.transforms.references import Ref
 from gpuarray.util import Struct
 
 
@@ -122,6 +123,49 @@ def _positional_count(signature: inspect.Signature | None) -> int:
     return len(params) if plain else -1
 
 
+def by_position(
+    kind: str, fun: Callable, signature: inspect.Signature | None, args: tuple, kwargs: dict
+) -> tuple:
+    """All arguments of a call by position, defaults included; `kind` is what decorates `fun`."""
+    if signature is None:
+        if kwargs:
+            raise TypeError(f"{name_of(fun)} has no signature: give arguments by position")
+        return args
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(_unresolved(kind, fun, signature) + str(error)) from None
+    # A rule gets every argument, the defaulted ones too.
+    bound.apply_defaults()
+    # Those that can be given by name only, and are not, keep their defaults inside the function.
+    named = [name for name in bound.kwargs if name in kwargs]
+    if named:
+        raise TypeError(
+            _unresolved(kind, fun, signature) + "The following keyword arguments could not be "
+            f"resolved to positions: {', '.join(named)}. It takes them by name only, and its rule "
+            "gets arguments by position."
+        )
+    return bound.args
+
+
+def _unresolved(kind: str, fun: Callable, signature: inspect.Signature) -> str:
+    return (
+        f"The input arguments to the {kind}-decorated function {name_of(fun)}{signature} could not "
+        "be resolved to positional-only arguments. Binding failed with the error:\n"
+    )
+
+
+#: Methods by which rules are given: of functions with several kinds of rules, any layer has them.
+_RULES = ("def_vmap", "defjvp", "defjvps", "defvjp", "def_transpose")
+
+
+def forwarded(made: Any, name: str) -> Any:
+    """A method that gives a rule, of the function that `made` decorates."""
+    if name not in _RULES or "fun" not in vars(made):
+        raise AttributeError(f"{type(made).__name__!r} object has no attribute {name!r}")
+    return getattr(made.fun, name)
+
+
 class CustomFunction:
     """A function, the arguments that are not differentiated, and calls by position."""
 
@@ -153,27 +197,10 @@ class CustomFunction:
         # The common case costs no binding of signatures.
         if len(args) == self._count and not kwargs:
             return args
-        if self._signature is None:
-            if kwargs:
-                raise TypeError(f"{name_of(self.fun)} has no signature: give arguments by position")
-            return args
-        try:
-            bound = self._signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(
-                f"The input arguments to the {self.kind}-decorated function {name_of(self.fun)}"
-                f"{self._signature} could not be resolved to positional-only arguments. Binding "
-                f"failed with the error: {error}"
-            ) from None
-        # A rule gets every argument, the defaulted ones too.
-        bound.apply_defaults()
-        if bound.kwargs:
-            raise TypeError(
-                f"keyword arguments of the {self.kind}-decorated function {name_of(self.fun)} "
-                f"could not be resolved to positional-only arguments: {', '.join(bound.kwargs)} "
-                "can be given by name only"
-            )
-        return bound.args
+        return by_position(self.kind, self.fun, self._signature, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return forwarded(self, name)
 
     def _split(self, args: tuple) -> tuple[frozenset[int], tuple, tuple]:
         """Which positions are not differentiated, their values in that order, and the others."""
@@ -198,12 +225,49 @@ class CustomFunction:
         return [next(a if i in fixed else b) for i in range(len(static) + len(dynamic))]
 
 
+class _Text(str):
+    """Text that is shown without quotation marks."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
 class Results:
     """The structure of a function's result, as its calls and its rule find it."""
 
     def __init__(self):
         self.of_fun: Any = None
         self.of_rule: Any = None
+        #: Types of the leaves of the function's result, without the axes of mapped values.
+        self.avals: list[ShapedArray] = []
+
+    def note(self, out: Any) -> list:
+        """Take the function's result; return its leaves."""
+        leaves, self.of_fun = flatten_outputs(out)
+        self.avals = [aval_of(x) for x in leaves]
+        return leaves
+
+    def check(self, out: list, spec: Any, must: str, rule: str, fun: str) -> None:
+        """TypeError where a rule's primal output is not like the function's result, if known.
+
+        must: what the rule must produce
+        """
+        if self.of_fun is None:
+            return
+        kind = "custom_vjp" if rule == "fwd" else "custom_jvp"
+        text = lambda spec, avals: tree.unflatten(spec, [_Text(a.str_short()) for a in avals])
+        avals = [aval_of(x) for x in out]
+        if spec != self.of_fun:
+            what = "container/pytree structure"
+        elif any((a.shape, a.dtype) != (b.shape, b.dtype) for a, b in zip(avals, self.avals)):
+            what = "shapes/dtypes of"
+        else:
+            return
+        raise TypeError(
+            f"{must}, but instead the {rule} rule output's first element had {what}:\n"
+            f"    {text(spec, avals)}\nwhile the {kind}-decorated function {fun} had output "
+            f"{what}:\n    {text(self.of_fun, self.avals)}."
+        )
 
     @property
     def spec(self) -> Any:
@@ -222,9 +286,15 @@ def operands(args: Any) -> tuple[Any, list, Any]:
     return args, leaves, spec
 
 
-def flatten_outputs(out: Any) -> tuple[list, Any]:
+def flatten_outputs(out: Any, what: str = "function with a custom rule") -> tuple[list, Any]:
+    """The leaves and structure of a result; messages name `what` returned it."""
     leaves, spec = tree.flatten(out)
     for x in leaves:
+        if isinstance(x, Ref):
+            raise ValueError(
+                f"the {what} returned a mutable array reference of type {x.type}, but references "
+                "cannot be returned. Return its value, ref[...]"
+            )
         aval_of(x)  # raises for what is no array
     return [traces.owned(x) for x in leaves], spec
 

@@ -19,6 +19,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import evaluate
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.tracebacks import boundary
+from gpuarray.functions import argnums
 from gpuarray.functions.custom_rules import (
     CustomFunction,
     CustomVJPPrimal,
@@ -33,6 +34,7 @@ from gpuarray.functions.custom_rules import (
 )
 from gpuarray.primitives.linear import cast_like
 from gpuarray.pytree import tree
+from gpuarray.transforms.references import Ref, emptied, whole
 from gpuarray.transforms.tracing import TracedFunction, stage
 
 
@@ -106,19 +108,26 @@ class custom_vjp(CustomFunction):
                     "nondiff_argnums is for arguments that cannot be or contain tracers, such as "
                     "functions. Make it an ordinary argument, whose cotangent `bwd` gives as None."
                 )
+        # Mutable references are not differentiated: functions and rules close over them.
+        named = lambda: argnums.leaf_names(self._signature, dynamic, {}, fixed)
+        refill, dynamic = emptied(dynamic, f"custom_vjp {name_of(self.fun)}", named)
         dynamic, leaves, in_spec = operands(dynamic)
         # Concrete values outside any trace: the plain function, without the cost of a call
         # primitive.
         if traces.is_base() and not any(isinstance(x, traces.Tracer) for x in leaves):
-            return self.fun(*self._whole(fixed, static, dynamic))  # nothing to transform
+            # Nothing to transform.
+            out = self.fun(*self._whole(fixed, static, refill(dynamic)))
+            if refill is not whole:
+                flatten_outputs(out)
+            return out
         results = Results()
 
         def flat(*values):
-            given = tree.unflatten(in_spec, values)
-            out, results.of_fun = flatten_outputs(self.fun(*self._whole(fixed, static, given)))
-            return out
+            given = refill(tree.unflatten(in_spec, values))
+            return results.note(self.fun(*self._whole(fixed, static, given)))
 
-        fwd, bwd = self._flat_rules(fixed, static, leaves, in_spec, results)
+        put = lambda given: self._whole(fixed, static, refill(given))
+        fwd, bwd = self._flat_rules(put, static, leaves, in_spec, results)
         out = custom_vjp_call_p.bind(
             *leaves,
             name=name_of(self.fun),
@@ -131,20 +140,23 @@ class custom_vjp(CustomFunction):
         return tree.unflatten(results.spec, out)
 
     def _flat_rules(
-        self, fixed: frozenset[int], static: tuple, leaves: list, in_spec: Any, results: Results
+        self, put: Callable, static: tuple, leaves: list, in_spec: Any, results: Results
     ) -> tuple[Callable, Callable]:
+        """The rules as functions of leaves; `put` gives all arguments in their places."""
         fwd_rule, bwd_rule, symbolic = self.fwd, self.bwd, self.symbolic_zeros
         assert fwd_rule is not None and bwd_rule is not None
         names = f"Custom VJP fwd rule {name_of(fwd_rule)} for function {name_of(self.fun)}"
         residual_spec: Any = None
+        fill = whole
 
         def fwd(primals, perturbed):
-            nonlocal residual_spec
+            nonlocal residual_spec, fill
             # The rule sees which arguments will be asked for, and may save the rest.
             if symbolic:
                 primals = [CustomVJPPrimal(x, p) for x, p in zip(primals, perturbed, strict=True)]
             given = tree.unflatten(in_spec, primals)
-            pair = fwd_rule(*self._whole(fixed, static, given))
+            given = put(given)
+            pair = fwd_rule(*given)
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2):
                 raise TypeError(
                     f"{names} must produce a pair (list or tuple of length two) where the first "
@@ -154,24 +166,33 @@ class custom_vjp(CustomFunction):
                     f"backward pass), but instead of a pair {name_of(fwd_rule)} produced {pair}."
                 )
             out, spec = flatten_outputs(pair[0])
-            if results.of_fun is not None and spec != results.of_fun:
-                raise TypeError(
-                    f"{names} must produce a pair (list or tuple of length two) where the first "
-                    "element represents the primal output (equal to the output of the "
-                    f"custom_vjp-decorated function {name_of(self.fun)}) and the second element "
-                    "represents residuals, but instead the fwd rule output's first element had "
-                    f"structure {spec}, while the function's output has structure {results.of_fun}."
-                )
+            must = (
+                f"{names} must produce a pair (list or tuple of length two) where the first "
+                "element represents the primal output (equal to the output of the "
+                f"custom_vjp-decorated function {name_of(self.fun)}) and the second element "
+                "represents residuals (i.e. values stored from the forward pass for use on the "
+                "backward pass)"
+            )
+            results.check(out, spec, must, "fwd", name_of(self.fun))
             results.of_rule = spec
             # Residuals travel flat; `bwd` gets them back in this structure.
-            residuals, residual_spec = flatten_outputs(pair[1])
+            arguments = tree.flatten(given)[0]
+            for x in tree.flatten(pair[1])[0]:
+                if isinstance(x, Ref) and not any(x is a for a in arguments):
+                    raise ValueError(
+                        f"the custom_vjp fwd function {name_of(fwd_rule)} returned a mutable array "
+                        f"reference of type {x.type} that is none of its arguments: return its "
+                        "value, ref[...]"
+                    )
+            fill, held = emptied(pair[1])
+            residuals, residual_spec = flatten_outputs(held)
             return out, residuals
 
         def bwd(residuals, cotangents):
             given = [to_symbolic(ct) if symbolic else as_array(ct) for ct in cotangents]
             found = bwd_rule(
                 *static,
-                tree.unflatten(residual_spec, residuals),
+                fill(tree.unflatten(residual_spec, residuals)),
                 tree.unflatten(results.spec, given),
             )
             return _cotangents(found, in_avals, in_spec)

@@ -21,8 +21,6 @@ from gpuarray.core.tracebacks import boundary
 from gpuarray.functions import stages
 from gpuarray.functions.argnums import indices
 from gpuarray.functions.jit import Jitted, Options
-from gpuarray.primitives.linear import zeros
-from gpuarray.pytree import tree
 from gpuarray.transforms.references import Ref
 
 _AXES = "pairs of a name and a length"
@@ -64,6 +62,7 @@ def make_jaxpr(
             traced = jitted.trace(*args, **kwargs)
         return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
 
+    trace_it.__name__ = f"make_jaxpr({getattr(fun, '__name__', type(fun).__name__)})"
     return trace_it
 
 
@@ -75,17 +74,10 @@ def eval_shape(fun: Callable, *args, **kwargs) -> Any:
     >>> ga.eval_shape(gnp.sum, ga.ShapeDtypeStruct((3, 4), "float32"))
     ShapeDtypeStruct(shape=(), dtype=float32)
     """
-
-    def traced(*args, **kwargs):
-        # JAX lets a function under eval_shape return ShapeDtypeStructs.
-        return tree.tree_map(_of_shape, fun(*args, **kwargs))
-
-    return Jitted(traced, Options()).eval_shape(*args, **kwargs)
-
-
-def _of_shape(x: Any) -> Any:
-    """An array where a function returns a shape and dtype for one."""
-    return zeros(x.aval) if isinstance(x, stages.ShapeDtypeStruct) else x
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+    # The trace is kept with the function, as that of `jit` is.
+    return Jitted(fun, Options(purpose="eval_shape")).eval_shape(*args, **kwargs)
 
 
 def typeof(x):

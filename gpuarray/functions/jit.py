@@ -13,30 +13,29 @@ import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from gpuarray import config, sites
+from gpuarray import config, errors, sites
 from gpuarray.backends.cuda import cubins
 from gpuarray.control.call import jit_p
 from gpuarray.control.graph_edits import lifted
 from gpuarray.core import monitoring, ranges
 from gpuarray.core import trace as traces
-from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.avals import ShapedArray, aval_of, stated_aval
 from gpuarray.core.axes import axis_env
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.mesh import NamedSharding, contexts
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.core.tracebacks import boundary, clean
-from gpuarray.core.value import Array
 from gpuarray.functions import argnums, stages
+from gpuarray.functions.donation import donated_leaves, warn_unusable
 from gpuarray.functions.layouts import UNSPECIFIED, Layouts, Where, layouts, run
+from gpuarray.functions.outputs import checked_output
 from gpuarray.primitives.reshard import laid
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, fastpath, host, lazy
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable
 from gpuarray.transforms import trace_cache
-from gpuarray.transforms.references import Ref, Referring, refuse_reference
+from gpuarray.transforms.references import Ref, Referring
 from gpuarray.transforms.tracing import Touched, TracedFunction, inferred, stage
 
 
@@ -50,6 +49,7 @@ class Options(NamedTuple):
     keep_unused: bool = False
     inline: bool = False
     layouts: Layouts | None = None
+    purpose: str = "jit"  # what it is traced for
 
 
 class Call(NamedTuple):
@@ -92,6 +92,7 @@ class Jitted:
         # update_wrapper replaces this where the function has a name.
         self.__name__ = type(fun).__name__  # of an object that is called; a function has its own
         functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
+        self.__dict__.pop("_signature", None)  # of another jitted function inside
         self._fun = fun
         self._options = options
         self._cache = cache.of_function(fun, options)
@@ -148,7 +149,7 @@ class Jitted:
         options = self._options
         statics = options.static_argnums, options.static_argnames
         pure = lambda fun: _Pure(fun, _shifted(options))
-        return Referring(self._fun, self._signature, statics, pure, touched)
+        return Referring(self._fun, self._signature, statics, pure, touched, argnums.leaf_names)
 
     def _call_without_references(self, args: tuple, kwargs: dict):
         call = self._take_apart(args, kwargs)
@@ -183,20 +184,22 @@ class Jitted:
                 if type(x) is not ArrayImpl:
                     leaves[i] = host.own(x, call.avals[i])
                     arrays = False
+        except errors.UnexpectedTracerError:
+            raise
         except (OverflowError, TypeError) as error:
             self._explain_bad_leaf(args, kwargs, error)
             raise
         return arrays
 
     # ---- tracing and compiling ----
-    def _take_apart(self, args: tuple, kwargs: dict) -> Call:
+    def _take_apart(self, args: tuple, kwargs: dict, aval: Callable = aval_of) -> Call:
         options = self._options
         statics: list = []
         if options.static_argnums or options.static_argnames:
             args, kwargs, statics = self._split_statics(args, kwargs)
         leaves, spec = tree.flatten_raw((args, kwargs))
         try:
-            avals = tuple([aval_of(x) for x in leaves])
+            avals = tuple([aval(x) for x in leaves])
         except (TypeError, OverflowError) as error:
             self._explain_bad_leaf(args, kwargs, error)
             raise
@@ -256,7 +259,8 @@ class Jitted:
             self._check_signature(call, self._signature)
         # The arguments with leaf numbers for values: paths for messages, and who is donated.
         args, kwargs = tree.unflatten_raw(call.spec, range(len(call.leaves)))
-        info = TracedFunction(self._fun, "jit", argnums.leaf_names(self._signature, args, kwargs))
+        purpose = self._options.purpose
+        info = TracedFunction(self._fun, purpose, argnums.leaf_names(self._signature, args, kwargs))
         statics = dict(call.statics)
         out_spec: Any = None
 
@@ -269,7 +273,7 @@ class Jitted:
                 kwargs = kwargs | {k: v for k, v in statics.items() if isinstance(k, str)}
             result = self._fun(*args, **kwargs)
             leaves, out_spec = tree.flatten_raw(result)
-            return [_check_output(x, info) for x in leaves]
+            return [checked_output(x, result, i, info) for i, x in enumerate(leaves)]
 
         layouts, avals = self._options.layouts, call.avals
         dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
@@ -288,19 +292,9 @@ class Jitted:
         if layouts is not None:
             result = tree.unflatten_raw(out_spec, range(len(graph.outvars)))
             where = layouts.for_call(dynamic, kwargs, result, graph, info.arg_names)
-        return Program(graph, out_spec, self._donated(args, kwargs), info, where)
-
-    def _donated(self, args: tuple, kwargs: dict) -> frozenset[int]:
-        """Which leaves are given away (`args` hold leaf numbers here)."""
         options = self._options
-        found: set[int] = set()
-        for n in options.donate_argnums:
-            if -len(args) <= n < len(args):
-                found.update(tree.flatten_raw(args[n])[0])
-        for name in options.donate_argnames:
-            if name in kwargs:
-                found.update(tree.flatten_raw(kwargs[name])[0])
-        return frozenset(found)
+        donated = donated_leaves(args, kwargs, options.donate_argnums, options.donate_argnames)
+        return Program(graph, out_spec, donated, info, where)
 
     def _check_signature(self, call: Call, signature: inspect.Signature) -> None:
         args, kwargs = tree.unflatten_raw(call.spec, call.leaves)
@@ -308,6 +302,8 @@ class Jitted:
         try:
             signature.bind(*args, **kwargs, **statics)
         except TypeError as error:
+            if hasattr(self._fun, "__wrapped__"):  # a wrapper may take other arguments
+                return
             name = getattr(self._fun, "__qualname__", repr(self._fun))
             raise TypeError(f"{name}(): {error}") from None
 
@@ -321,6 +317,7 @@ class Jitted:
         # Trace (unless `trace` or an outer jit has), then compile.
         program = self._cache.programs.get_or_make(key, lambda: self._program(call))
         graph = program.graph
+        warn_unusable(graph, program.donated)
         executable, constants = cache.compiled_graph(graph, self.__name__, reason, program.donated)
         general = functools.partial(_launch, program, executable, constants)
         fast = None
@@ -382,17 +379,22 @@ class Jitted:
     # ---- looking inside ----
     @boundary
     def trace(self, *args, **kwargs) -> stages.Traced:
-        """Trace for these arguments (arrays or ShapeDtypeStructs) without running."""
-        call = self._take_apart(args, kwargs)
+        """Trace for these arguments (arrays, or what has shape and dtype) without running."""
+        touched = []
+        if not any(isinstance(x, Ref) for x in tree.flatten_raw((args, kwargs))[0]):
+            try:
+                return self._traced(args, kwargs)
+            except Touched as signal:
+                touched.append(signal.ref)
+        referring = self._with_references(touched)
+        traced, _ = referring.apply(args, kwargs, lambda jitted, *given: jitted._traced(*given))
+        traced.touched = referring.touched
+        return traced
+
+    def _traced(self, args: tuple, kwargs: dict) -> stages.Traced:
+        call = self._take_apart(args, kwargs, stated_aval)
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
-        try:
-            program = self._cache.programs.get_or_make(key, lambda: self._program(call))
-        except Touched as touched:
-            raise ValueError(
-                f"{self.__name__} reads or writes a mutable array reference of type "
-                f"{touched.ref.type} from outside: such functions can be called, but not be "
-                "looked at. Give it the value as an argument, and return the new one."
-            ) from None
+        program = self._cache.programs.get_or_make(key, lambda: self._program(call))
         return stages.Traced(
             program.graph,
             _without_statics(call),
@@ -486,25 +488,6 @@ def _shifted(options: Options) -> Options:
     move = lambda nums: tuple(n + 1 if n >= 0 else n for n in nums)
     return options._replace(
         static_argnums=move(options.static_argnums), donate_argnums=move(options.donate_argnums)
-    )
-
-
-def _check_output(x, info: TracedFunction):
-    if isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex)):
-        return x
-    # JAX's protocol for objects that stand for an array.
-    if hasattr(x, "__jax_array__"):
-        return x.__jax_array__()
-    refuse_reference(x, info)
-    if isinstance(x, stages.ShapeDtypeStruct):
-        raise TypeError(
-            "A ShapeDtypeStruct does not have a value and cannot be a result: function "
-            f"{info} traced for {info.purpose} returned {x}. Return an array, such as "
-            "zeros(x.shape, x.dtype)."
-        )
-    raise TypeError(
-        f"function {info} traced for {info.purpose} returned a value of type {type(x)}, which is "
-        "not a valid JAX type: return arrays, Python scalars, or containers of them."
     )
 
 
@@ -604,7 +587,13 @@ def jitted(
         raise TypeError(f"Expected a callable value, got {fun}")
     if inspect.isgeneratorfunction(fun):
         raise TypeError(
-            f"{what} cannot trace the generator function {fun}: return a list instead of yielding"
+            f"Expected a function, got a generator function: {fun}. Return a list instead of "
+            "yielding."
+        )
+    if isinstance(fun, staticmethod):
+        raise TypeError(
+            f"staticmethod arguments are not supported, got {fun}: write @staticmethod above "
+            f"@{what}."
         )
     # Numbers and names of the same parameters, so that a call by name finds them too.
     sig = argnums.signature_of(fun)
@@ -618,7 +607,8 @@ def jitted(
     both = set(static_nums) & set(donate_nums) | set(static_names) & set(donate_names)
     if both:
         raise ValueError(
-            f"static and donated arguments cannot intersect, both name {sorted(map(str, both))}"
+            "static_argnames and donate_argnames cannot intersect (nor static_argnums and "
+            f"donate_argnums): both name {sorted(map(str, both))}"
         )
     # An option that would have no effect is refused.
     if compiler_options:

@@ -6,6 +6,7 @@ at and to run.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from gpuarray.core.layout import cuts_of
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding
+from gpuarray.core.trace import Tracer
 from gpuarray.functions.layouts import Where, delete_moved, run, same_pieces, team_for
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, host
@@ -30,6 +32,8 @@ from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable
 from gpuarray.runtime.moves import to_place
 from gpuarray.runtime.spread import Team
+from gpuarray.transforms.references import Ref, taken_out, values_of, write_back
+from gpuarray.transforms.tracing import check_alive
 
 
 class ShapeDtypeStruct:
@@ -149,6 +153,24 @@ def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     return ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
 
+@dataclasses.dataclass(frozen=True)
+class ArgInfo:
+    """What a stage knows of one array among the arguments: its type, and whether it is donated."""
+
+    struct: ShapeDtypeStruct
+    donated: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of every axis."""
+        return self.struct.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The element type."""
+        return self.struct.dtype
+
+
 class MemoryStats(NamedTuple):
     """Bytes a compiled program needs."""
 
@@ -182,6 +204,9 @@ class Stage:
         # Where each flat argument lies, as far as it is known.
         self._places = places or (None,) * len(graph.invars)
         self._arg_names = arg_names
+        #: For a function of mutable references: those it closes over. Its program takes the
+        #: values of references before the arguments, and returns the new ones before the result.
+        self.touched: list[Ref] | None = None
 
     @property
     def in_tree(self):
@@ -205,13 +230,23 @@ class Stage:
 
     @property
     def args_info(self):
-        """Shapes and dtypes of (args, kwargs)."""
-        return tree.unflatten_raw(self._in_spec, [struct_of(a) for a in self.jaxpr.in_avals])
+        """Shapes and dtypes of (args, kwargs), and which of them are donated.
+
+        >>> import gpuarray as ga
+        >>> (info,), _ = ga.jit(lambda x: x + 1, donate_argnums=0).lower(1.0).args_info
+        >>> info.shape, info.donated
+        ((), True)
+        """
+        infos = [
+            ArgInfo(struct_of(a), i in self._donated) for i, a in enumerate(self.jaxpr.in_avals)
+        ]
+        return tree.unflatten_raw(self._in_spec, infos)
 
     @property
     def out_info(self):
         """Shapes and dtypes of the result."""
-        return tree.unflatten_raw(self._out_spec, [struct_of(a) for a in self.jaxpr.out_avals])
+        info = tree.unflatten_raw(self._out_spec, [struct_of(a) for a in self.jaxpr.out_avals])
+        return info if self.touched is None else info[1]  # behind the values of references
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
@@ -220,7 +255,9 @@ class Stage:
 
     def _next(self, kind: type) -> Any:
         about = (self._in_spec, self._out_spec, self._donated, self.fun_name, self._where)
-        return kind(self.jaxpr, *about, self._places, self._arg_names)
+        new = kind(self.jaxpr, *about, self._places, self._arg_names)
+        new.touched = self.touched
+        return new
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fun_name}>"
@@ -403,6 +440,15 @@ class Compiled(Lowered):
         return self._executable
 
     def __call__(self, *args, **kwargs):
+        if self.touched is None:
+            return self._run(args, kwargs)
+        passed, (args, kwargs) = taken_out((args, kwargs))
+        refs = [*passed, *self.touched]
+        values, result = self._run((values_of(refs), *args), kwargs)
+        write_back(refs, values)
+        return result
+
+    def _run(self, args: tuple, kwargs: dict) -> Any:
         # The structure decides which leaf is which, so it is compared first.
         leaves, spec = tree.flatten_raw((args, kwargs))
         if spec != self._in_spec:
@@ -411,6 +457,14 @@ class Compiled(Lowered):
                 f"with: {self.fun_name} was made for arguments of structure {self.in_tree}, and "
                 f"was called with {tree.from_raw(spec)}"
             )
+        for x in leaves:
+            if isinstance(x, Tracer):
+                check_alive(x)
+                raise TypeError(
+                    "Cannot apply JAX transformations to a function lowered and compiled for a "
+                    f"particular signature. Detected argument of type {type(x).__name__}: "
+                    f"transform the function that {self.fun_name} was made from."
+                )
         # Weak types do not matter to a compiled program.
         kinds = [(a.shape, a.dtype) for a in map(aval_of, leaves)]
         if kinds != [(a.shape, a.dtype) for a in self.jaxpr.in_avals]:

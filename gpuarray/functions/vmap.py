@@ -19,6 +19,7 @@ from gpuarray.core.value import Array
 from gpuarray.primitives.reshard import as_typed
 from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
+from gpuarray.transforms.references import Ref, taken_out, values_of, with_values, write_back
 
 
 def vmap(
@@ -85,6 +86,8 @@ def vmap(
         leaves, spec = tree.flatten((args, kwargs))
         # An axis for each leaf; arguments by name are always mapped along axis 0.
         dims = _dims(in_axes, args) + [0] * len(tree.flatten(kwargs)[0])
+        if any(isinstance(x, Ref) and d is not None for x, d in zip(leaves, dims, strict=True)):
+            return over_references(args, kwargs, leaves, dims)
         dims = [checked_axis("vmap", x, d) for x, d in zip(leaves, dims, strict=True)]
         # The length that all mapped axes share.
         size = mapped_size("vmap", fun, leaves, dims, axis_size, args, kwargs)
@@ -110,9 +113,11 @@ def vmap(
             # out_axes=None claims that all elements are the same, which only an unmapped value
             # shows.
             if want is None and dim is not None:
+                named = "" if axis_name is None else f" (axis_name={axis_name})"
                 raise ValueError(
-                    f"vmap has mapped output but out_axes is None: the output has an axis at {dim} "
-                    "that differs along the mapped axis. Reduce over it inside, or give its place."
+                    f"vmap has mapped output{named} but out_axes is None: the output has an axis "
+                    f"at {dim} that differs along the mapped axis. Reduce over it inside, or give "
+                    "its place at vmap out_axes."
                 )
             # The rank with the extra axis, which an unmapped result does not have yet.
             rank = aval_of(x).ndim + (dim is None)
@@ -126,6 +131,22 @@ def vmap(
                 out = _cut(out, want, cutters)
             placed.append(out)
         return tree.unflatten(out_spec, placed)
+
+    def over_references(args: tuple, kwargs: dict, leaves: list, dims: list) -> Any:
+        """Call with mapped references: each element is read and written by the call it is for."""
+        refs, (args, kwargs) = taken_out((args, kwargs), "vmap")
+        axes = [d for x, d in zip(leaves, dims, strict=True) if isinstance(x, Ref)]
+        kept = [d for x, d in zip(leaves, dims, strict=True) if not isinstance(x, Ref)]
+        values_in, spec = tree.flatten((args, kwargs))
+
+        def whole(values: list, given: list) -> tuple[list, Any]:
+            call = lambda args_kwargs: fun(*args_kwargs[0], **args_kwargs[1])
+            return with_values(call, refs, values, tree.unflatten(spec, given))
+
+        inner = vmap(whole, (axes, kept), (axes, out_axes), axis_name, axis_size, spmd_axis_name)
+        values, result = inner(values_of(refs), values_in)
+        write_back(refs, values)
+        return result
 
     return mapped
 
@@ -205,6 +226,11 @@ def mapped_size(
             found.setdefault(aval_of(x).shape[d], []).append(i)
     # Nothing is mapped: axis_size alone says how many.
     if not found:
+        if axis_size is None and not leaves:
+            raise ValueError(
+                f"{what} wrapped function must be passed at least one argument containing an array "
+                f"or axis_size must be specified, got empty *args={args} and **kwargs={kwargs}"
+            )
         if axis_size is None:
             raise ValueError(f"{what} must have at least one non-None value in in_axes")
         return axis_size
@@ -218,11 +244,11 @@ def mapped_size(
     for n in sorted(found, key=lambda n: n != most):
         which, i = found[n], found[n][0]
         count = f"most axes ({len(which)} of them)" if n == most else f"some axes ({len(which)})"
-        what = "one axis had" if len(which) == 1 else f"{count} had"
+        some = "one axis had" if len(which) == 1 else f"{count} had"
         eg = "" if len(which) == 1 else " e.g."
         sep = ":" if len(which) == 1 else ","
         lines.append(
-            f"{what} size {n}{sep}{eg} axis {dims[i]} of {names[i]} of type "
+            f"{some} size {n}{sep}{eg} axis {dims[i]} of {names[i]} of type "
             f"{aval_of(leaves[i]).str_short()}"
         )
     listed = ";".join(f"\n  * {line}" for line in lines)

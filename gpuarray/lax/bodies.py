@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from gpuarray.control.graph_edits import opened
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.value import Array
+from gpuarray.functions.outputs import checked_output
 from gpuarray.lax.convert import convert
 from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.pytree import tree
-from gpuarray.transforms.references import refuse_reference
 from gpuarray.transforms.trace_cache import remembered
 from gpuarray.transforms.tracing import TracedFunction, stage
 
@@ -93,19 +91,19 @@ def stage_body(
             lambda body: body.graph.consts,
         )
     out_spec: Any = None
-    info = TracedFunction(shown or fun, purpose, _argument_names(shown or fun, spec))
+    info = TracedFunction(shown or fun, purpose, argument_names(shown or fun, spec))
 
     # Tracing sees leaves only; the structure of the result is noted on the way.
     def flat(*tracers):
         nonlocal out_spec
         result = fun(*tree.unflatten(spec, tracers))
         leaves, out_spec = tree.flatten(result)
-        return [_checked(x, result, i, info) for i, x in enumerate(leaves)]
+        return [checked_output(x, result, i, info) for i, x in enumerate(leaves)]
 
     return Body(stage(flat, avals, info, threads=purpose in _THREADED), out_spec, info)
 
 
-def _argument_names(fun: Callable, spec: Any) -> list[str]:
+def argument_names(fun: Callable, spec: Any) -> list[str]:
     """A name for every leaf of the arguments, for messages: the parameter's, and the path in it."""
     # Without inspect.signature, which takes longer than a small trace.
     code = getattr(fun, "__code__", None)
@@ -117,21 +115,6 @@ def _argument_names(fun: Callable, spec: Any) -> list[str]:
             name + path for path in tree.leaf_paths(tree.unflatten(child, [0] * child.num_leaves))
         ]
     return names
-
-
-def _checked(x: Any, result: Any, i: int, info: TracedFunction) -> Any:
-    if isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex)):
-        return x
-    # JAX's protocol for objects that stand for an array.
-    if hasattr(x, "__jax_array__"):
-        return x.__jax_array__()
-    refuse_reference(x, info)
-    path = tree.leaf_paths(result)[i]
-    at = f" at output component {path}" if path else ""
-    raise TypeError(
-        f"function {info} traced for {info.purpose} returned a value of type {type(x)}{at}, which "
-        "is not a valid JAX type: return arrays, Python scalars, or containers of them."
-    )
 
 
 # ---- what is carried ----

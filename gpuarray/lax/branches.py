@@ -24,6 +24,7 @@ from gpuarray.core.trace import Tracer, owned
 from gpuarray.core.tracebacks import boundary
 from gpuarray.lax.bodies import (
     Body,
+    argument_names,
     check_branches,
     check_operands,
     derived,
@@ -32,7 +33,14 @@ from gpuarray.lax.bodies import (
 from gpuarray.lax.convert import convert_element_type
 from gpuarray.lax.elementwise import clamp, ne
 from gpuarray.pytree import tree
-from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
+from gpuarray.transforms.references import (
+    Ref,
+    closed_over,
+    threaded,
+    threading,
+    values_of,
+    write_back,
+)
 
 # None is a valid operand.
 _UNGIVEN: Any = object()
@@ -153,6 +161,10 @@ def switch(
 def _branch(
     what: str, index: Any, branches: Sequence[Callable], names: Sequence[str], operands: tuple
 ) -> Any:
+    # A mutable reference that is passed is one that all branches close over.
+    called = lambda: argument_names(branches[-1], tree.flatten(operands)[1])
+    branches, operands = closed_over(branches, operands, what, called)
+
     def attempt(refs: list[Ref]) -> Any:
         # First without mutable references; `threading` calls again with those that were touched.
         if not refs:

@@ -82,7 +82,9 @@ def _constant(value, new_dtype) -> np.ndarray:
     # float(1e300) as float16 is inf either way, but a detour over float32 would round twice.
     full = np.asarray(value)
     # A Python int of more than 64 bits.
-    if full.dtype == object:
+    if full.dtype == object and dtypes.kind_of(new_dtype) in ("f", "c"):
+        full = np.asarray(float(value))
+    elif full.dtype == object:
         raise OverflowError(f"Python int {value} too large to convert to {new_dtype.name}")
     params = {"new_dtype": new_dtype, "weak_type": False}
     return convert_element_type_p.numpy_function([ShapedArray((), full.dtype)], params)(full)

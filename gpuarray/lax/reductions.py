@@ -6,6 +6,7 @@ Floor 6. In: arrays and axes. Out: arrays. `reduce` takes any associative functi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -275,7 +276,17 @@ def fold_operands(op: str, operands: Any, init_values: Any) -> tuple[list, list,
         raise ValueError(f"{op} needs at least one operand")
     # Positions in error messages go on from the operands to the initial values.
     xs = [bindable(op, x, i) for i, x in enumerate(xs)]
+    if len(xs) == 1:
+        starts = [_limit(starts[0], aval_of(xs[0]).dtype)]
     return xs, [bindable(op, s, len(xs) + i) for i, s in enumerate(starts)], treedef
+
+
+def _limit(start: Any, dtype: Any) -> Any:
+    """An infinity as the last integer, where integers are folded."""
+    if isinstance(start, float) and math.isinf(start) and dtypes.kind_of(dtype) in "iu":
+        bounds = np.iinfo(dtype)
+        return dtype.type(bounds.max if start > 0 else bounds.min)
+    return start
 
 
 def reduce(

@@ -38,7 +38,15 @@ from gpuarray.lax.convert import convert
 from gpuarray.lax.shapes import concatenate, expand_dims, reshape
 from gpuarray.lax.slicing import index_in_dim, slice
 from gpuarray.pytree import tree
-from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
+from gpuarray.transforms.references import (
+    Ref,
+    taken_out,
+    threaded,
+    threading,
+    values_of,
+    with_values,
+    write_back,
+)
 
 
 @boundary
@@ -79,6 +87,9 @@ def run_scan(
 ) -> tuple[Any, Any]:
     """Run a scan. `owner` and `kind` (one of a few words) identify `f` for the trace cache."""
 
+    if any(isinstance(x, Ref) for x in tree.flatten(xs)[0]):
+        return _over_references(f, init, xs, length, reverse, unroll)
+
     def attempt(refs: list[Ref]) -> tuple[Any, Any]:
         if not refs:
             return _scan_plain(f, init, xs, length, reverse, unroll, owner, kind)
@@ -98,6 +109,25 @@ def run_scan(
         return carry, ys
 
     return threading(attempt)
+
+
+def _over_references(
+    f: Callable, init: Any, xs: Any, length: Any, reverse: bool, unroll: Any
+) -> tuple[Any, Any]:
+    """Scan over references among `xs`: each step takes and returns the value of one element."""
+    refs, slotted = taken_out(xs, "scan")
+
+    def step(carry: Any, x: Any) -> Any:
+        (values, x) = x
+        new, out = with_values(lambda x: f(carry, x), refs, values, x)
+        if not (isinstance(out, (tuple, list)) and len(out) == 2):
+            return out
+        return out[0], (new, out[1])
+
+    given = (values_of(refs), slotted)
+    carry, (values, ys) = run_scan(step, init, given, length, reverse, unroll, step, "scan")
+    write_back(refs, values)
+    return carry, ys
 
 
 def _scan_plain(

@@ -36,6 +36,7 @@ from gpuarray.primitives.movement.ops import (
     transpose_p,
     unstack_p,
 )
+from gpuarray.primitives.random.ops import random_wrap_p
 from gpuarray.primitives.sums import check_same
 from gpuarray.runtime.transfer import placed, sharding_like
 from gpuarray.util import index, indices
@@ -460,7 +461,11 @@ def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
     own = aval_of(value)
     if own.dtype == dtype and own.weak_type == weak:
         return value
-    # Random keys do not convert to numbers, nor numbers to keys.
+    # A number fills the words of a key.
+    if isinstance(dtype, dtypes.KeyDtype) and not isinstance(own.dtype, dtypes.ExtendedDType):
+        words = full(dtype.impl.key_shape, value, np.uint32)
+        return random_wrap_p.bind(words, impl=dtype.impl)
+    # Random keys do not convert to numbers, nor to keys of another generator.
     if isinstance(dtype, dtypes.ExtendedDType) or isinstance(own.dtype, dtypes.ExtendedDType):
         if own.dtype != dtype:
             raise TypeError(
@@ -619,6 +624,8 @@ def dtype(x: Any) -> Any:
     >>> lax.dtype(1.5)
     dtype('float32')
     """
+    if isinstance(x, (type, np.dtype, dtypes.ExtendedDType)):  # a dtype itself
+        return dtypes.canonicalize_dtype(dtypes.as_dtype(x))
     if x is None:
         raise ValueError("Invalid argument to dtype: None has no dtype; pass an array or a number.")
     return dtype_of(bindable("dtype", x))

@@ -18,7 +18,7 @@ from gpuarray.numpy.functions import clip
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, as_tuple, promoted, promoted_inexact
 from gpuarray.numpy.selection import choose_by, where
-from gpuarray.numpy.shapes import broadcast_to, moveaxis, ravel, reshape
+from gpuarray.numpy.shapes import broadcast_to, ravel, reshape
 from gpuarray.numpy.sorting import argsort, searchsorted
 from gpuarray.util import canonical_axis
 
@@ -161,21 +161,22 @@ def trapezoid(y, x=None, dx=1.0, axis: int = -1) -> Array:
     """
     if x is None:
         (y,) = promoted_inexact("trapezoid", y)
-        axis = canonical_axis(axis, y.ndim)
         # Even spacing: every sample once, the two ends half.
         if np.ndim(dx) == 0:
-            ends = _along(y, axis, 0, 1) + _along(y, axis, y.shape[axis] - 1, None)
+            at = canonical_axis(axis, y.ndim)
+            ends = _along(y, at, 0, 1) + _along(y, at, y.shape[at] - 1, None)
             return dx * (y.sum(axis) - 0.5 * ends.sum(axis))
         y, widths = promoted_inexact("trapezoid", y, dx)
-        # A vector of distances belongs to the axis of the samples, which is moved last below.
-        widths = moveaxis(widths, axis, -1) if widths.ndim == y.ndim else widths
     else:
         y, x = promoted_inexact("trapezoid", y, x)
-        axis = canonical_axis(axis, y.ndim)
-        widths = diff(moveaxis(x, axis, -1) if x.ndim == y.ndim else x)
-    y = moveaxis(y, axis, -1)
+        at = canonical_axis(axis, y.ndim)
+        if x.ndim == 1:  # positions along the axis alone
+            widths = reshape(diff(x), [-1 if i == at else 1 for i in range(y.ndim)])
+        else:
+            widths = diff(x, axis=axis)
+    at = canonical_axis(axis, y.ndim)
     # Each interval is its width times the mean of its two ends.
-    return 0.5 * (widths * (y[..., 1:] + y[..., :-1])).sum(-1)
+    return 0.5 * (widths * (_along(y, at, 1, None) + _along(y, at, 0, -1))).sum(axis)
 
 
 def unwrap(p, discont=None, axis: int = -1, period=2 * np.pi) -> Array:
@@ -235,7 +236,7 @@ def interp(x, xp, fp, left=None, right=None, period=None) -> Array:
     (fp,) = promoted_inexact("interp", fp)
     x, xp = promoted_inexact("interp", x, xp)
     if dtypes.kind_of(x.dtype) == "c":
-        raise ValueError("interp: complex x values not supported")
+        raise ValueError("jnp.interp: complex x values not supported.")
     if period is not None:
         x, xp, fp = _periodic(x, xp, fp, period)
     n = xp.shape[0]

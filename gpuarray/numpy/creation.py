@@ -44,8 +44,18 @@ def _placed(x: Array, device: Any, out_sharding: Any = None) -> Array:
     return placed("the function", x, out_sharding, device)
 
 
-def _dtype(dtype: Any, name: str, default: Callable[[], Any] = dtypes.default_float) -> Any:
-    return default() if dtype is None else dtypes.requested_dtype(dtype, name)
+def _dtype(
+    dtype: Any, name: str, default: Callable[[], Any] = dtypes.default_float, shape: Any = None
+) -> Any:
+    try:
+        return default() if dtype is None else dtypes.requested_dtype(dtype, name)
+    except TypeError as error:
+        if not isinstance(dtype, int):
+            raise
+        raise TypeError(
+            f"{error} Did you accidentally write `jax.numpy.{name}({shape}, {dtype})` when you "
+            f"meant `jax.numpy.{name}(({shape}, {dtype}))`?"
+        ) from None
 
 
 # ---- constants ----
@@ -61,7 +71,7 @@ def zeros(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
     Array([[0., 0., 0.],
            [0., 0., 0.]], dtype=float32)
     """
-    filled = lax.full(canonicalize_shape(shape), 0, _dtype(dtype, "zeros"))
+    filled = lax.full(canonicalize_shape(shape), 0, _dtype(dtype, "zeros", shape=shape))
     return _placed(filled, device, out_sharding)
 
 
@@ -74,7 +84,7 @@ def ones(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
     >>> gnp.ones(3, int)
     Array([1, 1, 1], dtype=int32)
     """
-    filled = lax.full(canonicalize_shape(shape), 1, _dtype(dtype, "ones"))
+    filled = lax.full(canonicalize_shape(shape), 1, _dtype(dtype, "ones", shape=shape))
     return _placed(filled, device, out_sharding)
 
 
@@ -87,7 +97,7 @@ def empty(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
     >>> gnp.empty((2, 3)).shape
     (2, 3)
     """
-    filled = lax.full(canonicalize_shape(shape), 0, _dtype(dtype, "empty"))
+    filled = lax.full(canonicalize_shape(shape), 0, _dtype(dtype, "empty", shape=shape))
     return _placed(filled, device, out_sharding)
 
 
@@ -240,7 +250,10 @@ def _end(name: str, x: Any, alone: bool) -> Any:
         raise ValueError(f"jax.numpy.arange: arguments must be scalars; got {name}={x}")
     number = x.item() if hasattr(x, "item") else x
     if isinstance(number, complex):
-        raise ValueError(f"jnp.arange takes no complex numbers, got {name}={x}: they have no order")
+        raise ValueError(
+            "Passing complex start/stop/step to jnp.arange is no longer supported, got "
+            f"{name}={x}: complex numbers have no order"
+        )
     return number
 
 

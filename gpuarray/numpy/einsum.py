@@ -203,10 +203,16 @@ def _labels(spec: str, shapes) -> tuple[list[str], str]:
             f"{len(terms)} terms in {spec!r} and {len(shapes)} operands."
         )
     for c in spec.replace("->", "").replace("...", "").replace(",", ""):
-        if not c.isalpha():
+        if not c.isalnum():
             raise ValueError(
                 f"Character '{c}' in einsum subscripts {spec!r} is not a valid symbol."
             )
+    # Digits are labels too, and get letters here: "1" is a mark of ours.
+    free = (c for c in string.ascii_letters if c not in spec)
+    for digit in sorted({c for c in spec if c.isdigit()}):
+        spec = spec.replace(digit, next(free))
+    left, arrow, right = spec.partition("->")
+    terms = left.split(",")
     # The axes of "..." get letters that the subscripts do not use, aligned at the right.
     free = [c for c in string.ascii_letters if c not in spec]
     longest = 0

@@ -134,11 +134,18 @@ def vectorize(
     @functools.wraps(pyfunc)
     def wrapped(*args, **kwargs):
         # Excluded arguments reach the function as they were given.
-        spread = [i for i in range(len(args)) if i not in excluded]
+        missing = {i for i, x in enumerate(args) if x is None}
+        spread = [i for i in range(len(args)) if i not in excluded and i not in missing]
         # NumPy's rule: with a signature, keyword arguments are not spread.
         names = [k for k in kwargs if k not in excluded] if signature is None else []
         given = arrays("vectorize", *[args[i] for i in spread], *[kwargs[k] for k in names])
         inputs, outputs = cores if cores is not None else ([()] * len(given), None)
+        # None is passed on as it is, where the signature has a scalar.
+        places = [i for i in range(len(args)) if i not in excluded]
+        if cores is not None and missing and len(places) == len(inputs):
+            if any(core for i, core in zip(places, inputs, strict=True) if i in missing):
+                raise ValueError(f"Cannot pass None at locations {missing} with {signature=}")
+            inputs = [c for i, c in zip(places, inputs, strict=True) if i not in missing]
         if len(inputs) != len(given):
             raise TypeError(
                 f"wrong number of positional arguments: expected {len(inputs)}, got {len(given)}"

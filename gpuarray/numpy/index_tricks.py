@@ -16,6 +16,7 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray.core import dtypes
+from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode
 from gpuarray.numpy import indexer
@@ -261,7 +262,10 @@ def unravel_index(indices, shape) -> tuple[Array, ...]:
     """
     flat = array("unravel_index", indices)
     alone = not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0
-    lengths = [util.index(n) for n in ((shape,) if alone else shape)]
+    # A traced shape is as good: lengths only divide.
+    lengths = [
+        n if isinstance(n, Tracer) else util.index(n) for n in ((shape,) if alone else shape)
+    ]
     total = math.prod(lengths)
     one = flat.dtype.type
     # Negative positions count from the end; beyond either end the nearest one is taken, as in JAX.
@@ -563,7 +567,13 @@ class _Concatenator:
             if keys[0] in ("r", "c"):
                 matrix, keys = keys[0], keys[1:]
             else:
-                numbers = [int(n) for n in keys[0].split(",")]
+                try:
+                    numbers = [int(n) for n in keys[0].split(",")]
+                except ValueError:
+                    raise ValueError(
+                        f"could not understand directive {keys[0]!r}: give 'axis,ndmin,trans1d' "
+                        "as numbers, or 'r' or 'c'"
+                    ) from None
                 axis = numbers[0]
                 ndmin = numbers[1] if len(numbers) > 1 else ndmin
                 trans1d = numbers[2] if len(numbers) > 2 else trans1d

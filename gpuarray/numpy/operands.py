@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+import numpy as np
+
 from gpuarray import errors, util
 from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer
@@ -57,7 +59,8 @@ def need_concrete(x, what: str) -> NoReturn:
 
 def as_tuple(x: Any) -> tuple:
     """A sequence as a tuple; one thing as a tuple of it."""
-    return tuple(x) if isinstance(x, (tuple, list)) else (x,)
+    several = isinstance(x, (tuple, list, range)) or (isinstance(x, np.ndarray) and x.ndim > 0)
+    return tuple(x) if several else (x,)
 
 
 def promoted(name: str, *xs) -> list[Array]:

@@ -200,7 +200,7 @@ def plain_axis(axis: Any) -> Any:
     # Axes are keys of caches: plain ints and tuples.
     if isinstance(axis, (Array, np.ndarray)) and axis.ndim == 0:
         return int(axis)  # pyright: ignore[reportArgumentType]
-    return tuple(axis) if isinstance(axis, list) else axis
+    return tuple(axis) if isinstance(axis, (list, range, Array, np.ndarray)) else axis
 
 
 def split_axes(axis: Any, ndim: int) -> tuple[tuple[str, ...], tuple[int, ...]]:

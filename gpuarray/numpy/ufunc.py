@@ -30,6 +30,7 @@ from gpuarray.numpy import (
 )
 from gpuarray.numpy.comparison import truth
 from gpuarray.numpy.construct import as_type, asarray
+from gpuarray.numpy.functional import vectorize
 from gpuarray.numpy.promotion import arrays, broadcast_to, select, zero_of
 from gpuarray.numpy.reductions import Fold, fold_axes
 from gpuarray.numpy.shapes import moveaxis
@@ -47,6 +48,21 @@ class ufunc:
     (Array(6, dtype=int32), (2, 3))
     """
 
+    __name__: str
+    nin: int
+    nout: int
+    nargs: int
+    identity: Any
+    #: The plain function, for those who call it often.
+    function: Callable[..., Any]
+    _func: Callable[..., Any]
+    _reduce: Callable[..., Any] | None
+    _accumulate: Callable[..., Any] | None
+    _at: Callable[..., Any] | None
+    _reduceat: Callable[..., Any] | None
+    _steps: _Steps
+    _outcomes: Recent
+
     def __init__(
         self,
         func: Callable[..., Any],
@@ -63,20 +79,37 @@ class ufunc:
         at: Callable[..., Any] | None = None,
         reduceat: Callable[..., Any] | None = None,
     ):
-        self.__name__ = name or getattr(func, "__name__", "ufunc")
-        self.__doc__ = func.__doc__
-        self.__wrapped__ = func
-        self.nin = util.index(nin)
-        self.nout = util.index(nout)
-        self.nargs = util.index(nargs or nin)
-        self.identity = identity
-        #: The plain function, for those who call it often.
-        self.function: Callable[..., Any] = call or func
-        self._reduce, self._accumulate = reduce, accumulate
-        self._at, self._reduceat = at, reduceat
-        # Made once, so that a scan finds the same function and is not traced again.
-        self._steps = _steps(self.function)
-        self._outcomes = Recent(256)
+        # Round __setattr__, which refuses: a ufunc is a key of caches.
+        vars(self).update(
+            __name__=name or getattr(func, "__name__", "ufunc"),
+            __doc__=func.__doc__,
+            __wrapped__=func,
+            nin=util.index(nin),
+            nout=util.index(nout),
+            nargs=util.index(nargs or nin),
+            identity=identity,
+            function=call or func,
+            _func=func,
+            _reduce=reduce,
+            _accumulate=accumulate,
+            _at=at,
+            _reduceat=reduceat,
+            # Made once, so that a scan finds the same function and is not traced again.
+            _steps=_steps(call or func),
+            _outcomes=Recent(256),
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{self} is read-only: {name!r} cannot be set")
+
+    def _key(self) -> tuple:
+        return type(self), self._func, self.nin, self.nout, self.identity
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ufunc) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
     def __repr__(self) -> str:
         return f"<jnp.ufunc '{self.__name__}'>"
@@ -274,9 +307,11 @@ class ufunc:
         a = self._elements(name, a, dtype)
         at = canonical_axis(axis, a.ndim)
         n = a.shape[at]
+        if not starts.shape[0]:
+            return indexing.getitem(a, (slice(None),) * at + (slice(0),))
         # A slice ends where the next one begins, the last one at the end of the axis.
         ends = lax.concatenate(
-            [lax.slice(starts, (1,), starts.shape), lax.full((1,), n, starts.dtype)], 0
+            [indexing.getitem(starts, slice(1, None)), lax.full((1,), n, starts.dtype)], 0
         )
         # Each slice has at least its first element, as in NumPy even where it would be empty.
         acc = indexing.getitem(a, (slice(None),) * at + (starts,))
@@ -318,15 +353,15 @@ ufunc.__module__ = "gpuarray.numpy"
 
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
-    """A ufunc of a Python function of arrays, which is traced as any other.
+    """A ufunc of a Python function of scalars, which is traced as any other.
 
-    Shape contract: the function works element by element.
+    Shape contract: the function is mapped over arrays that are broadcast together.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.frompyfunc(lambda a, b: 10 * a + b, 2, 1).reduce(gnp.array([1, 2, 3]))
     Array(123, dtype=int32)
     """
-    return ufunc(func, nin, nout, identity=identity)
+    return ufunc(func, nin, nout, identity=identity, call=vectorize(func))
 
 
 class _Builtin(ufunc):

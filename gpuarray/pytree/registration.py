@@ -216,6 +216,11 @@ class _Opaque:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.fun(*args, **kwargs)
 
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("func", "args", "keywords"):
+            raise AttributeError(name)
+        return getattr(self.fun, name)
+
     def __eq__(self, other: object) -> bool:
         return self.fun == (other.fun if isinstance(other, _Opaque) else other)
 

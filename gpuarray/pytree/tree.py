@@ -403,9 +403,15 @@ def prefix_broadcast(
     try:
         subtrees = spec.flatten_up_to(full_tree)
     except ValueError as e:
-        for mismatch in _prefix_errors((), prefix_tree, full_tree, is_leaf):
-            raise mismatch(name) from e
-        raise
+        details = [m(name) for m in _prefix_errors((), prefix_tree, full_tree, is_leaf)]
+        if not details:
+            raise
+        listed = "\n".join(map(str, details))
+        raise ValueError(
+            f"{name} specification must be a tree prefix of the corresponding value; got "
+            f"specification {prefix_tree!r} for a value of structure {structure(full_tree)}.\n\n"
+            f"Mismatch details ({len(details)} found):\n{listed}"
+        ) from e
     out: list = []
     for leaf, subtree in zip(leaves, subtrees):
         # A leaf above a subtree stands for each of its leaves.

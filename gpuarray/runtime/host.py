@@ -22,6 +22,7 @@ from gpuarray.runtime import device as devices
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.memory import out_of_memory
+from gpuarray.transforms.tracing import check_alive
 
 
 def own(
@@ -47,6 +48,8 @@ def own(
     elif isinstance(x, (int, float, complex)):
         value = typed_scalar(x, aval.dtype)
     else:
+        if isinstance(x, traces.Tracer):
+            check_alive(x)
         raise TypeError(
             f"{type(x).__name__} of {aval.str_short()} says the type of an array, and has no "
             "value. Give an array here; eval_shape, jit(f).lower and jit(f).trace take types."

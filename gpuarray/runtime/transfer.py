@@ -228,9 +228,11 @@ def block_until_ready(x):
 
 
 def copy_to_host_async(x):
-    """Start copying all arrays in a pytree to the host; return the pytree."""
+    """Start copying all arrays in a pytree to the host, others' too; return the pytree."""
     for leaf in tree.flatten_raw(x)[0]:
         if isinstance(leaf, ArrayImpl):
+            leaf.copy_to_host_async()
+        elif not isinstance(leaf, Array) and hasattr(leaf, "copy_to_host_async"):
             leaf.copy_to_host_async()
     return x
 

@@ -35,6 +35,7 @@ class AbstractRef:
         self.inner_aval = inner_aval
         self.shape, self.dtype = inner_aval.shape, inner_aval.dtype
         self.ndim, self.size = inner_aval.ndim, inner_aval.size
+        self.sharding, self.weak_type = inner_aval.sharding, inner_aval.weak_type
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AbstractRef) and self.inner_aval == other.inner_aval
@@ -56,7 +57,7 @@ class Ref:
     __slots__ = ("__weakref__", "_home", "_value")
 
     def __init__(self, value: Any):
-        self._value = value
+        self._value: Any = value
         # The trace that was innermost when it was made.
         self._home: traces.Trace = traces.state.trace
 
@@ -66,6 +67,11 @@ class Ref:
         self._check_access()
         return self._value
 
+    def free(self) -> None:
+        """Give the array up: the reference cannot be read or written any more."""
+        self._check_access()
+        self._value = _Freed(aval_of(self._value))
+
     def put(self, value: Any) -> None:
         """Replace the array by another one of the same shape and dtype."""
         self._check_access()
@@ -74,6 +80,11 @@ class Ref:
 
     def _check_access(self) -> None:
         """Check that the current trace may access it, and raise Touched if a staged one may not."""
+        if isinstance(self._value, _Freed):
+            raise errors.DeletedBufferError(
+                f"A mutable array reference of type {self.type} was used after free_ref: read it "
+                "before, or do not free it."
+            )
         # From the innermost trace outwards to the one it was made in.
         here: traces.Trace | None = traces.state.trace
         while here is not self._home:
@@ -105,8 +116,8 @@ class Ref:
             )
         raise ValueError(
             "performing a set/swap operation with a differentiated value on a non-differentiated "
-            f"array reference of type {self.type}. Write lax.stop_gradient(value), or make the "
-            "reference inside of the differentiated function."
+            f"array reference of type {self.type}. Move the array reference to be an argument of "
+            "the differentiated function or make it inside, or write lax.stop_gradient(value)."
         )
 
     def is_alive(self) -> bool:
@@ -138,6 +149,15 @@ class Ref:
     def size(self) -> int:
         return self._value.size
 
+    @property
+    def sharding(self) -> Any:
+        return self._value.sharding
+
+    @property
+    def at(self) -> _At:
+        """References to parts: `ref.at[index]` reads and writes the elements at the index."""
+        return _At(self)
+
     def __len__(self) -> int:
         return len(self._value)
 
@@ -147,6 +167,10 @@ class Ref:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.write("swap", index, value)
+
+    def addupdate(self, value: Any, idx: Any = ...) -> None:
+        """Add to the elements at an index."""
+        self.write("addupdate", idx, value)
 
     def write(self, what: str, index: Any, value: Any) -> None:
         """Set (`swap`) or add to (`addupdate`) the elements at an index."""
@@ -182,6 +206,58 @@ class Ref:
 
     def __reduce__(self):
         return Ref, (self.get(),)
+
+
+class _Freed(Struct):
+    """In the place of the array of a Ref that was freed: its type."""
+
+    aval: ShapedArray
+
+
+class _At(Struct):
+    """What `ref.at` is: `at[index]` refers to a part of the Ref."""
+
+    whole: Ref | Part
+
+    def __getitem__(self, index: Any) -> Part:
+        return Part(self.whole, index)
+
+
+class Part:
+    """Elements of a Ref at an index, to be read and written as a Ref is."""
+
+    def __init__(self, whole: Ref | Part, index: Any):
+        self.whole, self.index = whole, index
+
+    @property
+    def aval(self) -> ShapedArray:
+        """The abstract value of the elements."""
+        return aval_of(self.whole[self.index])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.whole.dtype
+
+    @property
+    def at(self) -> _At:
+        """References to parts of the part."""
+        return _At(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.whole[self.index][index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.write("swap", index, value)
+
+    def write(self, what: str, index: Any, value: Any) -> None:
+        """Set (`swap`) or add to (`addupdate`) the elements at an index."""
+        part = Ref(self.whole[self.index])  # checks shapes and dtypes as a Ref does
+        part.write(what, index, value)
+        self.whole[self.index] = part._value
 
 
 def _checked(index: Any, shape: tuple[int, ...]) -> Any:
@@ -270,20 +346,86 @@ class Slot(Struct):
 tree.register_static(Slot)
 
 
-def taken_out(args: Any) -> tuple[list[Ref], Any]:
-    """Return the Refs among arguments, and the arguments with Slots in their places."""
+def taken_out(
+    args: Any, purpose: str = "", names: Callable[[], Sequence[str]] | None = None
+) -> tuple[list[Ref], Any]:
+    """Return the Refs among arguments, and the arguments with Slots in their places.
+
+    purpose: what takes the arguments, for messages
+    names: gives a name for each leaf
+    """
     leaves, spec = tree.flatten_raw(args)
+    places: dict[int, int] = {}  # the leaf of each Ref, by its id
     refs: list[Ref] = []
     for i, x in enumerate(leaves):
         if isinstance(x, Ref):
-            if any(x is ref for ref in refs):
+            first = places.setdefault(id(x), i)
+            if first != i:
+                called = tree.leaf_paths(args) if names is None else names()
                 raise ValueError(
                     "only one reference to a mutable array may be passed as an argument to a "
-                    f"function, but one of type {x.type} was passed twice. Pass it once."
+                    f"function, but one of type {x.type}{purpose and ' for ' + purpose} appeared "
+                    f"at both {called[first]} and {called[i]}. Pass it once."
                 )
             leaves[i] = Slot(len(refs))
             refs.append(x)
     return refs, tree.unflatten_raw(spec, leaves)
+
+
+def _put_in(args: Any, refs: Sequence[Ref]) -> Any:
+    """Return arguments with Refs in the places of their Slots."""
+    fill = lambda x: refs[x.number] if isinstance(x, Slot) else x
+    return tree.tree_map(fill, args, is_leaf=lambda x: isinstance(x, Slot))
+
+
+def whole(args: Any) -> Any:
+    """Return arguments unchanged: what `emptied` returns where there is nothing to put back."""
+    return args
+
+
+def with_values(
+    fun: Callable, refs: Sequence[Ref], values: Sequence[Any], *args: Any
+) -> tuple[list, Any]:
+    """Call `fun` with Refs in the places of Slots that hold these values: new values, result.
+
+    The Refs that it gets are those of the caller: a function may close over them as well.
+    """
+    with _holding(refs, values):
+        result = fun(*_put_in(args, refs))
+        return [ref._value for ref in refs], result
+
+
+def emptied(
+    args: Any, purpose: str = "", names: Callable[[], Sequence[str]] | None = None
+) -> tuple[Callable[[Any], Any], Any]:
+    """Return arguments with None in the places of Refs, and the function that puts them back."""
+    if not any(isinstance(x, Ref) for x in tree.flatten_raw(args)[0]):
+        return whole, args
+    refs, slotted = taken_out(args, purpose, names)
+    spec = tree.flatten_raw(slotted)[1]
+
+    def refill(given: Any) -> Any:
+        return _put_in(tree.unflatten_raw(spec, tree.flatten_raw(given)[0]), refs)
+
+    drop = lambda x: None if isinstance(x, Slot) else x
+    return refill, tree.tree_map(drop, slotted, is_leaf=lambda x: isinstance(x, Slot))
+
+
+def closed_over(
+    functions: Sequence[Callable],
+    args: tuple,
+    purpose: str,
+    names: Callable[[], Sequence[str]] | None = None,
+) -> tuple[Sequence[Callable], tuple]:
+    """Return functions closed over the Refs among their arguments, and arguments without them."""
+    refill, rest = emptied(args, purpose, names)
+    if rest is args:
+        return functions, args
+
+    def closed(fun: Callable) -> Callable:
+        return functools.update_wrapper(lambda *given: fun(*refill(given)), fun)
+
+    return [closed(f) for f in functions], rest
 
 
 def without_references(
@@ -302,8 +444,7 @@ def without_references(
         count = len(values) - len(closed_over)
         # Refs of the trace that stages this function.
         passed = [Ref(v) for v in values[:count]]
-        put_in = lambda x: passed[x.number] if isinstance(x, Slot) else x
-        args, kwargs = tree.tree_map(put_in, (args, kwargs), is_leaf=lambda x: isinstance(x, Slot))
+        args, kwargs = _put_in((args, kwargs), passed)
         with _holding(closed_over, values[count:]):
             result = fun(*args, **kwargs)
             new = [ref._value for ref in (*passed, *closed_over)]
@@ -328,6 +469,8 @@ class Referring:
         Makes the compiled function of the one without side effects; it lets `Touched` pass.
     touched :
         Refs from outside that the function is known to access.
+    names :
+        Gives a name for each leaf of (signature, arguments by position and by name, static ones).
     """
 
     def __init__(
@@ -337,44 +480,56 @@ class Referring:
         statics: tuple[Sequence[int], Sequence[str]],
         jitted: Callable[[Callable], Callable],
         touched: list[Ref],
+        names: Callable[..., Sequence[str]],
     ):
+        self.names = names
         self.fun, self.signature, self.statics, self.jitted = fun, signature, statics, jitted
         self.touched = touched
         self.made: tuple[list[Ref], Callable] | None = None  # Refs, and the function for them
 
     def __call__(self, args: tuple, kwargs: dict) -> Any:
+        call = lambda jitted, given, named: jitted(*given, **named)
+        (values, result), refs = self.apply(args, kwargs, call)
+        write_back(refs, values)
+        return result
+
+    def apply(self, args: tuple, kwargs: dict, use: Callable[..., Any]) -> tuple[Any, list[Ref]]:
+        """Return `use(jitted, args, kwargs)`, values of Refs the first argument, and the Refs."""
         nums, names = self.statics
         fixed = {n if n >= 0 else len(args) + n for n in nums}
         # Static arguments stay as they are: only the others are searched for Refs.
         dynamic = {i: a for i, a in enumerate(args) if i not in fixed}
         named = {k: v for k, v in kwargs.items() if k not in names}
-        passed, (dynamic, named) = taken_out((dynamic, named))
+        given = (*dynamic.values(),), named, frozenset(fixed)
+        called = lambda: self.names(self.signature, *given)
+        leaves = tree.flatten_raw((dynamic, named))[0]
+        passed, (dynamic, named) = taken_out((dynamic, named), "jit", called)
         args = tuple(dynamic.get(i, a) for i, a in enumerate(args))
         # References of traces that have ended cannot be accessed again.
         self.touched = [ref for ref in self.touched if ref.is_alive()]
         # Each round finds at most one more Ref that the function accesses.
         while True:
-            self._check_distinct(passed)
+            self._check_distinct(passed, leaves, called)
             refs = [*passed, *self.touched]
-            given = values_of(refs)
+            held = values_of(refs)
             # Made again only where another Ref has turned up.
             if self.made is None or self.made[0] != self.touched:
                 pure = without_references(self.fun, self.touched, self.signature)
                 self.made = list(self.touched), self.jitted(pure)
             try:
-                values, result = self.made[1](given, *args, **(kwargs | named))
+                return use(self.made[1], (held, *args), kwargs | named), refs
             except Touched as touched:
                 self.touched.append(touched.ref)
-                continue
-            write_back(refs, values)
-            return result
 
-    def _check_distinct(self, passed: list[Ref]) -> None:
+    def _check_distinct(
+        self, passed: list[Ref], leaves: list, names: Callable[[], Sequence[str]]
+    ) -> None:
         """Refuse a Ref that is passed and closed over: it would have two values."""
         for ref in passed:
             if any(ref is other for other in self.touched):
+                called = next(n for n, x in zip(names(), leaves, strict=True) if x is ref)
                 name = getattr(self.fun, "__name__", "the function")
                 raise ValueError(
-                    f"a mutable array reference of type {ref.type} was both closed over by {name} "
-                    "and passed as an argument. Use one of the two."
+                    f"when tracing {name}, a mutable array reference of type {ref.type} was both "
+                    f"closed over and passed as the argument {called}. Use one of the two."
                 )

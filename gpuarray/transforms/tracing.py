@@ -208,12 +208,12 @@ def check_alive(x: traces.Tracer) -> None:
         if info is not None
         else ""
     )
-    made = f" It was made at {site}." if site is not None else ""
+    made = f" The leaked value was created on line {site}." if site is not None else ""
     raise errors.UnexpectedTracerError(
         "Encountered an unexpected tracer. A function transformed by gpuarray had a side effect: "
         f"an intermediate value with type {x.aval.str_short()} wrapped in a {type(x).__name__} "
         f"escaped the scope of the transformation.{traced}{made} Return the value from the "
-        "function instead of saving it in a list, a global or an attribute."
+        "function instead of saving it in global state: a list, a global or an attribute."
     )
 
 

@@ -2,6 +2,7 @@
 
 import io
 from contextlib import redirect_stdout
+from functools import partial
 
 import numpy as np
 import pytest
@@ -174,3 +175,35 @@ def test_errors():
             offload_src="device",
             offload_dst="pinned_host",
         )
+
+
+# ---- traced once ----
+
+
+def test_a_checkpointed_function_is_traced_once_for_each_kind_of_call():
+    traced = []
+
+    @partial(ga.checkpoint, static_argnums=1)
+    def f(x, power):
+        traced.append(power)
+        return gnp.sin(x) ** power
+
+    for _ in range(3):
+        assert f(0.0, 2) == 0.0 and f(0.0, 3) == 0.0
+        ga.grad(lambda x: f(x, 2))(1.0)
+    assert traced == [2, 3]
+    assert f(gnp.zeros(2), 2).shape == (2,) and f(0.0, 2.0) == 0.0 and len(traced) == 4
+    assert f(0.0, np.array(2)) == 0.0  # no hash: traced every time
+
+
+def test_what_is_traced_inside_of_another_trace_is_not_kept():
+    def outer(y):
+        inner = ga.checkpoint(times)
+        times.y = y
+        return inner(2.0)
+
+    def times(x):
+        return x * times.y
+
+    assert [float(ga.jit(outer)(y)) for y in (3.0, 4.0)] == [6.0, 8.0]
+    assert float(ga.grad(outer)(5.0)) == 2.0

@@ -111,3 +111,43 @@ def test_check_grads():
     check_grads(gnp.tanh, (np.float32(0.3),), order=1, eps=1e-2)
     with pytest.raises(ValueError, match="modes"):
         check_grads(gnp.sin, (1.0,), 1, modes=["both"])
+
+
+# ---- derivatives, and the rule of what is mapped ----
+
+
+@pytest.mark.parametrize("mapped", ["tangents", "primals", "both"])
+def test_under_jvp_the_rule_sees_what_is_batched_with_its_tangent(mapped):
+    seen = []
+    g = custom_vmap(gnp.sin)
+
+    @g.def_vmap
+    def rule(size, in_batched, x):
+        seen.append((size, in_batched))
+        return gnp.cos(x), in_batched[0]  # not the sine, so that it shows who computed
+
+    push = lambda x, t: ga.jvp(g, (x,), (t,))
+    axes = {"tangents": (None, 0), "primals": (0, None), "both": (0, 0)}[mapped]
+    x = X if axes[0] == 0 else X[0]
+    t = 2 * X if axes[1] == 0 else X[1]
+    out = None if mapped == "tangents" else 0
+    y, dy = ga.vmap(push, axes, (out, 0))(x, t)
+    close(y, np.cos(x))
+    close(dy, -np.sin(x) * t)
+    assert seen == [(3, [mapped == "both"])]
+
+
+def test_jacobians_ask_the_rule():
+    g = custom_vmap(gnp.sin)
+    g.def_vmap(lambda size, in_batched, x: (gnp.cos(x), in_batched[0]))
+    close(ga.jacfwd(g)(X), -np.diag(np.sin(X)))
+
+
+@pytest.mark.parametrize("outer", [ga.custom_jvp, ga.custom_vjp, custom_vmap])
+def test_any_layer_takes_the_rules_of_all(outer):
+    kinds = {"defjvp": ga.custom_jvp, "defvjp": ga.custom_vjp, "def_vmap": custom_vmap}
+    for name, inner in kinds.items():
+        made = outer(inner(gnp.sin))
+        assert callable(getattr(made, name))
+        with pytest.raises(AttributeError, match="no attribute 'other'"):
+            _ = made.other

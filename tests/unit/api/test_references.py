@@ -39,13 +39,17 @@ def test_reading_and_writing():
     assert int(ga.ref.swap(r, 0, 3)) == 10 and int(ga.ref.get(r, 0)) == 3
     ga.ref.set(r, None, gnp.zeros(5, int))
     assert ga.freeze(r).tolist() == [0] * 5 and str(ga.typeof(r)) == "Ref{int32[5]}"
-    assert ga.tree.leaves({"a": r}) == [r] and ga.free_ref(r) is None
+    assert ga.tree.leaves({"a": r}) == [r] and r.sharding == r[...].sharding
     small = ga.new_ref(gnp.zeros(2, "bfloat16"))
     small[0] = 1.0
     assert small.dtype == "bfloat16"
     for other in (copy.deepcopy(r), pickle.loads(pickle.dumps(r))):
         other[0] = 1
         assert int(r[0]) == 0 and int(other[0]) == 1
+    assert ga.free_ref(r) is None
+    for use in (lambda: r[0], lambda: r.__setitem__(0, 1), lambda: ga.free_ref(r)):
+        with pytest.raises(RuntimeError, match="used after free_ref"):
+            use()
 
 
 @pytest.mark.parametrize(
@@ -81,9 +85,9 @@ def test_wrong_uses():
             use(r)
     with pytest.raises(ValueError, match="mutable array references cannot be returned"):
         ga.jit(lambda: ga.new_ref(1.0))()
-    with pytest.raises(ValueError, match="only one reference.*passed twice"):
+    with pytest.raises(ValueError, match="only one reference.*appeared at both a and b"):
         ga.jit(lambda a, b: a[...] + b[...])(r, r)
-    with pytest.raises(ValueError, match="both closed over by .* and passed"):
+    with pytest.raises(ValueError, match="both closed over and passed"):
         ga.jit(lambda a: a[...] + r[...])(r)
     with pytest.raises(ValueError, match="cond_fun of while_loop writes"):
         lax.while_loop(lambda c: r.__setitem__(..., 2.0) or c < 3, lambda c: c + 1, 0)
@@ -91,9 +95,6 @@ def test_wrong_uses():
     ga.jit(lambda x: box.append(ga.new_ref(x)))(1.0)
     with pytest.raises(ga.errors.UnexpectedTracerError, match="escaped"):
         _ = box[0][...]
-    for look in (ga.make_jaxpr, lambda f: ga.jit(f).lower):
-        with pytest.raises(ValueError, match="reads or writes a mutable array reference"):
-            look(lambda x: r[...] + x)(1.0)
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -212,3 +213,141 @@ def test_on_the_simulator():
         for _ in range(3):
             step(gnp.ones(4))
         assert r[...].tolist() == [3.0] * 4
+
+
+# ---- as arguments ----
+
+
+@ga.custom_vjp
+def _custom(ref, x):
+    ref[...] += 1
+    return x
+
+
+_custom.defvjp(lambda ref, x: (_custom(ref, x), ref), lambda ref, g: (None, g))
+
+
+def _bump(ref, x):
+    ref[...] += 1
+    return x
+
+
+#: Calls that give `_bump` a reference to three numbers.
+AS_ARGUMENT = {
+    "jit": ga.jit(_bump),
+    "jit of jit": ga.jit(ga.jit(_bump)),
+    "checkpoint": ga.checkpoint(_bump),
+    "cond": lambda ref, x: lax.cond(True, _bump, lambda ref, x: -x, ref, x),
+    "switch": lambda ref, x: lax.switch(1, [lambda ref, x: -x, _bump], ref, x),
+    "vmap": lambda ref, x: ga.vmap(_bump, (0, None), None)(ref, x),
+    "scan": lambda ref, x: lax.scan(lambda c, r: (_bump(r, c), None), x, ref)[0],
+    "vjp": lambda ref, x: ga.vjp(_bump, ref, x)[0],
+    "grad": lambda ref, x: ga.grad(_bump, 1)(ref, x) + 1,
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", AS_ARGUMENT)
+def test_as_an_argument(name, wrap):
+    ref = ga.new_ref(gnp.arange(3.0))
+    for n in (1, 2):
+        assert float(wrap(AS_ARGUMENT[name])(ref, 2.0)) == 2.0
+        assert ref[...].tolist() == [n, n + 1, n + 2]
+
+
+def test_as_an_argument_of_a_custom_rule():
+    ref = ga.new_ref(gnp.arange(3.0))
+    assert float(_custom(ref, 2.0)) == 2.0 and ref[0] == 1.0
+    assert float(ga.grad(_custom, 1)(ref, 2.0)) == 1.0 and ref[0] == 2.0
+
+
+def test_each_element_has_its_part():
+    ref = ga.new_ref(gnp.arange(6.0).reshape(3, 2))
+
+    def step(total, pair):
+        part, x = pair
+        total += part[...]
+        part[0] = x
+        return total, part[1]
+
+    total, seconds = lax.scan(step, gnp.zeros(2), (ref, gnp.array([7.0, 8.0, 9.0])))
+    assert total.tolist() == [6.0, 9.0] and seconds.tolist() == [1.0, 3.0, 5.0]
+    assert ref[:, 0].tolist() == [7.0, 8.0, 9.0]
+
+    def mapped(part, x):
+        part[0] = x
+        return part[1]
+
+    assert ga.vmap(mapped, (1, 0))(ref, gnp.array([1.0, 2.0])).tolist() == [8.0, 3.0]
+    assert ref[0].tolist() == [1.0, 2.0]
+
+
+def test_parts_by_at():
+    ref = ga.new_ref(gnp.arange(5.0))
+    middle = ref.at[1:4]
+    middle[...] *= 2.0
+    middle.at[1:][0] = 10.0
+    ga.ref.addupdate(middle, 0, 1.0)
+    assert ref[...].tolist() == [0.0, 3.0, 10.0, 6.0, 4.0]
+    assert (middle.shape, middle.dtype) == ((3,), np.float32)
+    total = lambda x: (lambda r: (r.at[1:3].__setitem__(..., x), r[...].sum())[1])(
+        ga.new_ref(gnp.ones(4))
+    )
+    assert ga.grad(total)(gnp.array([2.0, 3.0])).tolist() == [1.0, 1.0]
+
+
+def test_looking_inside_and_calling_what_was_compiled():
+    outer = ga.new_ref(gnp.zeros(2))
+
+    def f(ref, x):
+        outer[...] += x
+        ref[...] = x
+        return 2 * x
+
+    ref = ga.new_ref(gnp.zeros(2))
+    graph = ga.make_jaxpr(f)(ref, gnp.ones(2))
+    assert len(graph.invars) == 3 and outer[0] == 0.0  # both references and x
+    shape = ga.ShapeDtypeStruct((2,), "float32")
+    assert ga.eval_shape(f, ref, gnp.ones(2)) == shape
+    assert ga.make_jaxpr(f, return_shape=True)(ref, gnp.ones(2))[1] == shape
+    compiled = ga.jit(f).lower(ref, gnp.ones(2)).compile()
+    for n in (1.0, 2.0):
+        assert compiled(ref, gnp.ones(2)).tolist() == [2.0, 2.0]
+        assert outer[0] == n and ref[0] == 1.0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f, r: ga.jit(f)(r, r),
+        lambda f, r: lax.cond(True, f, f, r, r),
+        lambda f, r: ga.vmap(f)(r, r),
+        lambda f, r: ga.vjp(f, r, r),
+        lambda f, r: _with_rule(f)(r, r),
+    ],
+    ids=["jit", "cond", "vmap", "vjp", "custom_vjp"],
+)
+def test_one_reference_is_one_argument(call):
+    with pytest.raises(ValueError, match=r"only one reference .* appeared at both "):
+        call(lambda one, two: 0.0, ga.new_ref(gnp.zeros(2)))
+
+
+def _with_rule(f):
+    made = ga.custom_vjp(f)
+    made.defvjp(f, f)
+    return made
+
+
+def test_messages_name_the_argument():
+    ref = ga.new_ref(0.0)
+    with pytest.raises(ValueError, match="appeared at both one and two"):
+        ga.jit(lambda one, two: one[...])(ref, ref)
+    with pytest.raises(ValueError, match="closed over and passed as the argument mine"):
+        ga.jit(lambda mine: mine[...] + ref[...])(ref)
+    kept = ga.new_ref(1.0)
+    f = _with_rule(lambda r, x: x)
+    f.defvjp(lambda r, x: (x, kept), lambda r, g: (None, g))
+    with pytest.raises(ValueError, match="custom_vjp fwd function"):
+        ga.vjp(f, ref, 1.0)
+    with pytest.raises(ValueError, match="returned a mutable array"):
+        _with_rule(lambda r: r)(ref)

@@ -158,7 +158,7 @@ def test_result_type_arguments():
         result_type()
     with pytest.raises(TypeError, match=r"Cannot determine dtype of \[1, 2\]"):
         result_type([1, 2])
-    with pytest.raises(TypeError, match="is not a valid array type"):
+    with pytest.raises(TypeError, match="is not a valid JAX type"):
         result_type(np.array(["a"]))
     with pytest.raises(ValueError, match="not a valid dtype for type promotion"):
         result_type(np.zeros(1, dtypes.float0), 1.0)

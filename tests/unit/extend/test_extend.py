@@ -9,6 +9,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.core.primitive import registry
+from gpuarray.extend import core
 from gpuarray.extend.core import (
     AbstractValue,
     Atom,
@@ -289,3 +290,46 @@ def test_primitives_that_programs_do_not_have():
     for name in ("empty2_p", "get_p", "swap_p", "select_and_scatter_p"):
         with pytest.raises(TypeError, match=f"{name} has no `bind`.*: use"):
             getattr(primitives, name).bind(gnp.ones(2))
+
+
+# ---- what interpreters of a user's ask of Graphs and equations ----
+
+
+def test_an_interpreter_of_ones_own():
+    def run(jaxpr, consts, *args):
+        env = dict(zip(jaxpr.constvars, consts, strict=True))
+        env |= dict(zip(jaxpr.invars, args, strict=True))
+        read = lambda a: a.val if isinstance(a, core.Literal) else env[a]
+        for eqn in jaxpr.eqns:
+            assert not (eqn.primitive.call_primitive or eqn.primitive.map_primitive)
+            subfuns, params = eqn.primitive.get_bind_params(eqn.params)
+            with eqn.ctx.manager:
+                out = eqn.primitive.bind(*subfuns, *map(read, eqn.invars), **params)
+            out = out if eqn.primitive.multiple_results else [out]
+            env |= dict(zip(eqn.outvars, out, strict=True))
+        return [read(a) for a in jaxpr.outvars]
+
+    table = gnp.arange(3.0)
+    graph = ga.make_jaxpr(ga.jit(lambda x: gnp.sin(x) * table))(gnp.ones(3))
+    assert run(graph.jaxpr, graph.consts, gnp.ones(3))[0].tolist() == pytest.approx(
+        (np.sin(1.0) * np.arange(3.0)).tolist(), rel=1e-6
+    )
+
+
+def test_graphs_say_their_effects_and_are_replaced_in_part():
+    pure = ga.make_jaxpr(lambda x: 2 * x)(1.0)
+    assert not pure.effects and pure.pretty_print(use_color=False) == str(pure)
+
+    def prints(x):
+        ga.debug.print("{}", x)
+        return x
+
+    for f in (prints, ga.jit(prints)):
+        graph = ga.make_jaxpr(f)(1.0)
+        assert graph.effects and any(eqn.effects for eqn in graph.eqns)
+    swapped = pure.replace(outvars=pure.invars)
+    assert core.jaxpr_as_fun(swapped)(3.0) == [3.0] and len(pure.replace(eqns=[]).eqns) == 0
+    table = gnp.arange(2.0)
+    consts = ga.make_jaxpr(lambda x: x + table)(1.0)
+    other = consts.replace(consts=[gnp.ones(2)])
+    assert core.jaxpr_as_fun(other)(1.0)[0].tolist() == [2.0, 2.0]

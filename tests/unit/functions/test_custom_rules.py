@@ -4,12 +4,15 @@ Every rule here is wrong on purpose (scaled by a number of its own), so that a t
 was used.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import custom_derivatives as cd
+from gpuarray import lax
 
 
 @ga.custom_jvp
@@ -332,3 +335,68 @@ def test_softmax_with_its_own_rule():
             close(ga.grad(loss)(x, where), plain)
             close(ga.jit(ga.grad(loss))(x, where), plain)
             assert "custom_jvp_call" in str(ga.make_jaxpr(lambda x: ga.nn.softmax(x))(x))
+
+
+# ---- calls by position, and what a rule's result must be ----
+
+
+@pytest.mark.parametrize("made", [ga.custom_jvp, ga.custom_vjp])
+def test_arguments_by_name(made):
+    f = made(partial(lambda x, y, factor: x * y * factor, factor=3.0))
+    if made is ga.custom_jvp:
+        f.defjvp(lambda p, t: (f(*p), 5.0 * t[0]))
+    else:
+        f.defvjp(lambda x, y: (f(x, y), None), lambda _, g: (5.0 * g, g))
+    assert ga.grad(f)(1.0, 2.0) == 5.0 and f(1.0, 2.0) == 6.0
+    g = made(lambda x, *, z=1.0: x * z)
+    if made is ga.custom_jvp:
+        g.defjvp(lambda p, t: (p[0], t[0]))
+    else:
+        g.defvjp(lambda x: (x, None), lambda _, ct: (ct,))
+    assert g(2.0) == 2.0
+    with pytest.raises(TypeError, match="(?s)could not be resolved to positions: z"):
+        g(2.0, z=3.0)
+    with pytest.raises(TypeError, match="(?s)The input arguments to the .*missing a required arg"):
+        g()
+
+
+@pytest.mark.parametrize(
+    ("result", "phrase"),
+    [
+        (lambda x: (x, x), r"container/pytree structure:\n    \(float32\[\], float32\[\]\)"),
+        (lambda x: gnp.zeros(3) + x, r"shapes/dtypes of:\n    float32\[3\]"),
+        (lambda x: x.astype("float16"), r"shapes/dtypes of:\n    float16\[\]"),
+    ],
+)
+def test_a_rule_returns_what_the_function_does(result, phrase):
+    loop = lambda f: lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=1)[0]
+    f = ga.custom_vjp(lambda x: x)
+    f.defvjp(lambda x: (result(x), None), lambda _, g: (g,))
+    with pytest.raises(TypeError, match=f"fwd rule output's first element had {phrase}"):
+        ga.grad(loop(f))(np.float32(1.0))
+    g = ga.custom_jvp(lambda x: x)
+    g.defjvp(lambda p, t: (result(*p), result(*t)))
+    with pytest.raises(TypeError, match=f"jvp rule output's first element had {phrase}"):
+        ga.jvp(loop(g), (np.float32(1.0),), (np.float32(1.0),))
+
+
+@pytest.mark.parametrize("made", [ga.custom_jvp, ga.custom_vjp])
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit], ids=["staged", "jit"])
+def test_sums_over_a_mapped_axis_are_the_same_for_all(made, wrap):
+    total = made(lambda x: lax.psum(x, "n"))
+    if made is ga.custom_jvp:
+        total.defjvp(lambda p, t: (lax.psum(p[0], "n"), 3.0 * lax.psum(t[0], "n")))
+    else:
+        total.defvjp(lambda x: (lax.psum(x, "n"), None), lambda _, g: (3.0 * lax.psum(g, "n"),))
+
+    def staged(x):  # the call is in a Graph when it is mapped
+        graph = ga.make_jaxpr(total, axis_env=[("n", 4)])(x)
+        return ga.core.eval_jaxpr(graph.jaxpr, graph.consts, x)[0]
+
+    f = staged if wrap is not ga.jit else ga.jit(total)
+    over = lambda x: ga.vmap(lambda _, x: f(x), (0, None), None, axis_name="n")(gnp.arange(4.0), x)
+    assert float(over(2.0)) == 8.0
+    assert float(ga.grad(over)(2.0)) == 12.0
+    # A mapped argument: one result for each.
+    each = ga.vmap(f, axis_name="n")(gnp.arange(4.0))
+    assert each.tolist() == [6.0] * 4 and each.shape == (4,)

@@ -520,3 +520,39 @@ def test_vectorize_and_lanes_are_traced_once():
         gnp.vectorize(lambda a: (a, a), signature="(n)->(n)")(gnp.ones(3))
     with pytest.raises(ga.errors.TracerBoolConversionError):
         gnp.vectorize(lambda a: a if a > 0 else -a)(gnp.ones(3))
+
+
+# ---- functions of scalars ----
+
+
+def _scalar_sum(a, b):
+    assert np.shape(a) == np.shape(b) == ()
+    return a + b
+
+
+def test_frompyfunc_calls_its_function_with_scalars():
+    u = gnp.frompyfunc(_scalar_sum, 2, 1, identity=0)
+    x = np.arange(12.0, dtype=np.float32).reshape(4, 3)
+    assert u(x, x[0]).tolist() == (x + x[0]).tolist()
+    for wrap in (lambda f: f, ga.jit):
+        for axis in (0, 1, -1, None):
+            got = wrap(lambda x, axis=axis: u.reduce(x, axis=axis))(x)
+            assert got.tolist() == np.add.reduce(x, axis=axis).tolist()
+        assert wrap(u.accumulate)(x).tolist() == np.add.accumulate(x).tolist()
+        assert wrap(u.outer)(x, x).tolist() == np.add.outer(x, x).tolist()
+    assert u.reduce(x, where=x > 2).tolist() == np.add.reduce(x, where=x > 2).tolist()
+    for starts in ([0, 2], [1, 1, 3], []):
+        starts = np.array(starts, int)
+        assert u.reduceat(x, starts).tolist() == np.add.reduceat(x, starts).tolist()
+    assert u.at(gnp.zeros(3), np.array([0, 0]), 1.0, inplace=False).tolist() == [2.0, 0.0, 0.0]
+
+
+def test_ufuncs_are_equal_by_what_they_are_made_of_and_do_not_change():
+    u = gnp.frompyfunc(_scalar_sum, 2, 1, identity=0)
+    same, other = (gnp.frompyfunc(_scalar_sum, 2, 1, identity=i) for i in (0, None))
+    assert u == same and hash(u) == hash(same) and u != other and gnp.add != gnp.multiply
+    assert gnp.add == gnp.add and len({u, same, other}) == 2
+    for made in (u, gnp.add):
+        for name in ("nin", "nout", "nargs", "identity"):
+            with pytest.raises(AttributeError, match="read-only"):
+                setattr(made, name, None)

@@ -111,11 +111,11 @@ def test_callback_results():
             r"shape \(8, 4\) for index \(slice\(0, 2, None\), .* cpu:0's; expected \(2, 4\)",
         ),
         (lambda make: make((8, 4), laid("x"), lambda i: 1.0), ValueError, r"shape \(\) for index"),
-        (lambda make: make((8, 4), laid("x"), lambda i: None), TypeError, "not a valid array type"),
+        (lambda make: make((8, 4), laid("x"), lambda i: None), TypeError, "not a valid JAX type"),
         (
             lambda make: make((8, 4), laid("x"), lambda i: [1.0]),
             TypeError,
-            "not a valid array type",
+            "not a valid JAX type",
         ),
         (lambda make: make((8, 4), laid("x"), lambda i: 1 // 0), ZeroDivisionError, "by zero"),
         (
@@ -283,7 +283,7 @@ def test_data_of_this_process():
         (lambda make: make(laid("x"), VALUE, 8), TypeError, "`global_shape` must be a shape"),
         (lambda make: make(("x",), VALUE), TypeError, "takes a Sharding"),
         (lambda make: make(laid("x"), VALUE[:6]), ValueError, "Pad the axis to 8"),
-        (lambda make: make(laid("x"), "text"), TypeError, "not a valid array type"),
+        (lambda make: make(laid("x"), "text"), TypeError, "not a valid JAX type"),
     ],
 )
 def test_misuse_of_local_data(call, error, words):

@@ -16,17 +16,16 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from gpuarray.compat import private
+
 #: The release of JAX whose names and behaviour are followed.
 JAX_VERSION = "0.10.2"
 
 #: Modules whose counterpart here has another name.
 _ELSEWHERE = {
-    "jax.core": "gpuarray.extend.core",
+    "jax.core": "gpuarray.compat.core",
     "jax.extend.core.primitives": "gpuarray.extend.primitives",
     "jax.version": "gpuarray.compat.version",
-    "jax._src.dtypes": "gpuarray.core.dtypes",
-    "jax._src.flatten_util": "gpuarray.flatten_util",
-    "jax._src": "gpuarray.compat.private",
     "jaxlib": "gpuarray.compat.version",
     "jaxlib.version": "gpuarray.compat.version",
 }
@@ -71,13 +70,16 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         path: Sequence[str] | None = None,
         target: types.ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
+        if private.is_known(fullname):
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         ours = _name_here(fullname)
         if ours is None:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, origin=ours, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        assert spec.origin is not None
+        if spec.origin is None:
+            return private.PrivateModule(spec.name)
         # The very module, not a copy: a class has to be the same under both names.
         module = importlib.import_module(spec.origin)
         spec.loader_state = module.__spec__
@@ -86,7 +88,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module: types.ModuleType) -> None:
         """Nothing to run; the import system put its own spec on the module: take that back."""
         assert module.__spec__ is not None
-        module.__spec__ = module.__spec__.loader_state or module.__spec__
+        if not isinstance(module, private.PrivateModule):
+            module.__spec__ = module.__spec__.loader_state or module.__spec__
 
     def find_distributions(self, context: Any) -> Iterable[Any]:
         names = ("jax", "jaxlib")

@@ -570,6 +570,13 @@ class Context:
         return f"<context manager {self.__name__}, now {self.value!r}>"
 
 
+class _Disabling(Context):
+    """The one whose value JAX calls otherwise: `disable_jit(disable=...)`."""
+
+    def __call__(self, disable: Any = True) -> _Override:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return super().__call__(disable)
+
+
 # ---- one context manager for each setting that is often set for a block ----
 allow_f16_reductions = Context("allow_f16_reductions")
 array_garbage_collection_guard = Context("array_garbage_collection_guard")
@@ -581,7 +588,7 @@ debug_nans = Context("debug_nans")
 default_device = Context("default_device")
 default_matmul_precision = Context("default_matmul_precision")
 default_prng_impl = Context("default_prng_impl")
-disable_jit = Context("disable_jit", True)
+disable_jit = _Disabling("disable_jit", True)
 enable_checks = Context("enable_checks")
 enable_custom_prng = Context("enable_custom_prng")
 enable_x64 = Context("enable_x64")

@@ -13,8 +13,8 @@ from typing import Any
 
 PREFIX = "jax._src"
 
-#: module below `jax._src`: the modules here that have its names, in order; "a=b" is the name `a` for
-#: what is `b` in the module before it.
+#: module below `jax._src`: the modules here that have its names, in order; "a=b" is the name `a`
+#: for what is `b` in the module before it.
 TABLE = {
     "": "",
     "ad_util": "compat.leftovers interpreters.ad",
@@ -56,7 +56,7 @@ _HERE = __name__.partition(".")[0]
 
 
 class PrivateModule(types.ModuleType):
-    """A module below `jax._src`. What a library puts in it is seen by those who ask later."""
+    """A module below `jax._src`, whose names are those of modules here."""
 
     __path__: list[str] = []  # modules below it come from the finder
 
@@ -71,13 +71,22 @@ class PrivateModule(types.ModuleType):
             else:
                 self._sources.append(word if word == _HERE else f"{_HERE}.{word}")
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # A function that a library replaces is replaced where it is used.
+        for source in () if name[:1] == "_" else self._sources:
+            module = importlib.import_module(source)
+            if hasattr(module, name):
+                setattr(module, name, value)
+                return
+        super().__setattr__(name, value)
+
     def __getattr__(self, name: str) -> Any:
         # Looked up at each use: a value may change, such as the table of platforms.
         if name in self._renamed:
             source, ours = self._renamed[name]
             return getattr(importlib.import_module(source), ours)
         # Dunder names and the like are asked for by the import system.
-        if name != "__file__":
+        if name[:2] != "__":
             for source in self._sources:
                 found = getattr(importlib.import_module(source), name, self)
                 if found is not self:

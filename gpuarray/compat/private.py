@@ -36,6 +36,7 @@ TABLE = {
     "interpreters.batching": "interpreters.batching",
     "interpreters.mlir": "interpreters.mlir",
     "interpreters.partial_eval": "interpreters.partial_eval",
+    "interpreters.pxla": "interpreters.pxla",
     "interpreters.xla": "interpreters.xla",
     "linear_util": "extend.linear_util",
     "mesh": "sharding",
@@ -85,6 +86,9 @@ class PrivateModule(types.ModuleType):
         if name in self._renamed:
             source, ours = self._renamed[name]
             return getattr(importlib.import_module(source), ours)
+        # A module below, whether it was imported before or not.
+        if is_known(f"{self.__name__}.{name}"):
+            return importlib.import_module(f"{self.__name__}.{name}")
         # Dunder names and the like are asked for by the import system.
         if name[:2] != "__":
             for source in self._sources:

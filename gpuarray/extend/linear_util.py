@@ -306,10 +306,13 @@ def merge_linear_aux(aux1: Callable[[], Any], aux2: Callable[[], Any]) -> tuple[
     return found[0]
 
 
-def cache(call: Callable[..., Any]) -> Callable[..., Any]:
+def cache(
+    call: Callable[..., Any], *, explain: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
     """A function of a `WrappedFun` and hashable arguments that keeps its results.
 
     Those of a function go when the function does; stores are filled again when one is found.
+    `explain(fun, *args)` is called where a result is not there.
     """
     kept: weakref.WeakKeyDictionary[Any, util.Recent] = weakref.WeakKeyDictionary()
 
@@ -337,6 +340,8 @@ def cache(call: Callable[..., Any]) -> Callable[..., Any]:
             out, stores = found
             fun.populate_stores(stores)
             return out
+        if explain is not None:
+            explain(fun, *args)
         out = call(fun, *args)
         results.put(key, (out, fun.stores))
         return out

@@ -12,14 +12,17 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import Undefined as UndefinedPrimal
 from gpuarray.core.linear import Zero as Zero
 from gpuarray.core.linear import is_zero
-from gpuarray.core.primitive import LINEAR, Primitive
+from gpuarray.core.primitive import LINEAR, Primitive, registry
+from gpuarray.errors import MissingRuleError
+from gpuarray.extend.linear_util import WrappedFun, transformation2
 from gpuarray.interpreters.tables import RuleTable
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.linear import add_any as add_tangents
 from gpuarray.primitives.linear import broadcast_like
 from gpuarray.primitives.linear import instantiate as instantiate_zeros
+from gpuarray.transforms.jvp import JVPTrace as JVPTrace
 from gpuarray.transforms.jvp import JVPTracer as JVPTracer
-from gpuarray.transforms.jvp import jvp_of
+from gpuarray.transforms.jvp import jvp_flat, jvp_of
 
 __all__ = [
     "JVPTracer",
@@ -75,6 +78,12 @@ def defjvp(prim: Primitive, *rules: Callable[..., Any] | None) -> None:
     Array(12., dtype=float32, weak_type=True)
     """
 
+    _defjvp(prim, rules, lambda share, t, out, primals, params: share(t, *primals, **params))
+
+
+def _defjvp(prim: Primitive, rules: tuple, apply: Callable[..., Any]) -> None:
+    """A jvp rule from shares; `apply(share, tangent, out, primals, params)` gives each."""
+
     def rule(primals, tangents, **params):
         out = prim.bind(*primals, **params)
         total: Any = None
@@ -83,7 +92,7 @@ def defjvp(prim: Primitive, *rules: Callable[..., Any] | None) -> None:
             if share is None or is_zero(t):
                 continue
             # A rule may give a share of fewer axes, when its operand was broadcast.
-            part = broadcast_like(share(t, *primals, **params), aval_of(out))
+            part = broadcast_like(apply(share, t, out, primals, params), aval_of(out))
             total = part if total is None else add_tangents(total, part)
         return out, Zero(aval_of(out)) if total is None else total
 
@@ -94,6 +103,85 @@ def deflinear2(prim: Primitive, transpose: Callable[..., Any]) -> None:
     """Say that an operation is linear, and give its transpose: rule(ct, *operands, **params)."""
     prim.jvp = LINEAR
     primitive_transposes[prim] = transpose
+
+
+def deflinear(prim: Primitive, transpose: Callable[..., Any]) -> None:
+    """The same with a rule of the cotangent alone: rule(ct, **params) -> one for each operand.
+
+    >>> from gpuarray.extend.core import Primitive
+    >>> from gpuarray.interpreters import ad
+    >>> twice_p = Primitive("twice")
+    >>> _ = twice_p.def_abstract_eval(lambda x: x), twice_p.def_impl(lambda x: 2 * x)
+    >>> ad.deflinear(twice_p, lambda ct: [2 * ct])
+    >>> import gpuarray as ga
+    >>> ga.grad(twice_p.bind)(3.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    deflinear2(prim, lambda ct, *operands, **params: transpose(ct, **params))
+
+
+def defjvp2(prim: Primitive, *rules: Callable[..., Any] | None) -> None:
+    """As `defjvp`, with rules that are given the result: rule(tangent, out, *operands, **params).
+
+    >>> from gpuarray.extend.core import Primitive
+    >>> from gpuarray.interpreters import ad
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> exp_p = Primitive("my_exp")
+    >>> _ = exp_p.def_abstract_eval(lambda x: x), exp_p.def_impl(gnp.exp)
+    >>> ad.defjvp2(exp_p, lambda t, out, x: t * out)
+    >>> ga.grad(exp_p.bind)(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    _defjvp(prim, rules, lambda share, t, out, primals, params: share(t, out, *primals, **params))
+
+
+def get_primitive_transpose(prim: Primitive) -> Callable[..., Any]:
+    """The transpose rule of a primitive.
+
+    >>> from gpuarray.extend.core import primitives
+    >>> from gpuarray.interpreters import ad
+    >>> callable(ad.get_primitive_transpose(primitives.reduce_sum_p))
+    True
+    """
+    try:
+        return primitive_transposes[prim]
+    except KeyError:
+        raise MissingRuleError(
+            f"Transpose rule (for reverse-mode differentiation) for '{prim}' not implemented"
+        ) from None
+
+
+#: The sum of two cotangents, as a primitive and as a function.
+add_jaxvals_p = registry["add_any"]
+
+
+def add_jaxvals(x: Any, y: Any) -> Any:
+    """The sum of two values, as an operation that stands for sums of cotangents in programs.
+
+    >>> from gpuarray.interpreters import ad
+    >>> ad.add_jaxvals(1.0, 2.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    return add_jaxvals_p.bind(x, y)
+
+
+@transformation2
+def _jvp(call: Callable[..., Any], instantiate: bool, primals: Any, tangents: Any) -> tuple:
+    out, out_tangents = jvp_flat(call, list(primals), list(tangents))
+    if instantiate:
+        out_tangents = [instantiate_zeros(t) for t in out_tangents]
+    return out, out_tangents
+
+
+def jvp(fun: WrappedFun, instantiate: bool = True) -> WrappedFun:
+    """A function of flat values as one of (values, tangents) that gives (results, tangents).
+
+    >>> from gpuarray.extend import linear_util as lu
+    >>> from gpuarray.interpreters import ad
+    >>> ad.jvp(lu.wrap_init(lambda x: [x * x])).call_wrapped([3.0], [1.0])[1]
+    [Array(6., dtype=float32, weak_type=True)]
+    """
+    return _jvp(fun, instantiate)
 
 
 def defbilinear(prim: Primitive, left: Callable[..., Any], right: Callable[..., Any]) -> None:

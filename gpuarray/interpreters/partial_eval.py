@@ -122,9 +122,18 @@ def trace_to_jaxpr_nounits(
 
 
 def trace_to_jaxpr_dynamic(
-    fun: WrappedFun, in_avals: Sequence[ShapedArray], *, keep_inputs: Sequence[bool] | None = None
+    fun: WrappedFun,
+    in_avals: Sequence[ShapedArray],
+    *,
+    keep_inputs: Sequence[bool] | None = None,
+    lower: bool = False,
+    auto_dce: bool = False,
 ) -> tuple[Graph, list[ShapedArray], list[Any]]:
     """Trace a function of flat values: (Graph, the avals of its results, its constants).
+
+    keep_inputs: which inputs the Graph is to have
+    lower: taken for programs that give it; types that are made of arrays do not come here
+    auto_dce: leave out equations whose results nothing reads
 
     >>> from gpuarray.extend import linear_util as lu
     >>> from gpuarray.extend.core import ShapedArray
@@ -134,6 +143,8 @@ def trace_to_jaxpr_dynamic(
     [ShapedArray(float32[3])]
     """
     graph = stage(fun.call_wrapped, in_avals, TracedFunction(fun.f, "jit"))
+    if auto_dce:
+        graph, _ = dce_jaxpr(graph, [True] * len(graph.outvars), True)
     if keep_inputs is not None:
         graph.invars = [v for v, keep in zip(graph.invars, keep_inputs, strict=True) if keep]
     return graph, graph.out_avals, graph.consts

@@ -97,7 +97,7 @@ def test_what_libraries_take_from_private_modules():
         assert not traceback_util.include_frame(here)
         assert traceback_util.api_boundary(lambda: 1)() == 1
         try:
-            from jax._src import compiler
+            from jax._src import tpu_custom_call
         except ImportError:
             pass
         else:

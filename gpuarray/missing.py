@@ -79,7 +79,7 @@ GROUPS = (
         export: DisabledSafetyCheck default_export_platform
             maximum_supported_calling_convention_version
             minimum_supported_calling_convention_version
-        extend: ifrt_programs lowering mlir sharding xla
+        extend: lowering mlir sharding xla
         extend.backend: backend_xla_version get_compile_options ifrt_proxy register_backend_factory
         interpreters.pxla: create_compile_options
         interpreters.mlir: AxisContext ConstantHandler DEVICE_TO_DEVICE_TYPE LoweringParameters

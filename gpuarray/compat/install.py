@@ -25,7 +25,6 @@ JAX_VERSION = "0.10.2"
 _ELSEWHERE = {
     "jax.core": "gpuarray.compat.core",
     "jax.extend.core.primitives": "gpuarray.extend.primitives",
-    "jax.extend.ifrt_programs": "gpuarray.compat.ifrt_programs",
     "jax.lib": "gpuarray.compat.version",
     "jax.version": "gpuarray.compat.version",
     "jaxlib": "gpuarray.compat.version",

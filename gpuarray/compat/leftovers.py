@@ -5,6 +5,7 @@ Floor 6.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,9 +14,11 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.extended import ExtendedDType
 from gpuarray.core.sharding import Device
+from gpuarray.extend.backend import backends
 from gpuarray.extend.core import Primitive
 from gpuarray.pytree.kinds import kinds
 from gpuarray.runtime import processes
+from gpuarray.runtime.client import Client
 
 #: Nothing binds it, in JAX neither; lineax gives it a transpose.
 stop_gradient_p = Primitive("stop_gradient")
@@ -29,6 +32,22 @@ class _Registry:
 
 
 registry = _Registry()
+
+
+class _Platforms(Mapping):
+    """The client of each platform, by its name, at the time it is asked for."""
+
+    def __getitem__(self, name: str) -> Client:
+        return backends()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(backends())
+
+    def __len__(self) -> int:
+        return len(backends())
+
+
+platforms = _Platforms()
 
 
 class _GlobalState:

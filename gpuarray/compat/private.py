@@ -51,7 +51,7 @@ TABLE = {
     "tree_util": "tree_util compat.leftovers _registry=registry",
     "typing": "typing",
     "util": "util api_util",
-    "xla_bridge": "extend.backend compat.leftovers",
+    "xla_bridge": "extend.backend compat.leftovers _backends=platforms",
 }
 _HERE = __name__.partition(".")[0]
 

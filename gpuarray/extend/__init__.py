@@ -5,6 +5,7 @@ Floor 6.
 
 from gpuarray.extend import backend as backend
 from gpuarray.extend import core as core
+from gpuarray.extend import ifrt_programs as ifrt_programs
 from gpuarray.extend import linear_util as linear_util
 from gpuarray.extend import random as random
 from gpuarray.extend import source_info_util as source_info_util

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpuarray import util
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime.cache import watch
 
 __all__ = [
@@ -348,3 +349,6 @@ def cache(
 
     cached.cache_clear = everything.clear  # pyright: ignore[reportFunctionMemberAccess]
     return cached
+
+
+__getattr__ = _explain_names(__name__)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gpuarray import sites
 from gpuarray.core.graph import SourceInfo
+from gpuarray.names import explain_names as _explain_names
 
 __all__ = [
     "NameStack",
@@ -149,3 +150,6 @@ def register_exclusion(path: str) -> None:
     and shortened tracebacks are those of its callers.
     """
     sites.excluded.append(path)
+
+
+__getattr__ = _explain_names(__name__)

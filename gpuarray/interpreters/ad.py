@@ -20,22 +20,31 @@ from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.linear import add_any as add_tangents
 from gpuarray.primitives.linear import broadcast_like
 from gpuarray.primitives.linear import instantiate as instantiate_zeros
+from gpuarray.primitives.linear import zeros as zeros_like_aval
 from gpuarray.transforms.jvp import JVPTrace as JVPTrace
 from gpuarray.transforms.jvp import JVPTracer as JVPTracer
 from gpuarray.transforms.jvp import jvp_flat, jvp_of
 
 __all__ = [
+    "JVPTrace",
     "JVPTracer",
     "UndefinedPrimal",
     "Zero",
+    "add_jaxvals",
+    "add_jaxvals_p",
     "add_tangents",
     "defbilinear",
     "defjvp",
+    "defjvp2",
+    "deflinear",
     "deflinear2",
+    "get_primitive_transpose",
     "instantiate_zeros",
     "is_undefined_primal",
+    "jvp",
     "primitive_jvps",
     "primitive_transposes",
+    "zeros_like_aval",
 ]
 
 

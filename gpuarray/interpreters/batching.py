@@ -24,7 +24,10 @@ from gpuarray.transforms.batch import BatchTracer as BatchTracer
 __all__ = [
     "BatchTracer",
     "axis_primitive_batchers",
+    "bdim_at_front",
+    "broadcast",
     "defbroadcasting",
+    "defreducer",
     "defvectorized",
     "fancy_primitive_batchers",
     "moveaxis",

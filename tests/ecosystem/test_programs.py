@@ -1,7 +1,7 @@
-"""Libraries written for JAX: each is imported, and a typical program gives what it does under JAX.
+"""Libraries written for JAX: each is imported, and a typical program gives what JAX gives.
 
-In: expected.json, which `python -m tests.ecosystem.programs` writes in an environment with JAX. Out:
-a test for each import and each program.
+In: expected.json, which `ci/ecosystem --expected` writes in an environment with JAX. Out: a test
+for each import and each program.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""`jax.extend.ifrt_programs`: programs of a Pathways runtime, of which there is none here.
+"""Programs of a Pathways runtime, of which there is none here.
 
 Floor 6. Libraries import the name and use it on such a runtime alone; using it says so.
 """

@@ -122,7 +122,7 @@ GROUPS = (
         debug: DebugEffect OrderedDebugEffect
         extend.random: define_prng_impl threefry2x32_p
         interpreters.partial_eval: custom_partial_eval_rules partial_eval_jaxpr_custom_rules
-        interpreters.ad: linearize
+        interpreters.ad: jvp linearize
         interpreters.batching: register_vmappable unregister_vmappable
         lax: after_all_p create_token_p dce_sink_p device_put_p select_and_scatter_p
         """,

@@ -11,11 +11,13 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import logging
 import sys
 import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from gpuarray import config
 from gpuarray.compat import private
 
 #: The release of JAX whose names and behaviour are followed.
@@ -137,10 +139,15 @@ def _name_here(fullname: str) -> str | None:
         return None
 
 
-def install_as_jax() -> None:
+def install_as_jax(*, threefry_partitionable: bool | None = None) -> None:
     """Make `import jax` mean this library, for libraries written for JAX, in this process.
 
     Call it before anything imports JAX; calling it again changes nothing.
+
+    threefry_partitionable: which stream of random numbers `jax.random` has from then on. True: that
+        of JAX 0.10, which also makes the same numbers over several devices. False: the older one,
+        which JAX had before version 0.5. None: the setting stays what it is, and that is the older
+        stream unless a program or `JAX_THREEFRY_PARTITIONABLE` says otherwise.
 
     ```
     import gpuarray
@@ -150,6 +157,7 @@ def install_as_jax() -> None:
     """
     present = sys.modules.get("jax")
     if isinstance(present, _Module):
+        _choose_stream(threefry_partitionable)
         return
     if present is not None:
         raise RuntimeError(
@@ -163,3 +171,15 @@ def install_as_jax() -> None:
     sys.meta_path.insert(0, finder)
     # After the finder, which the modules below `jax` need.
     sys.modules["jax"] = module
+    _choose_stream(threefry_partitionable)
+
+
+def _choose_stream(partitionable: bool | None) -> None:
+    if partitionable is not None:
+        config.config.update("threefry_partitionable", partitionable)
+    kept = "that of JAX 0.10" if config.state.threefry_partitionable else "the older one"
+    logging.getLogger("gpuarray").info(
+        "jax.random has %s of the two streams of random numbers (threefry_partitionable=%s)",
+        kept,
+        config.state.threefry_partitionable,
+    )

@@ -14,7 +14,6 @@ from gpuarray.core.linear import Zero as Zero
 from gpuarray.core.linear import is_zero
 from gpuarray.core.primitive import LINEAR, Primitive, registry
 from gpuarray.errors import MissingRuleError
-from gpuarray.extend.linear_util import WrappedFun, transformation2
 from gpuarray.interpreters.tables import RuleTable
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.linear import add_any as add_tangents
@@ -23,7 +22,7 @@ from gpuarray.primitives.linear import instantiate as instantiate_zeros
 from gpuarray.primitives.linear import zeros as zeros_like_aval
 from gpuarray.transforms.jvp import JVPTrace as JVPTrace
 from gpuarray.transforms.jvp import JVPTracer as JVPTracer
-from gpuarray.transforms.jvp import jvp_flat, jvp_of
+from gpuarray.transforms.jvp import jvp_of
 
 __all__ = [
     "JVPTrace",
@@ -41,7 +40,6 @@ __all__ = [
     "get_primitive_transpose",
     "instantiate_zeros",
     "is_undefined_primal",
-    "jvp",
     "primitive_jvps",
     "primitive_transposes",
     "zeros_like_aval",
@@ -172,25 +170,6 @@ def add_jaxvals(x: Any, y: Any) -> Any:
     Array(3., dtype=float32, weak_type=True)
     """
     return add_jaxvals_p.bind(x, y)
-
-
-@transformation2
-def _jvp(call: Callable[..., Any], instantiate: bool, primals: Any, tangents: Any) -> tuple:
-    out, out_tangents = jvp_flat(call, list(primals), list(tangents))
-    if instantiate:
-        out_tangents = [instantiate_zeros(t) for t in out_tangents]
-    return out, out_tangents
-
-
-def jvp(fun: WrappedFun, instantiate: bool = True) -> WrappedFun:
-    """A function of flat values as one of (values, tangents) that gives (results, tangents).
-
-    >>> from gpuarray.extend import linear_util as lu
-    >>> from gpuarray.interpreters import ad
-    >>> ad.jvp(lu.wrap_init(lambda x: [x * x])).call_wrapped([3.0], [1.0])[1]
-    [Array(6., dtype=float32, weak_type=True)]
-    """
-    return _jvp(fun, instantiate)
 
 
 def defbilinear(prim: Primitive, left: Callable[..., Any], right: Callable[..., Any]) -> None:

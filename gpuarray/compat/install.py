@@ -52,8 +52,8 @@ class _Module(types.ModuleType):
     __path__: list[str] = []  # a package: its modules come from the finder below
 
     def __getattr__(self, name: str) -> Any:
-        # jax.core is extend.core here, while gpuarray.core holds the library's own parts.
-        if name != "core" and hasattr(_ROOT, name):
+        # gpuarray.core, for one, holds the library's own parts.
+        if f"jax.{name}" not in _ELSEWHERE and hasattr(_ROOT, name):
             return getattr(_ROOT, name)
         try:
             return importlib.import_module(f"jax.{name}")

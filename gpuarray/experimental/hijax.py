@@ -18,7 +18,8 @@ from gpuarray.custom_derivatives import custom_vjp
 from gpuarray.extend.core import AbstractValue as AbstractValue
 from gpuarray.extend.core import Effect, Primitive
 from gpuarray.extend.core import ShapedArray as ShapedArray
-from gpuarray.interpreters import ad, mlir
+from gpuarray.functions.vmap import vmap
+from gpuarray.interpreters import ad, batching, mlir
 from gpuarray.interpreters.ad import Zero as Zero
 from gpuarray.interpreters.ad import instantiate_zeros as instantiate_zeros
 from gpuarray.interpreters.ad import is_undefined_primal as is_undefined_primal
@@ -168,11 +169,19 @@ class HiPrimitive(Primitive):
         mlir.register_lowering(self, mlir.lower_fun(self.to_lojax, multiple))
         # Only where the subclass has rules of its own; else those of `to_lojax` hold.
         kind: Any = type(self)
-        self.jvp = BY_PARTS
         if hasattr(kind, "jvp"):
             ad.primitive_jvps[self] = kind.jvp.__get__(self)
+        else:
+            self.jvp = BY_PARTS
+            batching.fancy_primitive_batchers[self] = self._batch
         if hasattr(kind, "transpose"):
             ad.primitive_transposes[self] = kind.transpose.__get__(self)
+
+    def _batch(self, axis: Any, args: tuple, dims: tuple, **params: Any) -> tuple[Any, Any]:
+        """The batching rule of what the operation is made of."""
+        one = lambda *values: self.to_lojax(*values, **params)
+        out = vmap(one, dims, axis_name=axis.name, axis_size=axis.size)(*args)
+        return out, [0] * len(out) if self.multiple_results else 0
 
     def abstract_eval(self, *arg_avals: Any, **params: Any) -> tuple[Any, Any]:
         """The aval of the result, or avals of results, and the effects."""

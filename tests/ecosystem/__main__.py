@@ -36,6 +36,7 @@ SUITES = (
     Suite("optax losses", "optax", ("losses",), 1.0),
     Suite("optax projections", "optax", ("projections",), 1.0),
     Suite("optax, the rest", "optax", (".", "!losses", "!projections"), 0.9),
+    Suite("chex", "chex", (".",), 0.97, long=True),
     Suite("jaxtyping", "tests.ecosystem", ("test_jaxtyping.py",), 1.0),
 )
 

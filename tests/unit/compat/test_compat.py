@@ -168,7 +168,7 @@ def test_the_stream_of_random_numbers(chosen):
         assert jax.config.jax_threefry_partitionable is {bool(chosen)}
         # The values are JAX's, with the setting on and off.
         drawn = jax.random.bits(jax.random.key(0), (2,)).tolist()
-        assert drawn == {[4070199207, 4123003107] if chosen else [4146024105, 2718843009]}, drawn
+        assert drawn == {[4070199207, 4202968722] if chosen else [928981903, 3453687069]}, drawn
         """
     )
 

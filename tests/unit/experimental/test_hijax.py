@@ -23,11 +23,24 @@ class Double(hijax.HiPrimitive):
         return self.bind(*primals), 3 * tangents[0]
 
 
+class Norm(hijax.HiPrimitive):
+    def abstract_eval(self, aval):
+        return ShapedArray((), aval.dtype), set()
+
+    def to_lojax(self, x):
+        return gnp.sum(x * x)
+
+
 def test_operations_of_arrays():
     bind = Double("double").bind
     assert bind(2.0) == ga.jit(bind)(2.0) == 4.0
     assert ga.grad(bind)(2.0) == 3.0  # by the rule, not by what it is made of
-    np.testing.assert_array_equal(ga.vmap(bind)(gnp.arange(3.0)), [0, 2, 4])
+    # A batch of its parts would lose the rule; one without a rule is batched by its parts.
+    with pytest.raises(TypeError, match="Batching rule"):
+        ga.vmap(bind)(gnp.arange(3.0))
+    sum_bind = Norm("norm").bind
+    np.testing.assert_array_equal(ga.vmap(sum_bind, 1)(gnp.ones((2, 3))), [2, 2, 2])
+    assert ga.grad(lambda x: sum_bind(x))(gnp.ones(2)).tolist() == [2, 2]
 
 
 class Pair:

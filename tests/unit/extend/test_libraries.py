@@ -1,6 +1,6 @@
 """What libraries that trace for themselves use: WrappedFun, traces of their own, platforms, places.
 
-Most names are compared with JAX by tests/parity/recipes/libraries.py; here is what is no call of one.
+Most names are compared with JAX by tests/parity/recipes/libraries.py; here is what no call shows.
 """
 
 import gc
@@ -56,9 +56,19 @@ def test_a_cache_of_wrapped_functions():
     fun, _ = flat()
     traced(fun, 3)
     assert calls == [3, 3]
-    # What is kept goes with the function.
-    alive = weakref.ref(f)
-    del f, fun, flat
+
+
+def test_what_a_cache_keeps_goes_with_the_function():
+    traced = lu.cache(lambda fun: fun.call_wrapped())
+
+    class Called:
+        def __call__(self):
+            return 3
+
+    function = Called()
+    assert traced(lu.wrap_init(function)) == 3
+    alive = weakref.ref(function)
+    del function
     gc.collect()
     assert alive() is None
 
@@ -214,7 +224,7 @@ def test_platforms():
 
 def test_the_mesh_of_older_programs():
     mesh = ga.sharding.Mesh(np.array(ga.devices("cpu")[:1]), ("x",))
-    with mesh:
+    with pytest.warns(DeprecationWarning, match="with mesh"), mesh:
         assert pxla.thread_resources.env.physical_mesh == mesh
     assert pxla.thread_resources.env.physical_mesh.empty
 

@@ -143,6 +143,7 @@ from gpuarray.sharding import make_mesh as make_mesh
 
 # Modules that load when first asked for: type checkers cannot see that, and get imports.
 if TYPE_CHECKING:
+    from gpuarray import api_util as api_util
     from gpuarray import distributed as distributed
     from gpuarray import export as export
     from gpuarray import extend as extend
@@ -157,12 +158,13 @@ if TYPE_CHECKING:
 # Last: the package attribute `config` is the settings object, no longer the module of that name.
 from gpuarray.config import config as config  # isort: skip
 
-__version__ = "0.1.0"
+from gpuarray.version import __version__ as __version__
 
 _install_hooks()
 
 # Modules that few programs use; without them the import is quicker.
 _LAZY = (
+    "api_util",
     "ad_checkpoint",
     "collect_profile",
     "distributed",

@@ -40,13 +40,12 @@ GROUPS = (
         """
         jax: remove_size_one_mesh_axis_from_type
         experimental: topologies
-        interpreters: pxla
         """,
     ),
     Group(
         "services between processes",
         "processes exchange values in computations, and files",
-        "experimental: array_serialization colocated_python transfer",
+        "experimental: transfer",
     ),
     Group(
         "memories other than a device's own",
@@ -77,8 +76,9 @@ GROUPS = (
         export: DisabledSafetyCheck default_export_platform
             maximum_supported_calling_convention_version
             minimum_supported_calling_convention_version
-        extend: backend ifrt_programs lowering mlir sharding xla
-        interpreters: xla
+        extend: lowering mlir sharding xla
+        extend.backend: backend_xla_version get_compile_options ifrt_proxy register_backend_factory
+        interpreters.pxla: create_compile_options
         interpreters.mlir: AxisContext ConstantHandler DEVICE_TO_DEVICE_TYPE LoweringParameters
             LoweringResult LoweringRuleContext Mesh ModuleContext RECV_FROM_HOST_TYPE
             SEND_TO_HOST_TYPE SPMDAxisContext ShapePolyLoweringState ShardingContext Token TokenSet
@@ -89,7 +89,6 @@ GROUPS = (
             lower_jaxpr_to_module lowerable_effects make_ir_context merge_mlir_modules
             module_to_bytecode module_to_string register_constant_handler shape_tensor token_type
             unflatten_ir_values_like_types
-        stages: CompilerOptions Wrapped
         """,
     ),
     Group(
@@ -106,28 +105,21 @@ GROUPS = (
         """
         jax: dlpack example_libraries
         debug: log
-        experimental: EArray cur_qdd hijax jet key_reuse primal_tangent_dtype random rnn sparse
+        experimental.hijax: HiPspec TransformedRef
+        experimental: EArray cur_qdd jet key_reuse primal_tangent_dtype random rnn sparse
         """,
     ),
     Group(
         "how JAX works inside",
         "what there is for programs that look inside is in `extend.core` and `interpreters`",
         """
-        jax: api_util make_user_context version
+        jax: ad make_user_context
         custom_derivatives: remat_opt_p
         debug: DebugEffect OrderedDebugEffect
-        extend: linear_util random source_info_util
-        extend.core: AbstractToken CallPrimitive DebugInfo DropVar Effect Effects JaxprTypeError
-            Token TraceTag array_types call_impl check_jaxpr concrete_or_error gensym
-            get_opaque_trace_state new_jaxpr_eqn no_effects nonempty_axis_env_DO_NOT_USE
-            primal_dtype_to_tangent_dtype set_current_trace subjaxprs take_current_trace
-            unsafe_am_i_under_a_jit_DO_NOT_USE unsafe_am_i_under_a_vmap_DO_NOT_USE
-            unsafe_get_axis_names_DO_NOT_USE valid_jaxtype
-        interpreters: partial_eval
-        interpreters.ad: JVPTrace add_jaxvals add_jaxvals_p defjvp2 deflinear
-            get_primitive_transpose jvp linearize zeros_like_aval
-        interpreters.batching: bdim_at_front broadcast defreducer register_vmappable
-            unregister_vmappable
+        extend.random: define_prng_impl threefry2x32_p
+        interpreters.partial_eval: custom_partial_eval_rules partial_eval_jaxpr_custom_rules
+        interpreters.ad: jvp linearize
+        interpreters.batching: register_vmappable unregister_vmappable
         lax: after_all_p create_token_p dce_sink_p device_put_p select_and_scatter_p
         """,
     ),

@@ -22,9 +22,29 @@ _OURS = (PACKAGE, "<frozen ", "<plan>", "<fast>")
 _inside: dict[str, bool] = {}  # source file name -> is it ours (or a library in between)?
 
 
+class _Excluded(list):
+    """Files and folders of libraries whose frames tell a user nothing, either; they say so."""
+
+    def append(self, path: str) -> None:
+        super().append(path)
+        _inside.clear()
+
+    def remove(self, path: str) -> None:
+        super().remove(path)
+        _inside.clear()
+
+
+excluded: list[str] = _Excluded()
+
+
+def is_hidden(filename: str) -> bool:
+    """Whether tracebacks leave a source file out: it is this library's, or one of `excluded`."""
+    return filename.startswith((PACKAGE, *excluded))
+
+
 def is_inside(filename: str) -> bool:
     """Whether a source file is this library's, or of one that calls back into it."""
-    known = filename.startswith(_OURS) or any(p in filename for p in _THROUGH)
+    known = filename.startswith((*_OURS, *excluded)) or any(p in filename for p in _THROUGH)
     if len(_inside) >= 4096:  # notebooks name every cell
         _inside.clear()
     _inside[filename] = known
@@ -126,6 +146,11 @@ def enter_scope(scope: str) -> str:
     else:
         scopes.pop(thread, None)
     return before
+
+
+def current_scope() -> str:
+    """The scope that this thread is in."""
+    return scopes.get(threading.get_ident(), "")
 
 
 # Each thread binds equations of its own.

@@ -11,22 +11,24 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import logging
 import sys
 import types
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+from gpuarray import config
+from gpuarray.compat import private
 
 #: The release of JAX whose names and behaviour are followed.
 JAX_VERSION = "0.10.2"
 
 #: Modules whose counterpart here has another name.
 _ELSEWHERE = {
-    "jax.core": "gpuarray.extend.core",
+    "jax.core": "gpuarray.compat.core",
     "jax.extend.core.primitives": "gpuarray.extend.primitives",
+    "jax.lib": "gpuarray.compat.version",
     "jax.version": "gpuarray.compat.version",
-    "jax._src.dtypes": "gpuarray.core.dtypes",
-    "jax._src.flatten_util": "gpuarray.flatten_util",
-    "jax._src": "gpuarray.compat.private",
     "jaxlib": "gpuarray.compat.version",
     "jaxlib.version": "gpuarray.compat.version",
 }
@@ -50,8 +52,8 @@ class _Module(types.ModuleType):
     __path__: list[str] = []  # a package: its modules come from the finder below
 
     def __getattr__(self, name: str) -> Any:
-        # jax.core is extend.core here, while gpuarray.core holds the library's own parts.
-        if name != "core" and hasattr(_ROOT, name):
+        # gpuarray.core, for one, holds the library's own parts.
+        if f"jax.{name}" not in _ELSEWHERE and hasattr(_ROOT, name):
             return getattr(_ROOT, name)
         try:
             return importlib.import_module(f"jax.{name}")
@@ -71,13 +73,16 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         path: Sequence[str] | None = None,
         target: types.ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
+        if private.is_known(fullname):
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         ours = _name_here(fullname)
         if ours is None:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, origin=ours, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        assert spec.origin is not None
+        if spec.origin is None:
+            return private.PrivateModule(spec.name)
         # The very module, not a copy: a class has to be the same under both names.
         module = importlib.import_module(spec.origin)
         spec.loader_state = module.__spec__
@@ -86,7 +91,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module: types.ModuleType) -> None:
         """Nothing to run; the import system put its own spec on the module: take that back."""
         assert module.__spec__ is not None
-        module.__spec__ = module.__spec__.loader_state or module.__spec__
+        if not isinstance(module, private.PrivateModule):
+            module.__spec__ = module.__spec__.loader_state or module.__spec__
 
     def find_distributions(self, context: Any) -> Iterable[Any]:
         names = ("jax", "jaxlib")
@@ -133,10 +139,15 @@ def _name_here(fullname: str) -> str | None:
         return None
 
 
-def install_as_jax() -> None:
+def install_as_jax(*, threefry_partitionable: bool | None = None) -> None:
     """Make `import jax` mean this library, for libraries written for JAX, in this process.
 
     Call it before anything imports JAX; calling it again changes nothing.
+
+    threefry_partitionable: which stream of random numbers `jax.random` has from then on. True: that
+        of JAX 0.10, which also makes the same numbers over several devices. False: the older one,
+        which JAX had before version 0.5. None: the setting stays what it is, and that is the older
+        stream unless a program or `JAX_THREEFRY_PARTITIONABLE` says otherwise.
 
     ```
     import gpuarray
@@ -146,6 +157,7 @@ def install_as_jax() -> None:
     """
     present = sys.modules.get("jax")
     if isinstance(present, _Module):
+        _choose_stream(threefry_partitionable)
         return
     if present is not None:
         raise RuntimeError(
@@ -159,3 +171,15 @@ def install_as_jax() -> None:
     sys.meta_path.insert(0, finder)
     # After the finder, which the modules below `jax` need.
     sys.modules["jax"] = module
+    _choose_stream(threefry_partitionable)
+
+
+def _choose_stream(partitionable: bool | None) -> None:
+    if partitionable is not None:
+        config.config.update("threefry_partitionable", partitionable)
+    kept = "that of JAX 0.10" if config.state.threefry_partitionable else "the older one"
+    logging.getLogger("gpuarray").info(
+        "jax.random has %s of the two streams of random numbers (threefry_partitionable=%s)",
+        kept,
+        config.state.threefry_partitionable,
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -238,6 +239,16 @@ WIDE_SCALARS = frozenset((np.int64, np.uint64, np.float64, np.complex128))
 _scalar_avals: dict[tuple[type, bool], ShapedArray] = {}
 
 
+def _numpy_aval(x: Any) -> ShapedArray:
+    return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+
+
+#: Functions that give the aval of a value, by its type: libraries add types of their own here, and
+#: to `values_by_type` functions that give the NumPy value of one.
+avals_by_type: dict[type, Callable[[Any], ShapedArray]] = {np.ndarray: _numpy_aval}
+values_by_type: dict[type, Callable[[Any], Any]] = {np.ndarray: np.asarray}
+
+
 def aval_of(x) -> ShapedArray:
     """Return the aval of anything a primitive accepts: array, tracer, NumPy value or Python scalar.
 
@@ -259,7 +270,9 @@ def aval_of(x) -> ShapedArray:
     if isinstance(x, (np.ndarray, np.generic)):
         if isinstance(x, np.ma.MaskedArray):
             raise ValueError(MASKED)
-        return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+        return _numpy_aval(x)
+    if (handler := avals_by_type.get(kind)) is not None:
+        return handler(x)
     # Subclasses of Python's scalars, such as an IntEnum.
     if isinstance(x, (bool, int, float, complex)):
         return python_scalar_aval(next(k for k in _PYTHON_KINDS if isinstance(x, k)))

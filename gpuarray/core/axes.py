@@ -92,3 +92,8 @@ def axis_env() -> tuple:
     """Return all named axes around, to be part of a key: what is traced may depend on them."""
     found = tuple((name, *axes[-1]) for name, axes in _named.axes.items() if axes)
     return (*found, _named.spread) if _named.spread else found
+
+
+def axis_names() -> list:
+    """Return the names of all axes around, the outermost first."""
+    return [name for name, axes in _named.axes.items() if axes]

@@ -155,6 +155,9 @@ class Primitive:
         Whether it has side effects, so that it is never dropped or merged.
     """
 
+    #: Whether it applies a function that is no param: those of `extend.core.CallPrimitive` do.
+    call_primitive = map_primitive = False
+
     def __init__(
         self,
         name: str,
@@ -245,6 +248,11 @@ class Primitive:
     def bind(self, *args, **params):
         """Apply the operation to values; the innermost Trace decides what that means."""
         return trace.state.trace.process(self, args, params)
+
+    def bind_with_trace(self, trace_of: trace.Trace, args: Sequence[Any], *about: Any) -> Any:
+        """Apply the operation in a trace; the params are the last argument."""
+        with trace.current(trace_of):
+            return self.bind(*args, **about[-1])
 
     def out_avals(self, avals: Sequence[ShapedArray], params: dict) -> list[ShapedArray]:
         """Return the avals of the results, as a list whatever `multiple_results` says."""

@@ -210,6 +210,15 @@ class Sharding:
         """The devices of this process among `device_set`."""
         return {device for device in self._devices if device.is_addressable}
 
+    # In the order of the pieces, by the names under which libraries read them.
+    @property
+    def _device_assignment(self) -> tuple[Device, ...]:
+        return tuple(self._devices)
+
+    @property
+    def _addressable_device_assignment(self) -> tuple[Device, ...]:
+        return tuple(device for device in self._devices if device.is_addressable)
+
     def with_memory_kind(self, kind: str) -> Sharding:
         """The same layout in another kind of memory."""
         raise NotImplementedError(f"{type(self).__name__} does not change its kind of memory")

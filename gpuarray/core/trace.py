@@ -18,7 +18,10 @@ from gpuarray.core.value import Array
 
 
 class Trace:
-    """An interpreter of primitives, by `process` alone; `parent` is the trace around it."""
+    """An interpreter of primitives, by `process` alone; `parent` is the trace around it.
+
+    Libraries name what a Trace of theirs does `process_primitive`.
+    """
 
     parent: Trace | None = None
     #: False once the function it interpreted has ended: its tracers have leaked.
@@ -30,7 +33,10 @@ class Trace:
         return self
 
     def process(self, prim, args: tuple, params: dict) -> Any:
-        raise TypeError(f"{type(self).__name__} cannot evaluate {prim.name}")
+        return self.process_primitive(prim, args, params)
+
+    def process_primitive(self, primitive, tracers, params: dict) -> Any:
+        raise TypeError(f"{type(self).__name__} cannot evaluate {primitive.name}")
 
     def adopt(self, constant: Any) -> None:
         """Note a scalar constant made under this trace: a Graph writes it as a literal."""
@@ -168,6 +174,10 @@ class Tracer(Array):
 
     def __deepcopy__(self, memo: dict):
         return self
+
+    # For subclasses of libraries; those here set the two themselves.
+    def __init__(self, trace: Trace, aval: ShapedArray):
+        self._trace, self.aval = trace, aval
 
     # The transformation that made it, and where: shown in error messages.
     def origin(self) -> str:

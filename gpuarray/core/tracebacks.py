@@ -126,7 +126,7 @@ def _kept(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _hidden(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(sites.PACKAGE)
+    return sites.is_hidden(frame.f_code.co_filename)
 
 
 def _belongs_to_python(frame: FrameType) -> bool:

@@ -10,8 +10,11 @@ from gpuarray.names import explain_names as _explain_names
 __getattr__ = _explain_names(
     __name__,
     (
+        "array_serialization",
         "checkify",
+        "colocated_python",
         "custom_partitioning",
+        "hijax",
         "layout",
         "mesh_utils",
         "multihost_utils",

@@ -6,55 +6,126 @@ Floor 6. In: a name. Out: a Primitive whose rules are given one by one: `def_imp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
 import numpy as np
 
+from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.avals import ShapedArray as AbstractValue
 from gpuarray.core.avals import aval_of as get_aval
 from gpuarray.core.graph import Atom as Atom
 from gpuarray.core.graph import Eqn as JaxprEqn
-from gpuarray.core.graph import Graph, evaluate
+from gpuarray.core.graph import Graph, SourceInfo, evaluate, verify
 from gpuarray.core.graph import Graph as ClosedJaxpr
 from gpuarray.core.graph import Graph as Jaxpr
 from gpuarray.core.graph import Literal as Literal
 from gpuarray.core.graph import Var as Var
 from gpuarray.core.graph import eval_jaxpr as eval_jaxpr
 from gpuarray.core.graph import graphs_in as jaxprs_in_params
+from gpuarray.core.linear import tangent_aval
 from gpuarray.core.primitive import Kind
 from gpuarray.core.primitive import Primitive as _Primitive
 from gpuarray.core.trace import Trace as Trace
 from gpuarray.core.trace import Tracer as Tracer
-from gpuarray.errors import MissingRuleError
+from gpuarray.core.value import Array
+from gpuarray.errors import JaxprTypeError, MissingRuleError
 from gpuarray.extend import primitives as primitives
+from gpuarray.extend.linear_util import DebugInfo, WrappedFun
+from gpuarray.extend.tracing import TraceTag as TraceTag
+from gpuarray.extend.tracing import concrete_or_error as concrete_or_error
+from gpuarray.extend.tracing import find_top_trace as find_top_trace
+from gpuarray.extend.tracing import get_opaque_trace_state as get_opaque_trace_state
+from gpuarray.extend.tracing import nonempty_axis_env as nonempty_axis_env_DO_NOT_USE
+from gpuarray.extend.tracing import set_current_trace as set_current_trace
+from gpuarray.extend.tracing import take_current_trace as take_current_trace
+from gpuarray.extend.tracing import unsafe_am_i_under_a_jit as unsafe_am_i_under_a_jit_DO_NOT_USE
+from gpuarray.extend.tracing import unsafe_am_i_under_a_vmap as unsafe_am_i_under_a_vmap_DO_NOT_USE
+from gpuarray.extend.tracing import unsafe_get_axis_names as unsafe_get_axis_names_DO_NOT_USE
+from gpuarray.extend.tracing import valid_jaxtype as valid_jaxtype
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime import lazy
 from gpuarray.util import read_only
 
 __all__ = [
+    "AbstractToken",
     "AbstractValue",
     "Atom",
+    "CallPrimitive",
     "ClosedJaxpr",
+    "DebugInfo",
+    "DropVar",
+    "Effect",
+    "Effects",
     "Jaxpr",
     "JaxprEqn",
+    "JaxprTypeError",
     "Literal",
     "Primitive",
     "ShapedArray",
+    "Token",
     "Trace",
+    "TraceTag",
     "Tracer",
     "Var",
+    "array_types",
+    "call_impl",
+    "check_jaxpr",
+    "concrete_or_error",
     "eval_jaxpr",
     "find_top_trace",
+    "gensym",
     "get_aval",
+    "get_opaque_trace_state",
     "jaxpr_as_fun",
     "jaxprs_in_params",
     "mapped_aval",
+    "new_jaxpr_eqn",
+    "no_effects",
+    "nonempty_axis_env_DO_NOT_USE",
+    "primal_dtype_to_tangent_dtype",
     "primitives",
+    "set_current_trace",
+    "subjaxprs",
+    "take_current_trace",
     "unmapped_aval",
+    "unsafe_am_i_under_a_jit_DO_NOT_USE",
+    "unsafe_am_i_under_a_vmap_DO_NOT_USE",
+    "unsafe_get_axis_names_DO_NOT_USE",
+    "valid_jaxtype",
 ]
+
+
+class Effect:
+    """Base of the classes by which libraries name a side effect of theirs."""
+
+
+#: The effects of an equation, and none of them.
+Effects = Set[Effect]
+no_effects: Effects = frozenset()
+
+#: A token is an array of no elements: `lax.create_token` makes one, operations are ordered by it.
+Token = Array
+AbstractToken = ShapedArray
+
+#: Types of NumPy values that operations take.
+array_types: set[type] = {np.ndarray} | {
+    dtypes.as_dtype(name).type for name in dtypes.lattice.NODES if not name.endswith("*")
+}
+
+
+class DropVar(Var):
+    """A variable that nothing reads, in an equation made by `new_jaxpr_eqn`.
+
+    Programs that are traced here have none: what nothing reads is a Var there like the others.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "_"
 
 
 class Primitive(_Primitive):
@@ -114,9 +185,106 @@ class Primitive(_Primitive):
         return function
 
 
-def find_top_trace(_: Any = None) -> Trace:
-    """The innermost trace: what interprets operations right now."""
-    return traces.state.trace
+class CallPrimitive(Primitive):
+    """A primitive that calls a function: `bind(*args, subfuns=(fun,))` gives a list of results.
+
+    >>> from gpuarray.extend import linear_util as lu
+    >>> from gpuarray.extend.core import CallPrimitive, call_impl
+    >>> marked_p = CallPrimitive("marked")
+    >>> _ = marked_p.def_impl(call_impl)
+    >>> marked_p.bind(3.0, subfuns=(lu.wrap_init(lambda x: [x + 1]),))
+    [4.0]
+    """
+
+    call_primitive = True
+
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.multiple_results = True
+
+    def bind(self, *args: Any, subfuns: Sequence[WrappedFun] = (), **params: Any) -> Any:
+        """Apply the operation to a function and its arguments."""
+        if self._impl is None:
+            raise MissingRuleError(
+                f"Evaluation rule for '{self.name}' not implemented: give it by def_impl, "
+                "call_impl where the function is to be called and no more."
+            )
+        # The function is called here: the trace around sees the operations inside of it.
+        return self._impl(*subfuns, *args, **params)
+
+
+def call_impl(f: WrappedFun, *args: Any, **_: Any) -> Any:
+    """Call a function: the `def_impl` of a CallPrimitive that only marks it."""
+    return f.call_wrapped(*args)
+
+
+def gensym(suffix: str = "") -> Callable[[ShapedArray], Var]:
+    """A function that makes new variables of an aval; they get their names when printed.
+
+    >>> from gpuarray.extend.core import ShapedArray, gensym
+    >>> new = gensym()
+    >>> new(ShapedArray((3,), "float32")).aval
+    ShapedArray(float32[3])
+    """
+    return Var
+
+
+def new_jaxpr_eqn(
+    invars: Sequence[Atom],
+    outvars: Sequence[Var],
+    primitive: _Primitive,
+    params: dict[str, Any],
+    effects: Effects = no_effects,
+    source_info: SourceInfo | None = None,
+    ctx: Any = None,
+) -> JaxprEqn:
+    """An equation, for Graphs that are put together by hand.
+
+    effects, ctx: taken for programs that give them; an equation's effects are its primitive's
+
+    >>> import gpuarray as ga
+    >>> from gpuarray.extend import core
+    >>> x = core.Var(core.ShapedArray((), "float32"))
+    >>> y = core.Var(x.aval)
+    >>> eqn = core.new_jaxpr_eqn([x], [y], core.primitives.sin_p, {"accuracy": None})
+    >>> graph = core.Jaxpr([x], [y], [eqn])
+    >>> core.check_jaxpr(graph), core.eval_jaxpr(graph, [], 0.0)
+    (None, [Array(0., dtype=float32, weak_type=True)])
+    """
+    return JaxprEqn(primitive, invars, outvars, params, source_info and source_info.site)
+
+
+def subjaxprs(jaxpr: Graph) -> Iterator[Graph]:
+    """The Graphs in the equations of a Graph, not those inside of these.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray.extend.core import subjaxprs
+    >>> graph = ga.make_jaxpr(ga.jit(lambda x: x * x))(3.0)
+    >>> [len(inner.eqns) for inner in subjaxprs(graph)]
+    [1]
+    """
+    for eqn in jaxpr.eqns:
+        yield from jaxprs_in_params(eqn.params)
+
+
+def check_jaxpr(jaxpr: Graph) -> None:
+    """Raise JaxprTypeError for a Graph that is not well formed: a variable that is read before it
+    is defined or defined twice, a result of another type than the operation's.
+    """
+    try:
+        verify(jaxpr)
+    except (TypeError, ValueError) as error:
+        raise JaxprTypeError(f"{error}\n\nin the program:\n{jaxpr!r}") from error
+
+
+def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
+    """The dtype of derivatives: the same for floats and complex numbers, else float0.
+
+    >>> from gpuarray.extend.core import primal_dtype_to_tangent_dtype
+    >>> primal_dtype_to_tangent_dtype("bfloat16"), primal_dtype_to_tangent_dtype("int8")
+    (dtype(bfloat16), dtype([('float0', 'V')]))
+    """
+    return tangent_aval(ShapedArray((), dtypes.as_dtype(primal_dtype))).dtype
 
 
 def jaxpr_as_fun(graph: Graph) -> Callable[..., list[Any]]:

@@ -12,27 +12,37 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import Undefined as UndefinedPrimal
 from gpuarray.core.linear import Zero as Zero
 from gpuarray.core.linear import is_zero
-from gpuarray.core.primitive import LINEAR, Primitive
+from gpuarray.core.primitive import LINEAR, Primitive, registry
+from gpuarray.errors import MissingRuleError
 from gpuarray.interpreters.tables import RuleTable
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.linear import add_any as add_tangents
 from gpuarray.primitives.linear import broadcast_like
 from gpuarray.primitives.linear import instantiate as instantiate_zeros
+from gpuarray.primitives.linear import zeros as zeros_like_aval
+from gpuarray.transforms.jvp import JVPTrace as JVPTrace
 from gpuarray.transforms.jvp import JVPTracer as JVPTracer
 from gpuarray.transforms.jvp import jvp_of
 
 __all__ = [
+    "JVPTrace",
     "JVPTracer",
     "UndefinedPrimal",
     "Zero",
+    "add_jaxvals",
+    "add_jaxvals_p",
     "add_tangents",
     "defbilinear",
     "defjvp",
+    "defjvp2",
+    "deflinear",
     "deflinear2",
+    "get_primitive_transpose",
     "instantiate_zeros",
     "is_undefined_primal",
     "primitive_jvps",
     "primitive_transposes",
+    "zeros_like_aval",
 ]
 
 
@@ -75,6 +85,12 @@ def defjvp(prim: Primitive, *rules: Callable[..., Any] | None) -> None:
     Array(12., dtype=float32, weak_type=True)
     """
 
+    _defjvp(prim, rules, lambda share, t, out, primals, params: share(t, *primals, **params))
+
+
+def _defjvp(prim: Primitive, rules: tuple, apply: Callable[..., Any]) -> None:
+    """A jvp rule from shares; `apply(share, tangent, out, primals, params)` gives each."""
+
     def rule(primals, tangents, **params):
         out = prim.bind(*primals, **params)
         total: Any = None
@@ -83,7 +99,7 @@ def defjvp(prim: Primitive, *rules: Callable[..., Any] | None) -> None:
             if share is None or is_zero(t):
                 continue
             # A rule may give a share of fewer axes, when its operand was broadcast.
-            part = broadcast_like(share(t, *primals, **params), aval_of(out))
+            part = broadcast_like(apply(share, t, out, primals, params), aval_of(out))
             total = part if total is None else add_tangents(total, part)
         return out, Zero(aval_of(out)) if total is None else total
 
@@ -94,6 +110,66 @@ def deflinear2(prim: Primitive, transpose: Callable[..., Any]) -> None:
     """Say that an operation is linear, and give its transpose: rule(ct, *operands, **params)."""
     prim.jvp = LINEAR
     primitive_transposes[prim] = transpose
+
+
+def deflinear(prim: Primitive, transpose: Callable[..., Any]) -> None:
+    """The same with a rule of the cotangent alone: rule(ct, **params) -> one for each operand.
+
+    >>> from gpuarray.extend.core import Primitive
+    >>> from gpuarray.interpreters import ad
+    >>> twice_p = Primitive("twice")
+    >>> _ = twice_p.def_abstract_eval(lambda x: x), twice_p.def_impl(lambda x: 2 * x)
+    >>> ad.deflinear(twice_p, lambda ct: [2 * ct])
+    >>> import gpuarray as ga
+    >>> ga.grad(twice_p.bind)(3.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    deflinear2(prim, lambda ct, *operands, **params: transpose(ct, **params))
+
+
+def defjvp2(prim: Primitive, *rules: Callable[..., Any] | None) -> None:
+    """As `defjvp`, with rules that are given the result: rule(tangent, out, *operands, **params).
+
+    >>> from gpuarray.extend.core import Primitive
+    >>> from gpuarray.interpreters import ad
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> exp_p = Primitive("my_exp")
+    >>> _ = exp_p.def_abstract_eval(lambda x: x), exp_p.def_impl(gnp.exp)
+    >>> ad.defjvp2(exp_p, lambda t, out, x: t * out)
+    >>> ga.grad(exp_p.bind)(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    _defjvp(prim, rules, lambda share, t, out, primals, params: share(t, out, *primals, **params))
+
+
+def get_primitive_transpose(prim: Primitive) -> Callable[..., Any]:
+    """The transpose rule of a primitive.
+
+    >>> from gpuarray.extend.core import primitives
+    >>> from gpuarray.interpreters import ad
+    >>> callable(ad.get_primitive_transpose(primitives.reduce_sum_p))
+    True
+    """
+    try:
+        return primitive_transposes[prim]
+    except KeyError:
+        raise MissingRuleError(
+            f"Transpose rule (for reverse-mode differentiation) for '{prim}' not implemented"
+        ) from None
+
+
+#: The sum of two cotangents, as a primitive and as a function.
+add_jaxvals_p = registry["add_any"]
+
+
+def add_jaxvals(x: Any, y: Any) -> Any:
+    """The sum of two values, as an operation that stands for sums of cotangents in programs.
+
+    >>> from gpuarray.interpreters import ad
+    >>> ad.add_jaxvals(1.0, 2.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    return add_jaxvals_p.bind(x, y)
 
 
 def defbilinear(prim: Primitive, left: Callable[..., Any], right: Callable[..., Any]) -> None:

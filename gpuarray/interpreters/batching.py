@@ -12,13 +12,22 @@ from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.interpreters.tables import RuleTable
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.axes import move_axis as moveaxis
-from gpuarray.transforms.batch import BatchAxis, batch_of, batch_pointwise
+from gpuarray.transforms.batch import (
+    BatchAxis,
+    batch_of,
+    batch_pointwise,
+    batch_reduction,
+    matched,
+)
 from gpuarray.transforms.batch import BatchTracer as BatchTracer
 
 __all__ = [
     "BatchTracer",
     "axis_primitive_batchers",
+    "bdim_at_front",
+    "broadcast",
     "defbroadcasting",
+    "defreducer",
     "defvectorized",
     "fancy_primitive_batchers",
     "moveaxis",
@@ -95,6 +104,52 @@ def defvectorized(prim: Primitive) -> None:
     fancy_primitive_batchers[prim] = lambda axis, args, dims, **params: batch_pointwise(
         prim, axis, list(args), list(dims), params
     )
+
+
+def defreducer(prim: Primitive, ident: Any = None) -> None:
+    """Say that an operation of one operand reduces the axes in its param `axes`.
+
+    ident: taken for programs that give what the reduction starts from
+
+    >>> from gpuarray.extend.core import Primitive, ShapedArray
+    >>> from gpuarray.interpreters import batching
+    >>> import numpy as np, gpuarray as ga, gpuarray.numpy as gnp
+    >>> total_p = Primitive("total")
+    >>> _ = total_p.def_impl(lambda x, axes: np.sum(x, axes))
+    >>> _ = total_p.def_abstract_eval(lambda x, axes: ShapedArray(x.shape[1:], x.dtype))
+    >>> batching.defreducer(total_p)
+    >>> ga.vmap(lambda x: total_p.bind(x, axes=(0,)))(gnp.ones((2, 3)))
+    Array([3., 3.], dtype=float32)
+    """
+    fancy_primitive_batchers[prim] = lambda axis, args, dims, **params: batch_reduction(
+        prim, axis, list(args), list(dims), params
+    )
+
+
+def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Any:
+    """`x` repeated along a new axis.
+
+    mesh_axis: taken where a value is not cut along mesh axes
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray.interpreters import batching
+    >>> batching.broadcast(gnp.arange(2), 3, 0).shape
+    (3, 2)
+    """
+    if mesh_axis is not None:
+        raise ValueError(f"broadcast lays no axis along a mesh axis, got mesh_axis={mesh_axis!r}")
+    return matched(x, None, axis, sz)
+
+
+def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: Any = None) -> Any:
+    """An operand with its batch dimension in front; one that has none is repeated.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray.interpreters import batching
+    >>> batching.bdim_at_front(gnp.ones((2, 3)), 1, 3).shape
+    (3, 2)
+    """
+    return broadcast(x, size, 0, mesh_axis) if bdim is None else moveaxis(x, bdim, 0)
 
 
 #: Operands of several ranks are brought to one: `batch_pointwise` does it for both.

@@ -59,12 +59,16 @@ def zeros(aval: ShapedArray) -> Any:
     return do.broadcast_in_dim(zero, shape=aval.shape, broadcast_dimensions=(), sharding=None)
 
 
-def instantiate(x: Any) -> Any:
+def instantiate(tangent: Any) -> Any:
     """Return a (co)tangent as a value: a symbolic Zero becomes an array of zeros."""
-    if type(x) is not Zero:
-        return x
+    if type(tangent) is not Zero:
+        return tangent
     # They lie as what they belong to.
-    return zeros(x.aval) if cuts_of(x.aval.layout) is None else as_typed(zeros(x.aval), x.aval)
+    return (
+        zeros(tangent.aval)
+        if cuts_of(tangent.aval.layout) is None
+        else as_typed(zeros(tangent.aval), tangent.aval)
+    )
 
 
 def broadcast_like(x: Any, aval: ShapedArray) -> Any:

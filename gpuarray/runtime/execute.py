@@ -137,11 +137,18 @@ class Executable:
                 if found is None:
                     start = time.perf_counter()
                     with ranges.during(f"build {self.graph.debug_name}", "compile"):
-                        found = Program(self.plan, self.donated, device, self.native)
+                        found = backend_compile_and_load(device.client, self, device)
                     if self.announce is not None:
                         self.announce(found, time.perf_counter() - start)
                     self._programs[key] = found
         return found
+
+
+def backend_compile_and_load(backend: Any, executable: Executable, device: Device) -> Program:
+    """Make the program of a device. `backend` is the device's client: libraries that forbid to
+    compile for a platform put a function of theirs in the place of this one.
+    """
+    return Program(executable.plan, executable.donated, device, executable.native)
 
 
 class Program:

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpuarray.config import state
 from gpuarray.core import trace as traces
-from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
+from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar, values_by_type
 from gpuarray.core.sharding import Device, Place
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import pieces
@@ -33,6 +33,8 @@ def own(
         return x
     if hasattr(x, "__jax_array__"):
         return own(x.__jax_array__())
+    if type(x) in values_by_type and not isinstance(x, np.ndarray):  # a type that a library added
+        x = values_by_type[type(x)](x)
     aval = aval_of(x) if aval is None else aval
     place = devices.default_place() if place is None else place
     if isinstance(x, np.ndarray):

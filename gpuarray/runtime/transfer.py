@@ -166,6 +166,8 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
         aval = aval_of(x)
         sharding.shard_shape(aval.shape)  # raises for a spec with too many axes
         sharding = sharding._of_rank(aval.ndim)
+        if sharding.mesh.empty:  # what `typeof(x).sharding` says where no mesh is set
+            return x
         # A value that is made while tracing is laid out by the program.
         if sharding.mesh.size > 1 and (isinstance(x, traces.Tracer) or not traces.is_base()):
             return laid(x, sharding)

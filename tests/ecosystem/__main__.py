@@ -1,4 +1,4 @@
-"""`python -m tests.ecosystem [--only RE]`: run the tests that libraries ship, and judge.
+"""`python -m tests.ecosystem [--only RE] [--long]`: programs of libraries, and the tests they ship.
 
 In: an environment with the libraries but without JAX. Out: a line a suite with how many of its
 tests pass and how many have to; exit status 1 where that is missed.
@@ -27,21 +27,16 @@ class Suite(NamedTuple):
     share: float
     environment: dict[str, str] = {}
     without: str = ""  # a test that is left out
+    long: bool = False  # run with --long alone
 
 
 SUITES = (
-    # flax, whose layers one test is about, needs parts of JAX that are private to it.
-    Suite(
-        "einops",
-        "einops",
-        ("tests",),
-        1.0,
-        {"EINOPS_TEST_BACKENDS": "numpy,jax"},
-        without="test_flax_layers",
-    ),
+    Suite("imports and programs", "tests.ecosystem", ("test_programs.py",), 1.0),
+    Suite("einops", "einops", ("tests",), 1.0, {"EINOPS_TEST_BACKENDS": "numpy,jax"}),
     Suite("optax losses", "optax", ("losses",), 1.0),
     Suite("optax projections", "optax", ("projections",), 1.0),
     Suite("optax, the rest", "optax", (".", "!losses", "!projections"), 0.9),
+    Suite("chex", "chex", (".",), 0.97, long=True),
     Suite("jaxtyping", "tests.ecosystem", ("test_jaxtyping.py",), 1.0),
 )
 
@@ -108,11 +103,12 @@ def main() -> int:
     """Run the suites; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.ecosystem")
     parser.add_argument("--only", default="", metavar="RE", help="suites whose name matches")
+    parser.add_argument("--long", action="store_true", help="the suites that take long, too")
     parser.add_argument("--failures", action="store_true", help="list what failed")
     args = parser.parse_args()
     missed = 0
     for suite in SUITES:
-        if not re.search(args.only, suite.name):
+        if not re.search(args.only, suite.name) or (suite.long and not args.long):
             continue
         found = run(suite)
         enough = found.share >= suite.share

@@ -19,6 +19,7 @@ from . import (
     keywords,
     lax_ops,
     lax_structured,
+    libraries,
     linalg,
     nn,
     random,
@@ -63,6 +64,7 @@ MODULES = [
     x64,
     jaxprs,
     keywords,
+    libraries,
 ]
 
 # Public names that no case calls, and why.

@@ -97,11 +97,78 @@ def test_what_libraries_take_from_private_modules():
         assert not traceback_util.include_frame(here)
         assert traceback_util.api_boundary(lambda: 1)() == 1
         try:
-            from jax._src import compiler
+            from jax._src import tpu_custom_call
         except ImportError:
             pass
         else:
             raise SystemExit("no error")
+        """
+    )
+
+
+def test_modules_below_src_are_jaxs_by_name():
+    out = run(
+        """
+        gpuarray.install_as_jax()
+        import jax, jax._src.state.types, jax._src.distributed, numpy
+        from jax._src import core, dtypes, checkify, compiler, tree_util, api_util, xla_bridge
+        from jax._src.interpreters import partial_eval
+        assert dtypes.__name__ == "jax._src.dtypes" == dtypes.__spec__.name
+        assert dtypes.issubdtype is jax.dtypes.issubdtype
+        assert issubclass(type(jax.random.key(0).dtype), dtypes.ExtendedDType)
+        assert isinstance(numpy.dtype("float32"), dtypes.DType)
+        assert core.trace_state_clean() and core.ShapedArray is jax.core.ShapedArray
+        assert jax.jit(lambda x: x + core.trace_state_clean())(1) == 1
+        assert dict in tree_util._registry and int not in tree_util._registry
+        assert api_util.infer_argnums_and_argnames is gpuarray.api_util.infer_argnums_and_argnames
+        assert jax._src.distributed.global_state.process_id == 0
+        assert jax._src.distributed.global_state.client is None
+        assert xla_bridge._backends["cpu"] is jax.devices("cpu")[0].client
+        assert isinstance(jax.typeof(jax.new_ref(1.0)), jax._src.state.types.AbstractRef)
+        assert jax.core.max_dim(2, 3) == 3 and not jax.core.is_concrete.__doc__ is None
+        assert partial_eval.PartialVal is jax.interpreters.partial_eval.PartialVal
+        assert jax.version.__version_info__ == jax.__version_info__ and jax.lib.__version__
+        try:
+            dtypes.no_such_name
+        except AttributeError as e:
+            print(e)
+        """
+    )
+    assert "no_such_name" in out and "private to JAX" in out
+
+
+def test_a_function_that_a_library_replaces_is_the_one_that_runs():
+    run(
+        """
+        gpuarray.install_as_jax()
+        import jax, jax.numpy as jnp
+        from jax._src import compiler
+        inner = compiler.backend_compile_and_load
+        def refused(backend, *args, **kwargs):
+            raise RuntimeError(f"no programs for {backend.platform}")
+        compiler.backend_compile_and_load = refused
+        try:
+            jax.jit(lambda x: jnp.sin(x) + 1)(jnp.ones(3)).block_until_ready()
+        except RuntimeError as e:
+            assert "no programs for cpu" in str(e)
+        else:
+            raise SystemExit("no error")
+        compiler.backend_compile_and_load = inner
+        jax.jit(lambda x: jnp.sin(x) + 1)(jnp.ones(3)).block_until_ready()
+        """
+    )
+
+
+@pytest.mark.parametrize("chosen", [True, False, None])
+def test_the_stream_of_random_numbers(chosen):
+    run(
+        f"""
+        gpuarray.install_as_jax(threefry_partitionable={chosen})
+        import jax
+        assert jax.config.jax_threefry_partitionable is {bool(chosen)}
+        # The values are JAX's, with the setting on and off.
+        drawn = jax.random.bits(jax.random.key(0), (2,)).tolist()
+        assert drawn == {[4070199207, 4202968722] if chosen else [928981903, 3453687069]}, drawn
         """
     )
 

@@ -25,6 +25,7 @@ OTHER_PARAMETERS = {
     "numpy.array": "what NumPy takes by position and JAX refuses through *args, is refused here",
     "numpy.issubdtype": "the function of gpuarray.dtypes, with that one's names",
     "numpy.set_printoptions": "passes everything on to NumPy's function; ours names the options",
+    "extend.backend.clear_backends": "its only parameter is private",
     "lax.random_gamma_grad": "takes any arguments and refuses all but two; ours names the two",
 }
 

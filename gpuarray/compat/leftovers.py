@@ -1,0 +1,94 @@
+"""What libraries take from below `jax._src` and nothing here has: each name by its behaviour.
+
+Floor 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.extended import ExtendedDType
+from gpuarray.core.sharding import Device
+from gpuarray.extend.backend import backends
+from gpuarray.extend.core import Primitive
+from gpuarray.pytree.kinds import kinds
+from gpuarray.runtime import processes
+from gpuarray.runtime.client import Client
+
+#: Nothing binds it, in JAX neither; lineax gives it a transpose.
+stop_gradient_p = Primitive("stop_gradient")
+
+
+class _Registry:
+    """The classes that are pytree nodes: `kind in registry`."""
+
+    def __contains__(self, kind: type) -> bool:
+        return kinds[kind] is not None
+
+
+registry = _Registry()
+
+
+class _Platforms(Mapping):
+    """The client of each platform, by its name, at the time it is asked for."""
+
+    def __getitem__(self, name: str) -> Client:
+        return backends()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(backends())
+
+    def __len__(self) -> int:
+        return len(backends())
+
+
+platforms = _Platforms()
+
+
+class _GlobalState:
+    """This process among those that `distributed.initialize` joined."""
+
+    @property
+    def process_id(self) -> int:
+        """The number of this process."""
+        return Device.here
+
+    @property
+    def num_processes(self) -> int:
+        """The number of processes."""
+        world = processes.world()
+        return 1 if world is None else world.size
+
+    @property
+    def client(self) -> Any:
+        """The other processes, as they were joined; None where there are none."""
+        return processes.world()
+
+    @property
+    def service(self) -> None:
+        """None: no process of its own serves the others."""
+
+
+global_state = _GlobalState()
+
+#: What a checkified function returns, in annotations.
+Out = TypeVar("Out")
+#: A NumPy dtype, or one that NumPy does not know.
+DType = np.dtype | ExtendedDType
+
+
+def physical_aval(aval: ShapedArray) -> ShapedArray:
+    """The aval of the numbers that an array is stored as: those of keys are words.
+
+    >>> import gpuarray as ga
+    >>> physical_aval(ga.typeof(ga.random.key(0)))
+    ShapedArray(uint32[2])
+    """
+    if isinstance(aval.dtype, dtypes.KeyDtype):
+        return ShapedArray((*aval.shape, *aval.dtype.impl.key_shape), np.uint32)
+    return aval

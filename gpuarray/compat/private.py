@@ -1,0 +1,107 @@
+"""The modules of `jax._src` that libraries import in spite of its name: one table.
+
+Floor 6. In: the name of a module below `jax._src`. Out: a module of that name, whose names are
+those of the modules here that the table gives for it. What the table does not have is missing, as
+documented.
+"""
+
+from __future__ import annotations
+
+import importlib
+import types
+from typing import Any
+
+PREFIX = "jax._src"
+
+#: module below `jax._src`: the modules here that have its names, in order; "a=b" is the name `a`
+#: for what is `b` in the module before it.
+TABLE = {
+    "": "",
+    "ad_util": "compat.leftovers interpreters.ad",
+    "api": "gpuarray",
+    "api_util": "api_util functions.argnums fun_signature=signature_of",
+    "array": "runtime.array",
+    "checkify": "experimental.checkify compat.leftovers",
+    "compiler": "runtime.execute",
+    "config": "config",
+    "core": "compat.core extend.tracing compat.leftovers",
+    "custom_derivatives": "custom_derivatives",
+    "dispatch": "interpreters.xla runtime.transfer wait_for_tokens=effects_barrier",
+    "distributed": "compat.leftovers",
+    "dtypes": "dtypes core.dtypes core.extended compat.leftovers",
+    "effects": "extend.core",
+    "flatten_util": "flatten_util",
+    "interpreters": "",
+    "interpreters.ad": "interpreters.ad",
+    "interpreters.batching": "interpreters.batching",
+    "interpreters.mlir": "interpreters.mlir",
+    "interpreters.partial_eval": "interpreters.partial_eval",
+    "interpreters.pxla": "interpreters.pxla",
+    "interpreters.xla": "interpreters.xla",
+    "linear_util": "extend.linear_util",
+    "mesh": "sharding",
+    "random": "random",
+    "sharding": "sharding",
+    "sharding_impls": "sharding",
+    "source_info_util": "extend.source_info_util",
+    "stages": "stages",
+    "state": "transforms.references",
+    "state.types": "transforms.references",
+    "traceback_util": "compat.tracebacks",
+    "tree_util": "tree_util compat.leftovers _registry=registry",
+    "typing": "typing",
+    "util": "util api_util",
+    "xla_bridge": "extend.backend compat.leftovers _backends=platforms",
+}
+_HERE = __name__.partition(".")[0]
+
+
+class PrivateModule(types.ModuleType):
+    """A module below `jax._src`, whose names are those of modules here."""
+
+    __path__: list[str] = []  # modules below it come from the finder
+
+    def __init__(self, name: str):
+        super().__init__(name, f"Names of {name} that libraries use, provided by {_HERE}.")
+        self._sources: list[str] = []
+        self._renamed: dict[str, tuple[str, str]] = {}
+        for word in TABLE[name.removeprefix(PREFIX).removeprefix(".")].split():
+            theirs, renamed, ours = word.partition("=")
+            if renamed:
+                self._renamed[theirs] = self._sources[-1], ours
+            else:
+                self._sources.append(word if word == _HERE else f"{_HERE}.{word}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # A function that a library replaces is replaced where it is used.
+        for source in () if name[:1] == "_" else self._sources:
+            module = importlib.import_module(source)
+            if hasattr(module, name):
+                setattr(module, name, value)
+                return
+        super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        # Looked up at each use: a value may change, such as the table of platforms.
+        if name in self._renamed:
+            source, ours = self._renamed[name]
+            return getattr(importlib.import_module(source), ours)
+        # A module below, whether it was imported before or not.
+        if is_known(f"{self.__name__}.{name}"):
+            return importlib.import_module(f"{self.__name__}.{name}")
+        # Dunder names and the like are asked for by the import system.
+        if name[:2] != "__":
+            for source in self._sources:
+                found = getattr(importlib.import_module(source), name, self)
+                if found is not self:
+                    return found
+        raise AttributeError(
+            f"module {self.__name__!r} has no attribute {name!r}: it is private to JAX, and "
+            f"{_HERE} has only what libraries are known to use of it (gpuarray.compat.private)."
+        )
+
+
+def is_known(fullname: str) -> bool:
+    """Whether there is a module of this name below `jax._src`."""
+    head, _, rest = fullname.partition(PREFIX)
+    return not head and rest.removeprefix(".") in TABLE and not rest[:1].strip(".")

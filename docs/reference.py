@@ -53,6 +53,8 @@ NAMESPACES = {
     "gpuarray.experimental.checkify": "checks inside compiled functions",
     "gpuarray.experimental.mesh_utils": "grids of devices",
     "gpuarray.experimental.ode": "ordinary differential equations",
+    "gpuarray.experimental.sparse": "arrays of which only some elements are stored",
+    "gpuarray.experimental.sparse.linalg": "solvers and eigenvalues for them",
     "gpuarray.extend.core": "primitives from outside",
     "gpuarray.interpreters.ad": "their derivatives",
     "gpuarray.interpreters.batching": "their batching",

@@ -109,7 +109,7 @@ GROUPS = (
         """
         jax: dlpack example_libraries
         debug: log
-        experimental: EArray cur_qdd hijax jet key_reuse primal_tangent_dtype random rnn sparse
+        experimental: EArray cur_qdd hijax jet key_reuse primal_tangent_dtype random rnn
         """,
     ),
     Group(
@@ -118,6 +118,12 @@ GROUPS = (
         """
         jax: ad api_util make_user_context version
         custom_derivatives: remat_opt_p
+        experimental.sparse: SparseTracer bcoo_dot_general_p bcoo_dot_general_sampled_p
+            bcoo_extract_p bcoo_fromdense_p bcoo_sort_indices_p bcoo_spdot_general_p
+            bcoo_sum_duplicates_p bcoo_todense_p bcoo_transpose_p bcsr_dot_general_p bcsr_extract_p
+            bcsr_fromdense_p bcsr_todense_p coo_fromdense_p coo_matmat_p coo_matvec_p coo_todense_p
+            csr_fromdense_p csr_matmat_p csr_matvec_p csr_todense_p todense_p
+        experimental.sparse.linalg: spsolve_p
         debug: DebugEffect OrderedDebugEffect
         extend: linear_util random source_info_util
         extend.core: AbstractToken CallPrimitive DebugInfo DropVar Effect Effects JaxprTypeError
@@ -129,8 +135,7 @@ GROUPS = (
         interpreters: partial_eval
         interpreters.ad: JVPTrace add_jaxvals add_jaxvals_p defjvp2 deflinear
             get_primitive_transpose jvp linearize zeros_like_aval
-        interpreters.batching: bdim_at_front broadcast defreducer register_vmappable
-            unregister_vmappable
+        interpreters.batching: bdim_at_front broadcast defreducer
         lax: after_all_p create_token_p dce_sink_p device_put_p select_and_scatter_p
         """,
     ),

@@ -19,5 +19,6 @@ __getattr__ = _explain_names(
         "pjit",
         "shard_alike",
         "shard_map",
+        "sparse",
     ),
 )

@@ -433,7 +433,7 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     data, indices = mat.data, mat.indices
     data = data.sum(summed, dtype=data.dtype) if summed else data
     kept = np.array([i for i in range(n_sparse) if i + n_batch not in axes], np.int32)
-    if n_sparse and kept.size < n_sparse:
+    if n_sparse:
         # What is beyond the shape would not be seen to be in fewer columns.
         limit = patterns.limits(shape, mat.properties, indices.dtype)
         there = patterns.inside(indices, limit)

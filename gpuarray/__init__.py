@@ -139,8 +139,11 @@ from gpuarray.sharding import make_mesh as make_mesh
 # Modules that load when first asked for: type checkers cannot see that, and get imports.
 if TYPE_CHECKING:
     from gpuarray import distributed as distributed
+    from gpuarray import dlpack as dlpack
+    from gpuarray import example_libraries as example_libraries
     from gpuarray import export as export
     from gpuarray import extend as extend
+    from gpuarray import ffi as ffi
     from gpuarray import flatten_util as flatten_util
     from gpuarray import image as image
     from gpuarray import interpreters as interpreters
@@ -160,8 +163,11 @@ _install_hooks()
 _LAZY = (
     "ad_checkpoint",
     "distributed",
+    "dlpack",
+    "example_libraries",
     "export",
     "extend",
+    "ffi",
     "flatten_util",
     "image",
     "interpreters",

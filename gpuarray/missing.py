@@ -65,9 +65,11 @@ GROUPS = (
         "kernels in other languages",
         "`cuda_op` makes an operation of CUDA C++, `pure_callback` of a Python function",
         """
-        jax: ds ffi
+        jax: ds
         experimental: buffer_callback fused mosaic pallas
         extend: pallas
+        ffi: build_ffi_lowering_function ffi_lowering include_dir
+            register_ffi_target_as_batch_partitionable register_ffi_type register_ffi_type_id
         """,
     ),
     Group(
@@ -75,7 +77,7 @@ GROUPS = (
         "programs are compiled to CUDA C++ here, or run by NumPy",
         """
         jax: cloud_tpu_init jax2tf_associative_scan_reductions lib tools
-        experimental: compilation_cache compute_on control_deps jax2tf scheduling_groups
+        experimental: compute_on control_deps jax2tf scheduling_groups
             serialize_executable xla_metadata
         export: DisabledSafetyCheck default_export_platform
             maximum_supported_calling_convention_version
@@ -105,11 +107,9 @@ GROUPS = (
     ),
     Group(
         "experiments, and libraries on top of JAX",
-        "not written here; `numpy.from_dlpack` takes what `dlpack.from_dlpack` does",
+        "not written here",
         """
-        jax: dlpack example_libraries
-        debug: log
-        experimental: EArray cur_qdd hijax jet key_reuse primal_tangent_dtype random rnn
+        experimental: EArray cur_qdd hijax key_reuse primal_tangent_dtype random
         """,
     ),
     Group(
@@ -118,6 +118,9 @@ GROUPS = (
         """
         jax: ad api_util make_user_context version
         custom_derivatives: remat_opt_p
+        experimental.jet: JetTrace JetTracer ZeroSeries ZeroTerm def_comp def_deriv deflinear
+            defzero deriv_prop fact linear_prop zero_prop zero_series zero_term
+        experimental.rnn: lstm_bwd lstm_fwd rnn_abstract_eval rnn_bwd_abstract_eval
         experimental.sparse: SparseTracer bcoo_dot_general_p bcoo_dot_general_sampled_p
             bcoo_extract_p bcoo_fromdense_p bcoo_sort_indices_p bcoo_spdot_general_p
             bcoo_sum_duplicates_p bcoo_todense_p bcoo_transpose_p bcsr_dot_general_p bcsr_extract_p

@@ -1,10 +1,11 @@
 """Taylor mode: a function of truncated Taylor series, `jet`.
 
 Floor 6. In: a function, and for each argument its value and its higher terms. Out: those of the
-result. No operation has a rule of its own for this: from y = f(x) follows y' = J(x) x', which is the
-operation's rule of forward mode, and the rule is itself run on series. A series is a list that grows
-as its terms are asked for, so a rule may use the very result that it is the rule of: term k of y needs
-terms of y' up to k - 1, and these only terms of y before k. Terms of products are sums of products.
+result. No operation has a rule of its own for this: from y = f(x) follows y' = J(x) x', which is
+the operation's rule of forward mode, and the rule is itself run on series. A series is a list that
+grows as its terms are asked for, so a rule may use the very result that it is the rule of: term k
+of y needs terms of y' up to k - 1, and these only terms of y before k. Terms of products are sums
+of products.
 """
 
 from __future__ import annotations
@@ -206,7 +207,7 @@ class _JetTrace(traces.Trace):
         return _JetTracer(self, _Series(self.filled(_Series(s[0], lambda _: term(0)), 1), term))
 
     def by_rule(self, prim: Primitive, args: tuple, params: dict, first: Any) -> Any:
-        """y with y' from the rule of forward mode, which is run when the first term is asked for."""
+        """y, with y' from the rule of forward mode; it is run when a term is asked for."""
         slopes: list = []
 
         def slope(i: int) -> _Series | None:

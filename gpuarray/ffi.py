@@ -81,6 +81,8 @@ def register_ffi_target(
             "XLA's C API, which is not here. Register `void f(void* out, const void** in)` with "
             "api_version=0; for a kernel on the GPU there is gpuarray.cuda_op"
         )
+    if not isinstance(platform, str):
+        raise util.wrong_type(platform, 'the name of a platform, "cpu"')
     if platform.lower() != "cpu":
         raise NotImplementedError(
             f"register_ffi_target for platform {platform!r}: C functions run on the host; for a "

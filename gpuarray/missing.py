@@ -119,7 +119,7 @@ GROUPS = (
         jax: ad api_util make_user_context version
         custom_derivatives: remat_opt_p
         experimental.jet: JetTrace JetTracer ZeroSeries ZeroTerm def_comp def_deriv deflinear
-            defzero deriv_prop fact linear_prop zero_prop zero_series zero_term
+            defzero deriv_prop linear_prop zero_prop zero_series zero_term
         experimental.rnn: lstm_bwd lstm_fwd rnn_abstract_eval rnn_bwd_abstract_eval
         experimental.sparse: SparseTracer bcoo_dot_general_p bcoo_dot_general_sampled_p
             bcoo_extract_p bcoo_fromdense_p bcoo_sort_indices_p bcoo_spdot_general_p

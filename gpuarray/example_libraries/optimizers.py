@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuarray import numpy as gnp
+from gpuarray.core.avals import aval_of
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree import tree
 from gpuarray.tree_util import register_pytree_node
@@ -126,6 +127,12 @@ def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
     return of_trees
 
 
+def _number(x: Any) -> Any:
+    """A factor of a rule, which may be traced; TypeError if it is no number."""
+    aval_of(x)
+    return x
+
+
 def _rule(extra: int, step: Callable[..., tuple]) -> tuple:
     """A rule whose state is the array and `extra` others, zero at first.
 
@@ -161,6 +168,7 @@ def momentum(step_size: Any, mass: float) -> Any:
     >>> get_params(update(0, gnp.ones(1), init(gnp.ones(1))))
     Array([0.5], dtype=float32)
     """
+    mass = _number(mass)
     size = make_schedule(step_size)
 
     def step(i: Any, g: Any, x: Any, velocity: Any) -> tuple:
@@ -180,6 +188,7 @@ def nesterov(step_size: Any, mass: float) -> Any:
     >>> get_params(update(0, gnp.ones(1), init(gnp.ones(1))))
     Array([0.], dtype=float32)
     """
+    mass = _number(mass)
     size = make_schedule(step_size)
 
     def step(i: Any, g: Any, x: Any, velocity: Any) -> tuple:
@@ -199,6 +208,7 @@ def adagrad(step_size: Any, momentum: float = 0.9) -> Any:
     >>> get_params(update(0, gnp.full(1, 4.0), init(gnp.ones(1)))).round(3)
     Array([0.9], dtype=float32)
     """
+    momentum = _number(momentum)
     size = make_schedule(step_size)
 
     def step(i: Any, g: Any, x: Any, squares: Any, mean: Any) -> tuple:
@@ -220,6 +230,7 @@ def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Any:
     >>> get_params(update(0, gnp.full(1, 4.0), init(gnp.ones(1)))).round(3)
     Array([0.9], dtype=float32)
     """
+    gamma, eps = _number(gamma), _number(eps)
     size = make_schedule(step_size)
 
     def step(i: Any, g: Any, x: Any, mean_square: Any) -> tuple:
@@ -241,6 +252,7 @@ def rmsprop_momentum(
     >>> get_params(update(0, gnp.full(1, 4.0), init(gnp.ones(1)))).round(3)
     Array([0.9], dtype=float32)
     """
+    gamma, eps, momentum = map(_number, (gamma, eps, momentum))
     size = make_schedule(step_size)
 
     def step(i: Any, g: Any, x: Any, mean_square: Any, moved: Any) -> tuple:
@@ -261,6 +273,7 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
     >>> get_params(update(0, gnp.full(1, 4.0), init(gnp.ones(1)))).round(3)
     Array([0.9], dtype=float32)
     """
+    b1, b2, eps = map(_number, (b1, b2, eps))
     size = make_schedule(step_size)
 
     def step(i: Any, g: Any, x: Any, mean: Any, square: Any) -> tuple:
@@ -284,6 +297,7 @@ def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
     >>> get_params(update(0, gnp.full(1, 4.0), init(gnp.ones(1)))).round(3)
     Array([0.9], dtype=float32)
     """
+    b1, b2, eps = map(_number, (b1, b2, eps))
     size = make_schedule(step_size)
 
     def step(i: Any, g: Any, x: Any, mean: Any, largest: Any) -> tuple:
@@ -305,6 +319,7 @@ def sm3(step_size: Any, momentum: float = 0.9) -> Any:
     >>> get_params(update(0, gnp.full((1, 1), 4.0), init(gnp.ones((1, 1))))).round(3)
     Array([[0.9]], dtype=float32)
     """
+    momentum = _number(momentum)
     size = make_schedule(step_size)
 
     def init(x: Any) -> tuple:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray import lax, nn, random
+from gpuarray import lax, nn, random, util
 from gpuarray import numpy as gnp
 from gpuarray.functions.inspect import eval_shape
 from gpuarray.functions.stages import ShapeDtypeStruct
@@ -46,6 +46,16 @@ def _shape_after(fun: Callable[..., Any], shape: Sequence[int], *others: Any) ->
     return tuple(found)
 
 
+def _initializer(f: Any) -> Any:
+    if not callable(f):
+        raise util.wrong_type(f, "an initializer: a function of a key and a shape")
+    return f
+
+
+def _steps(strides: Any, count: int) -> tuple[int, ...]:
+    return (1,) * count if strides is None else util.indices(strides, "strides")
+
+
 def Dense(out_dim: int, W_init: Any = _GLOROT, b_init: Any = _NORMAL) -> Layer:
     """A matrix and a vector: inputs @ W + b.
 
@@ -56,6 +66,7 @@ def Dense(out_dim: int, W_init: Any = _GLOROT, b_init: Any = _NORMAL) -> Layer:
     >>> shape, apply(params, gnp.ones((2, 3))).shape
     ((-1, 4), (2, 4))
     """
+    W_init, b_init = _initializer(W_init), _initializer(b_init)
 
     def init_fun(rng: Any, input_shape: Sequence[int]) -> tuple:
         k1, k2 = random.split(rng)
@@ -79,8 +90,14 @@ def _convolution(
     b_init: Any,
 ) -> Layer:
     lhs_spec, rhs_spec, out_spec = numbers
-    strides = tuple(strides) if strides else (1,) * len(filter_shape)
-    make = W_init or glorot_normal(rhs_spec.index("I"), rhs_spec.index("O"))
+    filter_shape = util.indices(filter_shape, "the shape of a filter")
+    strides = _steps(strides, len(filter_shape))
+    b_init = _initializer(b_init)
+    make = (
+        _initializer(W_init)
+        if W_init is not None
+        else glorot_normal(rhs_spec.index("I"), rhs_spec.index("O"))
+    )
 
     def init_fun(rng: Any, input_shape: Sequence[int]) -> tuple:
         lengths = iter(filter_shape)
@@ -176,7 +193,8 @@ def BatchNorm(
     >>> init(ga.random.key(0), (-1, 2))[1]
     (Array([0., 0.], dtype=float32), Array([1., 1.], dtype=float32))
     """
-    axes = (axis,) if gnp.ndim(axis) == 0 else tuple(axis)
+    axes = (util.index(axis, "an axis"),) if gnp.ndim(axis) == 0 else util.indices(axis, "axes")
+    beta_init, gamma_init = _initializer(beta_init), _initializer(gamma_init)
 
     def init_fun(rng: Any, input_shape: Sequence[int]) -> tuple:
         shape = tuple(d for i, d in enumerate(input_shape) if i not in axes)
@@ -224,7 +242,10 @@ def _pool(
     reducer: Callable, start: float, window_shape: Sequence[int], strides: Any, padding: Any,
     spec: str | None, mean: bool = False,
 ) -> Layer:  # fmt: skip
-    window, steps = list(window_shape), list(strides or (1,) * len(window_shape))
+    window = list(util.indices(window_shape, "the shape of a window"))
+    steps = list(_steps(strides, len(window)))
+    if not isinstance(spec, str | None):
+        raise util.wrong_type(spec, 'the names of the axes, such as "NHWC"')
     last = len(window) + 1
     outside = (0, last) if spec is None else (spec.index("N"), spec.index("C"))
     for axis in sorted(outside):
@@ -329,6 +350,8 @@ def FanInConcat(axis: int = -1) -> Layer:
     >>> stax.FanInConcat()[0](None, [(2, 3), (2, 5)])[0]
     (2, 8)
     """
+
+    axis = util.index(axis, "an axis")
 
     def init_fun(rng: Any, input_shape: Sequence) -> tuple:
         place = axis % len(input_shape[0])

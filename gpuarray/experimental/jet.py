@@ -360,6 +360,16 @@ def jet(
     return tree.unflatten(out_spec, firsts), tree.unflatten(out_spec, rest)
 
 
+def fact(n: Any) -> Array:
+    """n! as a float, for n that may be traced.
+
+    >>> from gpuarray.experimental.jet import fact
+    >>> fact(5).round(3)
+    Array(120., dtype=float32, weak_type=True)
+    """
+    return lax.exp(lax.lgamma(n + 1.0))
+
+
 def _terms(x: Array, terms: Sequence, factorial_scaled: bool) -> list:
     """A value and its terms, of its dtype, without factorials."""
     if not is_inexact(x.aval):

@@ -165,7 +165,7 @@ def _check(A: Callable, X: Array) -> None:
 def _lobpcg(A: Callable, X: Array, m: int, tol: Any) -> tuple:
     _check(A, X)
     n, k = X.shape
-    tol = float(gnp.finfo(X.dtype).eps) if tol is None else tol
+    tol = gnp.asarray(gnp.finfo(X.dtype).eps if tol is None else tol, X.dtype)
 
     def judged(vectors: Array, image: Array, values: Array) -> Array:
         """How many pairs are as good as the arithmetic allows."""

@@ -145,8 +145,11 @@ from gpuarray.sharding import make_mesh as make_mesh
 if TYPE_CHECKING:
     from gpuarray import api_util as api_util
     from gpuarray import distributed as distributed
+    from gpuarray import dlpack as dlpack
+    from gpuarray import example_libraries as example_libraries
     from gpuarray import export as export
     from gpuarray import extend as extend
+    from gpuarray import ffi as ffi
     from gpuarray import flatten_util as flatten_util
     from gpuarray import image as image
     from gpuarray import interpreters as interpreters
@@ -168,8 +171,11 @@ _LAZY = (
     "ad_checkpoint",
     "collect_profile",
     "distributed",
+    "dlpack",
+    "example_libraries",
     "export",
     "extend",
+    "ffi",
     "flatten_util",
     "image",
     "interpreters",

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuarray import util
 from gpuarray.api.callbacks import debug_callback as callback
+from gpuarray.api.callbacks import debug_log as log
 from gpuarray.api.callbacks import debug_print as print
 from gpuarray.api.debugger import breakpoint as breakpoint
 from gpuarray.control.alike import Inspection
@@ -28,6 +29,7 @@ __all__ = [
     "callback",
     "clear_report",
     "inspect_array_sharding",
+    "log",
     "print",
     "sharding_svg",
     "visualize_array_sharding",

@@ -61,9 +61,11 @@ GROUPS = (
         "kernels in other languages",
         "`cuda_op` makes an operation of CUDA C++, `pure_callback` of a Python function",
         """
-        jax: ds ffi
+        jax: ds
         experimental: buffer_callback fused mosaic pallas
         extend: pallas
+        ffi: build_ffi_lowering_function ffi_lowering include_dir
+            register_ffi_target_as_batch_partitionable register_ffi_type register_ffi_type_id
         """,
     ),
     Group(
@@ -71,7 +73,7 @@ GROUPS = (
         "programs are compiled to CUDA C++ here, or run by NumPy",
         """
         jax: cloud_tpu_init jax2tf_associative_scan_reductions lib tools
-        experimental: compilation_cache compute_on control_deps jax2tf scheduling_groups
+        experimental: compute_on control_deps jax2tf scheduling_groups
             serialize_executable xla_metadata
         export: DisabledSafetyCheck default_export_platform
             maximum_supported_calling_convention_version
@@ -101,12 +103,10 @@ GROUPS = (
     ),
     Group(
         "experiments, and libraries on top of JAX",
-        "not written here; `numpy.from_dlpack` takes what `dlpack.from_dlpack` does",
+        "not written here",
         """
-        jax: dlpack example_libraries
-        debug: log
         experimental.hijax: HiPspec TransformedRef
-        experimental: EArray cur_qdd jet key_reuse primal_tangent_dtype random rnn sparse
+        experimental: EArray cur_qdd key_reuse primal_tangent_dtype random
         """,
     ),
     Group(
@@ -115,11 +115,19 @@ GROUPS = (
         """
         jax: ad make_user_context
         custom_derivatives: remat_opt_p
+        experimental.jet: JetTrace JetTracer ZeroSeries ZeroTerm def_comp def_deriv deflinear
+            defzero deriv_prop linear_prop zero_prop zero_series zero_term
+        experimental.rnn: lstm_bwd lstm_fwd rnn_abstract_eval rnn_bwd_abstract_eval
+        experimental.sparse: SparseTracer bcoo_dot_general_p bcoo_dot_general_sampled_p
+            bcoo_extract_p bcoo_fromdense_p bcoo_sort_indices_p bcoo_spdot_general_p
+            bcoo_sum_duplicates_p bcoo_todense_p bcoo_transpose_p bcsr_dot_general_p bcsr_extract_p
+            bcsr_fromdense_p bcsr_todense_p coo_fromdense_p coo_matmat_p coo_matvec_p coo_todense_p
+            csr_fromdense_p csr_matmat_p csr_matvec_p csr_todense_p todense_p
+        experimental.sparse.linalg: spsolve_p
         debug: DebugEffect OrderedDebugEffect
         extend.random: define_prng_impl threefry2x32_p
         interpreters.partial_eval: custom_partial_eval_rules partial_eval_jaxpr_custom_rules
         interpreters.ad: jvp linearize
-        interpreters.batching: register_vmappable unregister_vmappable
         lax: after_all_p create_token_p dce_sink_p device_put_p select_and_scatter_p
         """,
     ),

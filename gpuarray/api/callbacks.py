@@ -7,6 +7,7 @@ every transformation. The function gets concrete arrays and may use all of the l
 
 from __future__ import annotations
 
+import logging
 import string
 import traceback
 from collections.abc import Callable, Sequence
@@ -34,6 +35,8 @@ from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import captures
+
+logger = logging.getLogger("gpuarray.debug")
 
 
 class FlatCallback:
@@ -331,6 +334,20 @@ class _Printer:
         return hash(self.fmt)
 
 
+class _Logger(_Printer):
+    """Logs arguments in a format."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        plain = tree.tree_map(_printable, (args, kwargs))
+        logger.info(self.fmt.format(*plain[0], **plain[1]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Logger) and self.fmt == other.fmt
+
+    def __hash__(self) -> int:
+        return hash((_Logger, self.fmt))
+
+
 def _printable(x: Any) -> Any:
     if not isinstance(x, Array):
         return x
@@ -359,13 +376,46 @@ def debug_print(
     >>> _ = f(1.5)
     x = 1.5, 3.00
     """
+    _say(_Printer, fmt, args, kwargs, ordered, partitioned, skip_format_check)
+
+
+def debug_log(
+    fmt: str,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> None:
+    """As `debug.print`, but to the logger "gpuarray.debug" of `logging`, at level INFO.
+
+    >>> import logging, sys, gpuarray as ga
+    >>> logger = logging.getLogger("gpuarray.debug")
+    >>> logger.setLevel(logging.INFO)
+    >>> logger.addHandler(handler := logging.StreamHandler(sys.stdout))
+    >>> ga.debug.log("x = {}", 1.5)
+    x = 1.5
+    >>> logger.removeHandler(handler)
+    """
+    _say(_Logger, fmt, args, kwargs, ordered, partitioned, skip_format_check)
+
+
+def _say(
+    kind: type[_Printer],
+    fmt: str,
+    args: tuple,
+    kwargs: dict,
+    ordered: bool,
+    partitioned: bool,
+    skip_format_check: bool,
+) -> None:
     if not isinstance(fmt, str):
         raise TypeError(f"expected str, got {type(fmt).__name__}: the format comes first")
     if not skip_format_check:
         # A wrong format fails at the call, not when the program runs.
         _Check().format(fmt, *args, **kwargs)
     values, static, spec = _split(args, kwargs)
-    flat = _Mixed(_Printer(fmt), spec, "debug.print", static)
+    flat = _Mixed(kind(fmt), spec, "debug.print", static)
     debug_print_p.bind(
         *values,
         callback=flat,

@@ -25,7 +25,8 @@ from gpuarray.transforms.graphs import batch_graph, jvp_graph, transpose_graph
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
 
 
-def _identity(eqn: Eqn) -> Graph:
+def same_graph(eqn: Eqn) -> Graph:
+    """The Graph of an operation that gives back its operand: `inline` of a mark."""
     # The value itself, for a Graph that does nothing.
     v = Var(eqn.invars[0].aval)
     return Graph([v], [v], [])
@@ -40,7 +41,7 @@ name_p = Primitive(
     transpose=lambda ct, x, *, name: (ct,),
     batch=lambda axis, args, dims, *, name: (name_p.bind(*args, name=name), *dims),
     decompose=lambda x, *, name: x,
-    inline=_identity,
+    inline=same_graph,
 )
 
 

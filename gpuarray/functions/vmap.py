@@ -16,6 +16,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import Layout, cuts_of, layout, sums_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
+from gpuarray.functions.vmappable import Whole, closed
 from gpuarray.primitives.reshard import as_typed
 from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
@@ -83,20 +84,28 @@ def vmap(
                 "positional arguments passed to the function, but got "
                 f"len(in_axes)={len(in_axes)}, len(args)={len(args)}"
             )
-        leaves, spec = tree.flatten((args, kwargs))
+        given = closed((args, kwargs))
+        leaves, spec = tree.flatten(given)
         # An axis for each leaf; arguments by name are always mapped along axis 0.
-        dims = _dims(in_axes, args) + [0] * len(tree.flatten(kwargs)[0])
+        dims = _dims(in_axes, given[0]) + [0] * len(tree.flatten(given[1])[0])
         if any(isinstance(x, Ref) and d is not None for x, d in zip(leaves, dims, strict=True)):
             return over_references(args, kwargs, leaves, dims)
         dims = [checked_axis("vmap", x, d) for x, d in zip(leaves, dims, strict=True)]
         # The length that all mapped axes share.
-        size = mapped_size("vmap", fun, leaves, dims, axis_size, args, kwargs)
+        size = mapped_size("vmap", fun, leaves, dims, axis_size, *given)
         out_spec: Any = None
+        results: list = []
 
         def flat(*values):
-            nonlocal out_spec
+            nonlocal out_spec, results
+            if any(type(x) is Whole for x in values):
+                values = [
+                    x.element(d) if type(x) is Whole else x
+                    for x, d in zip(values, dims, strict=True)
+                ]
             inner_args, inner_kwargs = tree.unflatten(spec, values)
-            out, out_spec = tree.flatten(fun(*inner_args, **inner_kwargs))
+            results, out_spec = tree.flatten(closed(fun(*inner_args, **inner_kwargs)))
+            out = [p for x in results for p in (x.parts() if type(x) is Whole else (x,))]
             # Raises for what is no array, with the user's function on the stack.
             for x in out:
                 aval_of(x)
@@ -104,21 +113,24 @@ def vmap(
 
         axis = BatchAxis(size, axis_name, spread)
         # Run the function on values that carry the extra axis, wherever each operation leaves it.
-        out, out_dims = batch_flat(flat, axis, leaves, dims)
+        boxed_dims = [None if type(x) is Whole else d for x, d in zip(leaves, dims, strict=True)]
+        out, out_dims = batch_flat(flat, axis, leaves, boxed_dims)
         cutters = _cutters(leaves, dims)
         # Move the axis of every result to where it is wanted.
-        wanted = _out_dims(out_axes, out_spec, len(out))
+        wanted = _out_dims(out_axes, out_spec, len(results))
         placed = []
-        for x, dim, want in zip(out, out_dims, wanted, strict=True):
-            # out_axes=None claims that all elements are the same, which only an unmapped value
-            # shows.
+        rest = iter(zip(out, out_dims, strict=True))
+        for result, want in zip(results, wanted, strict=True):
+            if type(result) is Whole:
+                # Its own class says where its arrays have the axis.
+                values, its_dims = zip(*(next(rest) for _ in result.parts()), strict=True)
+                if want is None and any(d is not None for d in its_dims):
+                    raise _unlike(next(d for d in its_dims if d is not None), axis_name)
+                placed.append(result.rebuilt(values, its_dims, want, size))
+                continue
+            x, dim = next(rest)
             if want is None and dim is not None:
-                named = "" if axis_name is None else f" (axis_name={axis_name})"
-                raise ValueError(
-                    f"vmap has mapped output{named} but out_axes is None: the output has an axis "
-                    f"at {dim} that differs along the mapped axis. Reduce over it inside, or give "
-                    "its place at vmap out_axes."
-                )
+                raise _unlike(dim, axis_name)
             # The rank with the extra axis, which an unmapped result does not have yet.
             rank = aval_of(x).ndim + (dim is None)
             if want is not None and not -rank <= want < rank:
@@ -151,12 +163,27 @@ def vmap(
     return mapped
 
 
+def _unlike(dim: int, axis_name: Any) -> ValueError:
+    """The error for out_axes=None, which claims that all elements are the same, of a result that is
+    mapped: only one that is not shows that.
+    """
+    named = "" if axis_name is None else f" (axis_name={axis_name})"
+    return ValueError(
+        f"vmap has mapped output{named} but out_axes is None: the output has an axis at {dim} that "
+        "differs along the mapped axis. Reduce over it inside, or give its place at vmap out_axes."
+    )
+
+
+def _shape_of(x: Any) -> tuple[int, ...]:
+    return x.shape if type(x) is Whole else aval_of(x).shape
+
+
 def _cutters(leaves: list, dims: list) -> Layout | None:
     """Return how elements along the mapped axis lie, if types say that it is cut: as a Layout of
     one axis.
     """
     for x, d in zip(leaves, dims, strict=True):
-        if d is None:  # not mapped: it may be anything, a string for one
+        if d is None or type(x) is Whole:  # not mapped: it may be anything, a string for one
             continue
         found = aval_of(x).layout
         cuts = cuts_of(found)
@@ -199,12 +226,13 @@ def checked_axis(what: str, x: Any, dim: int | None) -> int | None:
     """The axis of an argument to be mapped, counted from the front; ValueError if it has none."""
     if dim is None:
         return None
-    rank = aval_of(x).ndim
+    shape = _shape_of(x)
+    rank = len(shape)
     if not -rank <= dim < rank:
         raise ValueError(
             f"{what} was requested to map its argument along axis {dim}, which implies that its "
             f"rank should be at least {dim + 1 if dim >= 0 else -dim}, but is only {rank} (its "
-            f"shape is {aval_of(x).shape})"
+            f"shape is {shape})"
         )
     return dim % rank
 
@@ -223,7 +251,7 @@ def mapped_size(
     found: dict[int, list[int]] = {}
     for i, (x, d) in enumerate(zip(leaves, dims, strict=True)):
         if d is not None:
-            found.setdefault(aval_of(x).shape[d], []).append(i)
+            found.setdefault(_shape_of(x)[d], []).append(i)
     # Nothing is mapped: axis_size alone says how many.
     if not found:
         if axis_size is None and not leaves:
@@ -247,10 +275,9 @@ def mapped_size(
         some = "one axis had" if len(which) == 1 else f"{count} had"
         eg = "" if len(which) == 1 else " e.g."
         sep = ":" if len(which) == 1 else ","
-        lines.append(
-            f"{some} size {n}{sep}{eg} axis {dims[i]} of {names[i]} of type "
-            f"{aval_of(leaves[i]).str_short()}"
-        )
+        x = leaves[i]
+        kind = repr(x.x) if type(x) is Whole else aval_of(x).str_short()
+        lines.append(f"{some} size {n}{sep}{eg} axis {dims[i]} of {names[i]} of type {kind}")
     listed = ";".join(f"\n  * {line}" for line in lines)
     raise ValueError(f"{what} got inconsistent sizes for array axes to be mapped:{listed}")
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.functions.vmappable import register_vmappable as register_vmappable
+from gpuarray.functions.vmappable import unregister_vmappable as unregister_vmappable
 from gpuarray.interpreters.tables import RuleTable
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.axes import move_axis as moveaxis
@@ -33,6 +35,8 @@ __all__ = [
     "moveaxis",
     "not_mapped",
     "primitive_batchers",
+    "register_vmappable",
+    "unregister_vmappable",
 ]
 
 #: The batch dimension of an operand that has none.

@@ -23,6 +23,7 @@ from gpuarray.random.basic import (
     as_,
     keys_from,
     pick_all,
+    raw_bits,
     sampler,
 )
 
@@ -71,12 +72,42 @@ def _gumbel(key, *, shape, dtype, mode):
     if mode == "low":
         u = _uniform(key, minval=dtype.type(tiny), maxval=1.0, shape=shape, dtype=dtype)
         return lax.neg(lax.log(lax.neg(lax.log(u))))
+    if mode == "highest" and dtype == np.float32:
+        return _finest_gumbel(key, shape)
     # Two numbers make one of higher resolution near 0, where the first has few.
     pair = _uniform(key, minval=0.0, maxval=1.0, shape=(2, *shape), dtype=dtype)
     first, second = pick_all(pair, 2)
     fine = lax.add(lax.add(first, lax.mul(dtype.type(info.eps), second)), dtype.type(tiny))
     u = _where(lax.ge(first, dtype.type(0.5)), first, fine)
     return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(u)))))
+
+
+def _finest_gumbel(key, shape):
+    """Gumbel numbers of float32 from 64 bits each, exact in both tails."""
+    u32 = np.dtype(np.uint32).type
+    high, low = pick_all(raw_bits(key, 32, (2, *shape)), 2)
+    # Of u and 1 - u, as fractions of 2**64, the smaller one: it has the more digits.
+    small = lax.lt(high, u32(1 << 31))
+    flipped = lax.bitwise_not(low)
+    carry = lax.convert_element_type(lax.eq(flipped, u32(0xFFFFFFFF)), np.uint32)
+    high = _where(small, high, lax.add(lax.bitwise_not(high), carry))
+    low = _where(small, low, lax.add(flipped, u32(1)))
+    # Its first 24 binary digits, and how many zeros stand before them.
+    short = lax.eq(high, u32(0))
+    skipped = lax.mul(lax.convert_element_type(short, np.uint32), u32(32))
+    zeros = lax.add(lax.clz(_where(short, low, high)), skipped)
+    inside = lax.bitwise_and(zeros, u32(31))
+    left = lax.sub(u32(31), inside)
+    behind = lax.shift_right_logical(lax.shift_right_logical(low, u32(1)), left)
+    top = _where(
+        short, lax.shift_left(low, inside), lax.bitwise_or(lax.shift_left(high, inside), behind)
+    )
+    digits = lax.bitwise_or(lax.shift_right_logical(top, u32(8)), u32(1 << 23))
+    exponent = lax.shift_left(lax.sub(u32(127 - 24), zeros), u32(23))
+    scale = lax.bitcast_convert_type(exponent, np.float32)
+    x = lax.mul(lax.convert_element_type(digits, np.float32), scale)
+    logs = _where(small, lax.log1p(lax.neg(x)), lax.log(x))
+    return lax.neg(lax.log(lax.neg(logs)))
 
 
 @jit
@@ -88,8 +119,10 @@ def gumbel_mode(mode: str | None) -> str:
     """Check the `mode=` argument of gumbel and the functions built on it."""
     if mode is None:
         return "low"
-    if mode not in ("high", "low"):
-        raise ValueError(f"Must provide valid mode for gumbel got: {mode}; use 'high' or 'low'")
+    if mode not in ("highest", "high", "low"):
+        raise ValueError(
+            f"Must provide valid mode for gumbel got: {mode}; use 'highest', 'high' or 'low'"
+        )
     return mode
 
 
@@ -101,7 +134,8 @@ def gumbel(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Gumbel numbers: -log(-log(u)) for uniform u. `mode='high'` resolves the tail better.
+    """Gumbel numbers: -log(-log(u)) for uniform u. `mode='high'` resolves the tail better, and
+    'highest', for float32, draws 64 bits for each and resolves both.
 
     >>> from gpuarray import random
     >>> random.gumbel(random.key(0), (2,)).shape

@@ -196,7 +196,8 @@ TABLE = [
         "f32(2), (3,)",
     ]),
     ("cauchy exponential gumbel laplace logistic maxwell", PLAIN),
-    ("gumbel", ["key(1), (5,), mode='high'", "key(1), (5,), mode='odd'"]),
+    ("gumbel", ["key(1), (5,), mode='high'", "key(1), (50,), mode='highest'",
+        "key(1), (5,), jnp.bfloat16, mode='highest'", "key(1), (5,), mode='odd'"]),
     ("rademacher", [
         "key(1), (6,)", "key(1)", "key(1), (4,), 'float32'", "key(1), (4,), 'bool'",
         "key(1), (4,), 'uint8'",

@@ -396,7 +396,8 @@ BOUNDED = {
     "by what was registered or imported": [
         "compat/private/traceback_util.py:_excluded", "pytree/kinds.py:_registered",
         "export/values.py:_by_name", "export/values.py:_by_type", "sites.py:_replayers",
-        "missing.py:_groups",
+        "missing.py:_groups", "experimental/sparse/base.py:operations", "ffi.py:_targets",
+        "functions/vmappable.py:_ways",
     ],
     "by the machine: devices, compilers, libraries, texts that come with the package": [
         "compiler/text/prelude.py:blocks", "compiler/lower/schedule.py:_stride",

@@ -1,0 +1,389 @@
+"""Taylor mode: a function of truncated Taylor series, `jet`.
+
+Floor 6. In: a function, and for each argument its value and its higher terms. Out: those of the
+result. No operation has a rule of its own for this: from y = f(x) follows y' = J(x) x', which is
+the operation's rule of forward mode, and the rule is itself run on series. A series is a list that
+grows as its terms are asked for, so a rule may use the very result that it is the rule of: term k
+of y needs terms of y' up to k - 1, and these only terms of y before k. Terms of products are sums
+of products.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray import numpy as gnp
+from gpuarray.control.call import jit_p
+from gpuarray.control.checkpoint import remat_p
+from gpuarray.control.cond import cond_p
+from gpuarray.control.custom_vjp import custom_vjp_call_p
+from gpuarray.control.graph_edits import cut
+from gpuarray.control.scan import scan_p
+from gpuarray.control.while_loop import while_p
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import aval_of
+from gpuarray.core.graph import Graph, evaluate, params_key
+from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
+from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, Primitive
+from gpuarray.core.tracebacks import boundary
+from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
+from gpuarray.pytree import tree
+from gpuarray.transforms.jvp import jvp_of
+
+#: Operations that are linear in each of two operands.
+_PRODUCTS = frozenset({lax.mul_p, lax.dot_general_p, lax.conv_general_dilated_p})
+_CALLS: dict[Primitive, str] = {
+    jit_p: "jaxpr",
+    remat_p: "jaxpr",
+    custom_vjp_call_p: "call_jaxpr",
+}
+
+
+class _Series:
+    """Terms of a Taylor series, without factorials; None for a term that is zero."""
+
+    __slots__ = ("make", "terms")
+
+    def __init__(self, first: Any, make: Callable[[int], Any]):
+        self.terms = [first]
+        self.make = make
+
+    def __getitem__(self, k: int) -> Any:
+        while len(self.terms) <= k:
+            self.terms.append(self.make(len(self.terms)))
+        return self.terms[k]
+
+
+def _none(k: int) -> None:
+    return None
+
+
+class _JetTracer(traces.Tracer):
+    """A value with the terms behind it."""
+
+    __slots__ = ("series",)
+
+    def __init__(self, trace: _JetTrace, series: _Series):
+        self._trace = trace
+        self.series = series
+        self.aval = aval_of(series[0])
+
+    def origin(self) -> str:
+        first = self.series[0]
+        return first.origin() if isinstance(first, traces.Tracer) else ""
+
+    def __repr__(self) -> str:
+        return f"JetTracer({self.aval.str_short()})"
+
+
+class _JetTrace(traces.Trace):
+    """Evaluates series in the trace it was opened in."""
+
+    def __init__(self, parent: traces.Trace, order: int):
+        self.parent: Any = parent
+        self.order = order
+        # Results by operation and operands: a rule that computes one again gets the same series.
+        self.known: dict[tuple, tuple] = {}
+
+    def series_of(self, x: Any) -> _Series:
+        """The series of a value; one of another trace is constant."""
+        if type(x) is _JetTracer and x._trace is self:
+            return x.series
+        return _Series(x, _none)
+
+    def is_own(self, x: Any) -> bool:
+        return type(x) is _JetTracer and x._trace is self
+
+    def bind(self, prim: Primitive, args: Sequence, params: dict) -> Any:
+        """Apply an operation to terms, in the trace around."""
+        with traces.current(self.parent):
+            return prim.bind(*args, **params)
+
+    def process(self, prim: Primitive, args: tuple, params: dict) -> Any:
+        args = tuple(traces.same_widths(args))
+        own = [self.is_own(x) for x in args]
+        if not any(own):
+            return self.bind(prim, args, params)
+        if prim in _CALLS:
+            return evaluate(params[_CALLS[prim]], *args)
+        if prim in _CONTROL:
+            return _CONTROL[prim](self, params, list(args))
+        # The result is constant where the operation has no slope.
+        moving = any(o and is_inexact(aval_of(x)) for o, x in zip(own, args, strict=True))
+        if prim.jvp is NOT_DIFFERENTIABLE or not moving:
+            return self.bind(prim, [self.series_of(x)[0] for x in args], params)
+        key = (prim, tuple(map(_name, args)), params_key(params))
+        if key not in self.known:
+            # The operands are kept, so that no other gets the name of one.
+            self.known[key] = (self.apply(prim, args, params), args)
+        return self.known[key][0]
+
+    def apply(self, prim: Primitive, args: tuple, params: dict) -> Any:
+        series = [self.series_of(x) for x in args]
+        if prim in _PRODUCTS:
+            return _JetTracer(self, self.product(prim, series, params))
+        if prim is lax.div_p:
+            return _JetTracer(self, self.quotient(*series))
+        first = self.bind(prim, [s[0] for s in series], params)
+        if prim.jvp is LINEAR and not prim.multiple_results:
+            return _JetTracer(self, _Series(first, lambda k: self.image(prim, series, params, k)))
+        return self.by_rule(prim, args, params, first)
+
+    # ---- kinds of operations ----
+
+    def filled(self, s: _Series, k: int) -> Any:
+        """A term as an array."""
+        if s[k] is not None:
+            return s[k]
+        with traces.current(self.parent):
+            return gnp.zeros_like(s[0])
+
+    def image(self, prim: Primitive, series: list[_Series], params: dict, k: int) -> Any:
+        """Term k of a linear operation: of terms k."""
+        if all(s[k] is None for s in series):
+            return None
+        return self.bind(prim, [self.filled(s, k) for s in series], params)
+
+    def total(self, terms: list) -> Any:
+        with traces.current(self.parent):
+            found = None
+            for term in terms:
+                found = term if found is None else lax.add(found, term)
+            return found
+
+    def product(self, prim: Primitive, series: list[_Series], params: dict) -> _Series:
+        x, y = series
+
+        def term(k: int) -> Any:
+            pairs = [(x[j], y[k - j]) for j in range(k + 1)]
+            return self.total(
+                [
+                    self.bind(prim, (a, b), params)
+                    for a, b in pairs
+                    if a is not None and b is not None
+                ]
+            )
+
+        return _Series(term(0), term)
+
+    def quotient(self, x: _Series, y: _Series) -> _Series:
+        """q = x / y, from q y = x."""
+
+        def term(k: int) -> Any:
+            with traces.current(self.parent):
+                known = [
+                    lax.mul(q[j], y[k - j])
+                    for j in range(k)
+                    if q[j] is not None and y[k - j] is not None
+                ]
+                top = x[k]
+                if known:
+                    top = lax.sub(self.filled(x, k), self.total(known))
+                return None if top is None else lax.div(top, y[0])
+
+        with traces.current(self.parent):
+            q = _Series(lax.div(x[0], y[0]), term)
+        return q
+
+    def derivative(self, x: Any) -> Any:
+        """x' as a value of this trace, for a rule of forward mode."""
+        aval = aval_of(x)
+        if not self.is_own(x) or not is_inexact(aval):
+            return Zero(tangent_aval(aval))
+        s = x.series
+
+        def term(k: int) -> Any:
+            if s[k + 1] is None:
+                return None
+            with traces.current(self.parent):
+                return lax.mul(s[k + 1], np.array(k + 1, aval.dtype)[()])
+
+        return _JetTracer(self, _Series(self.filled(_Series(s[0], lambda _: term(0)), 1), term))
+
+    def by_rule(self, prim: Primitive, args: tuple, params: dict, first: Any) -> Any:
+        """y, with y' from the rule of forward mode; it is run when a term is asked for."""
+        slopes: list = []
+
+        def slope(i: int) -> _Series | None:
+            if not slopes:
+                tangents = [self.derivative(x) for x in args]
+                with traces.current(self):
+                    _, found = jvp_of(prim, list(args), tangents, params)
+                slopes.extend(found if prim.multiple_results else [found])
+            return None if is_zero(slopes[i]) else self.series_of(slopes[i])
+
+        def maker(i: int) -> Callable[[int], Any]:
+            def term(k: int) -> Any:
+                s = slope(i)
+                if s is None or s[k - 1] is None:
+                    return None
+                with traces.current(self.parent):
+                    return lax.div(s[k - 1], np.array(k, aval_of(s[0]).dtype)[()])
+
+            return term
+
+        if not prim.multiple_results:
+            return _JetTracer(self, _Series(first, maker(0)))
+        return [
+            _JetTracer(self, _Series(x, maker(i))) if is_inexact(aval_of(x)) else x
+            for i, x in enumerate(first)
+        ]
+
+    # ---- whole series, for bodies of loops ----
+
+    def lists(self, x: Any) -> Any:
+        """All terms of a value as a list of arrays; what has no slope as it is."""
+        if not is_inexact(aval_of(x)):
+            return self.series_of(x)[0]
+        s = self.series_of(x)
+        return [self.filled(s, k) for k in range(self.order + 1)]
+
+    def boxed(self, x: Any) -> Any:
+        """The value of a list of terms."""
+        if not isinstance(x, list):
+            return x
+        return _JetTracer(self, _Series(x[0], lambda k: x[k]))
+
+
+def _name(x: Any) -> Any:
+    """What tells a value from others: numbers by what they are, arrays by identity."""
+    if isinstance(x, (bool, int, float, complex, np.generic)):
+        return (type(x).__name__, np.asarray(x).dtype.str, np.asarray(x).tobytes())
+    return id(x)
+
+
+def _run(fun: Callable, values: Sequence, order: int) -> list:
+    """The results of a function of flat values, as lists of terms; values are such lists, too."""
+    outer = traces.state.trace
+    trace = _JetTrace(outer, order)
+    try:
+        with traces.current(trace):
+            out = fun(*[trace.boxed(x) for x in values])
+        return [trace.lists(traces.owned(x)) for x in out]
+    finally:
+        traces.state.trace = outer
+        trace.alive = False
+
+
+def _of_graph(graph: Graph, order: int) -> Callable:
+    return lambda *values: _run(lambda *xs: evaluate(graph, *xs), values, order)
+
+
+def _cond(trace: _JetTrace, params: dict, args: list) -> list:
+    index, *operands = (trace.lists(x) for x in args)
+    branches = [_of_graph(graph, trace.order) for graph in params["branches"]]
+    with traces.current(trace.parent):
+        found = lax.switch(index, branches, *operands)
+    return [trace.boxed(x) for x in found]
+
+
+def _while(trace: _JetTrace, params: dict, args: list) -> list:
+    whole = [trace.lists(x) for x in args]
+    first, second, carry = cut(whole, params["cond_nconsts"], params["body_nconsts"])
+    plain = lambda xs: [x[0] if isinstance(x, list) else x for x in xs]
+    body = _of_graph(params["body_jaxpr"], trace.order)
+    with traces.current(trace.parent):
+        found = lax.while_loop(
+            lambda c: evaluate(params["cond_jaxpr"], *plain([*first, *c]))[0],
+            lambda c: body(*second, *c),
+            carry,
+        )
+    return [trace.boxed(x) for x in found]
+
+
+def _scan(trace: _JetTrace, params: dict, args: list) -> list:
+    whole = [trace.lists(x) for x in args]
+    consts, carry, xs = cut(whole, params["num_consts"], params["num_carry"])
+    body = _of_graph(params["jaxpr"], trace.order)
+
+    def step(c: list, x: list) -> tuple[list, list]:
+        new, y = cut(body(*consts, *c, *x), len(carry))
+        return new, y
+
+    options = {name: params[name] for name in ("length", "reverse")}
+    with traces.current(trace.parent):
+        last, ys = lax.scan(step, carry, xs, **options)
+    return [trace.boxed(x) for x in (*last, *ys)]
+
+
+_CONTROL: dict[Primitive, Callable] = {cond_p: _cond, while_p: _while, scan_p: _scan}
+
+
+@boundary
+def jet(
+    fun: Callable, primals: Sequence, series: Sequence, factorial_scaled: bool = True, **_: Any
+) -> tuple[Any, Any]:
+    """The Taylor series of `fun` of a path: (fun(*primals), higher terms).
+
+    primals: the arguments, arrays each. series: for each of them a list of terms, as many for all.
+    factorial_scaled: term k is the k-th derivative along the path; False: it is that over k!, the
+    coefficient of the series. The result is fun's, and in the place of each of its arrays the list
+    of its terms.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray.experimental.jet import jet
+    >>> value, (first, second) = jet(gnp.exp, (0.0,), ([1.0, 0.0],))
+    >>> float(value), float(first), float(second)
+    (1.0, 1.0, 1.0)
+    """
+    orders = {len(terms) for terms in series}
+    if len(orders) != 1 or len(series) != len(primals):
+        raise ValueError("jet terms have inconsistent lengths for different arguments")
+    (order,) = orders
+    values = []
+    for i, (x, terms) in enumerate(zip(primals, series, strict=True)):
+        if not tree.treedef_is_leaf(tree.tree_structure(x)):
+            raise ValueError(f"primal value at position {i} is not an array")
+        for j, term in enumerate(terms):
+            if not tree.treedef_is_leaf(tree.tree_structure(term)):
+                raise ValueError(f"term {j} for argument {i} is not an array")
+        values.append(_terms(gnp.asarray(x), terms, factorial_scaled))
+    out_spec: Any = None
+
+    def flat(*xs: Any) -> list:
+        nonlocal out_spec
+        out, out_spec = tree.flatten(fun(*xs))
+        return out
+
+    found = _run(flat, values, order)
+    firsts, rest = [], []
+    for x in found:
+        x = x if isinstance(x, list) else [x, *[gnp.zeros_like(x)] * order]
+        firsts.append(x[0])
+        rest.append([_scaled(t, k + 1, factorial_scaled) for k, t in enumerate(x[1:])])
+    return tree.unflatten(out_spec, firsts), tree.unflatten(out_spec, rest)
+
+
+def fact(n: Any) -> Array:
+    """n! as a float, for n that may be traced.
+
+    >>> from gpuarray.experimental.jet import fact
+    >>> fact(5).round(3)
+    Array(120., dtype=float32, weak_type=True)
+    """
+    return lax.exp(lax.lgamma(n + 1.0))
+
+
+def _terms(x: Array, terms: Sequence, factorial_scaled: bool) -> list:
+    """A value and its terms, of its dtype, without factorials."""
+    if not is_inexact(x.aval):
+        raise TypeError(f"jet differentiates floats and complex numbers, got {x.dtype}")
+    found = [lax.convert_element_type(gnp.asarray(t), x.dtype) for t in terms]
+    if factorial_scaled:
+        found = [t / x.dtype.type(math.factorial(k + 1)) for k, t in enumerate(found)]
+    return [x, *(gnp.broadcast_to(t, x.shape) for t in found)]
+
+
+def _scaled(term: Array, k: int, factorial_scaled: bool) -> Array:
+    if not factorial_scaled or not is_inexact(aval_of(term)):
+        return term
+    return term * np.array(math.factorial(k), term.dtype)[()]
+
+
+__getattr__ = _explain_names(__name__)

@@ -89,12 +89,8 @@ class Layout:
 
     def but(self, **changes: Any) -> Layout | None:
         """Return the same Layout but for these fields."""
-        fields: dict[str, Any] = {
-            "names": self.varying,
-            "mesh": self.mesh,
-            "cuts": self.cuts,
-            "sums": (self.unreduced, self.reduced),
-        }
+        fields: dict[str, Any] = {"names": self.varying, "mesh": self.mesh, "cuts": self.cuts}
+        fields["sums"] = self.unreduced, self.reduced
         return layout(**(fields | changes))
 
     def without_axis(self, axis: int) -> Layout | None:

@@ -224,3 +224,14 @@ def test_copies_to_the_host_are_started_by_what_can():
 
     given = [object(), 1, Other(), gnp.ones(2)]
     assert ga.copy_to_host_async(given) is given and given[2].started == 1
+
+
+def test_tangents_of_integers_are_equal():
+    zero = np.zeros(3, ga.dtypes.float0)
+    f = lambda x, i: x[i].sum()
+    _, got = ga.jit(ga.grad(f, argnums=(0, 1), allow_int=True))(np.ones(4), np.array([0, 1, 3]))
+    assert got.dtype == ga.dtypes.float0 and got.shape == (3,)
+    assert (got == zero).all() and not (got != zero).any() and (zero == got).all()
+    _, pull = ga.vjp(lambda x, y: x + y, 2, 1)
+    for ct in ga.jit(pull)(np.zeros((), ga.dtypes.float0)):
+        assert bool(ct == np.zeros((), ga.dtypes.float0))

@@ -248,6 +248,19 @@ class Processor(Struct):
     #: Operations that weigh more (an exponential, not a product) are not done again in a later
     #: pass, if there is room for their results. Measure: softmax.
     worth_keeping: int = 4
+    #: Bytes of a value between steps that is a local array of a routine; larger ones are in the
+    #: block of memory that it is given.
+    local_bytes: int = 1 << 12
+    #: Bytes of a carry that is copied at the end of a turn: the compiler may keep it in registers.
+    #: Larger ones change places.
+    carried_bytes: int = 1 << 10
+    #: Operations of a kernel that is inlined in a loop.
+    inlined: int = 1 << 10
+    #: Multiply-adds of a product that is a loop of its own: more are faster in a library.
+    #: Measure: kalman.
+    product: int = 1 << 18
+    #: Kernels in a routine: what the compiler does in a second or two.
+    routine: int = 64
 
 
 #: The processor that native code is planned for.

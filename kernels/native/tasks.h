@@ -8,6 +8,7 @@ typedef unsigned long long ga_index;
 
 #define GA_ALONE __restrict__                 // no other argument leads to this memory
 #define GA_TASKS static void                  // a function over a range of tasks
+#define GA_FEW static inline __attribute__((always_inline)) void  // the same for little work, in a loop
 #define GA_STEP __attribute__((always_inline))  // a call inside a loop would keep it from being vectorised
 #define GA_CALLED extern "C" __attribute__((visibility("default")))
 
@@ -64,6 +65,57 @@ __forceinline__ void ga_tasks(ga_index tasks, ga_index grain, void (*function)(g
     const auto work = [&](ga_index first, ga_index last) { function(first, last, ga_given<A>{given}...); };
     ga_share(
         [](const void* what, ga_index first, ga_index last) { (*(decltype(work)*)what)(first, last); }, &work, tasks, grain);
+}
+
+// ---- loops ----
+// Functions of Python's, set when the unit is loaded: let its other threads run, take the lock back, run handlers of signals.
+GA_CALLED void* (*ga_let_go)();
+void* (*ga_let_go)();
+GA_CALLED void (*ga_take_back)(void*);
+void (*ga_take_back)(void*);
+GA_CALLED int (*ga_handle_signals)();
+int (*ga_handle_signals)();
+
+// A call of a routine with loops. It has Python's lock at first; a long one gives it away, and looks for signals now and then.
+struct ga_call {
+    long long left = 1 << 16;  // work until it looks the next time
+    void* thread = nullptr;
+    ~ga_call() {
+        if (thread) ga_take_back(thread);
+    }
+    // Count a turn's work. True: a handler has raised an error, with which the call has to end.
+    __forceinline__ bool turn(long long work) {
+        left -= work;
+        return __builtin_expect(left < 0, 0) && look();
+    }
+    __attribute__((noinline)) bool look() {
+        left = 1 << 22;
+        if (thread) {
+            ga_take_back(thread);
+            thread = nullptr;
+            if (ga_handle_signals()) return true;
+        }
+        thread = ga_let_go();
+        return false;
+    }
+};
+
+template <ga_index N, class T, class U> __forceinline__ void ga_copy(T* to, const U* from) {
+    for (ga_index i = 0; i < N; ++i) to[i] = from[i];
+}
+// For how many of n a condition is true: none (0), some (1), all (2).
+__forceinline__ int ga_how_many(const bool* going, ga_index n) {
+    ga_index many = 0;
+    for (ga_index i = 0; i < n; ++i) many += going[i];
+    return many == 0 ? 0 : many == n ? 2 : 1;
+}
+// Elements that do not go on keep their values; `inner` neighbours share a condition.
+template <class T> __forceinline__ void ga_keep(T* next, const T* old, const bool* going, ga_index inner, ga_index n) {
+    if (inner == 1) {
+        for (ga_index i = 0; i < n; ++i) next[i] = going[i] ? next[i] : old[i];
+    } else {
+        for (ga_index i = 0; i < n; ++i) next[i] = going[i / inner] ? next[i] : old[i];
+    }
 }
 
 // ---- numbers ----

@@ -42,6 +42,13 @@ _FLAGS = (
 )  # fmt: skip
 _LINKED = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,nodelete")
 
+#: Functions of Python's that loops call.
+_PYTHON = {
+    "ga_let_go": "PyEval_SaveThread",
+    "ga_take_back": "PyEval_RestoreThread",
+    "ga_handle_signals": "PyErr_CheckSignals",
+}
+
 _store = Store("native", ".so")
 _lock = util.lock()
 #: Loaded units by their text.
@@ -79,6 +86,9 @@ def load(text: str) -> Unit:
     ctypes.c_void_p.in_dll(library, "ga_array_type").value = id(np.ndarray)
     share = ctypes.cast(_pool().ga_pool_share, ctypes.c_void_p)
     ctypes.c_void_p.in_dll(library, "ga_share").value = share.value
+    for ours, name in _PYTHON.items():
+        function = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p)
+        ctypes.c_void_p.in_dll(library, ours).value = function.value
     with _lock:
         return _units.setdefault(text, Unit(library))
 

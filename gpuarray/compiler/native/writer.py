@@ -57,6 +57,11 @@ class NativeSource(Struct, eq=False):
         return self.kernel.name
 
     @property
+    def form(self) -> str:
+        """The form of the kernel."""
+        return self.kernel.form
+
+    @property
     def text(self) -> str:
         """The functions, and the one that runs all phases on arrays of Python's."""
         arrays = [f"in{i}" for i in range(len(self.inputs))]

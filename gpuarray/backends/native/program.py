@@ -58,6 +58,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         space.update(self.space)
         self.space = space
         self.sources: dict[str, Source] = {}  # by the name in the generated text
+        self.arrays: set[Var] = set()  # values that are arrays for certain
         self.arity: dict[str, int] = {}  # how many arrays each of them takes
 
     # ---- routines ----
@@ -66,7 +67,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         number, count = 0, len(self.steps)
         while number < count:
             end = self.stretch(number)
-            routine = self.routine(number, end)
+            routine = self.routine_of(number, end)
             if routine is None:
                 end = max(number + 1, end)
                 for n in range(number, end):
@@ -98,7 +99,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
     def is_alias(self, step: DeviceStep) -> bool:
         return isinstance(step, Eqn) and self.is_view(step)
 
-    def routine(self, number: int, end: int) -> Routine | None:
+    def routine_of(self, number: int, end: int) -> Routine | None:
         """The routine of a stretch; None where it would save nothing."""
         steps = self.steps[number:end]
         work = [s for s in steps if not self.is_alias(s)]
@@ -121,9 +122,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
 
     def call_routine(self, routine: Routine, number: int, end: int) -> None:
         """Write the call of a routine, and the views of what it makes."""
-        for v in routine.outputs:
-            self.line(f"{self.name(v)} = {self.empty(v)}")
-        given = [self.names[v] for v in routine.inputs]
+        self.allocate(routine.outputs)
+        given = [self.array(v) for v in routine.inputs]
         given += [self.bind("const", np.require(c, requirements=("C", "A"))) for c in routine.constants]
         given += [self.names[v] for v in routine.outputs]
         if routine.room:
@@ -159,9 +159,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
 
     def compiled(self, source: NativeSource, step: Kernel) -> None:
         """Write the call of a compiled kernel."""
-        for v in source.outputs:
-            self.line(f"{self.name(v)} = {self.empty(v)}")
-        given = [self.names[v] for v in (*source.inputs, *source.outputs)]
+        self.allocate(source.outputs)
+        given = [*map(self.array, source.inputs), *(self.names[v] for v in source.outputs)]
         self.call_source(source, given, step)
 
     def call_source(self, source: Source, operands: list[str], step: DeviceStep) -> None:
@@ -175,6 +174,19 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         eqn = step if isinstance(step, Eqn) else group_in(step).members[0].eqn
         shown = step if isinstance(step, Eqn) else group_in(step)
         self.line(f"{called}({given}) and {again}({given})", eqn, shown)
+
+    def allocate(self, results: Iterable[Var]) -> None:
+        """Write the lines that make arrays for results."""
+        for v in results:
+            self.line(f"{self.name(v)} = {self.empty(v)}")
+            self.arrays.add(v)
+
+    def array(self, v: Var) -> str:
+        """Return the text of a value as an array: without axes, NumPy may have made it a scalar."""
+        name = self.names[v]
+        if v.aval.ndim or v in self.arrays:
+            return name
+        return f"{self.bind('asarray', np.asarray)}({name})"
 
     def empty(self, v: Var) -> str:
         """Return the text that allocates a result."""

@@ -265,9 +265,10 @@ class RoutineWriter:
         """The plan of a Graph whose operands are at `given`."""
         plan = self.planned(graph)
         made = plan.graph
-        self.places.update(zip(made.invars, given, strict=True))
+        self.places.update(zip(made.invars, given))
         for v, c in zip(made.constvars, made.consts, strict=True):
-            self.places[v] = self.constant(c, v.aval)
+            if v not in self.places:
+                self.places[v] = self.constant(c, v.aval)
         return plan
 
     def loop(self, depth: int, eqn: Eqn, loop: Loop, targets: dict[Var, str]) -> None:
@@ -292,6 +293,12 @@ class RoutineWriter:
                 self.line(depth, f"const {kind}* {name} = {first[k]};")
                 self.line(depth, f"{kind}* {following[k]} = {begin};")
             carry.append(name)
+        # What is the same in every turn is computed before the first.
+        fixed = {}
+        for graph, numbers in ((loop.body, loop.consts), (loop.condition, loop.condition_consts)):
+            if graph is not None:
+                plan = self.enter(graph, [given[i] for i in numbers])
+                fixed[graph] = self.invariant(depth, plan, len(numbers))
         # The loop.
         what = eqn.primitive.name
         if loop.length is None:
@@ -306,7 +313,7 @@ class RoutineWriter:
         before, self.work = self.work, 0.0
         place, mark = len(self.lines), self.room.mark()
         self.line(depth + 1, "")
-        going = self.condition(depth + 1, loop, given, carry)
+        going = self.condition(depth + 1, loop, given, carry, fixed)
         # The body.
         next_carry = []
         for k, aval in enumerate(avals):
@@ -319,11 +326,11 @@ class RoutineWriter:
             for at, v in zip(results[count:], eqn.outvars[count:], strict=True)
         ]
         plan = self.enter(loop.body, [*(given[i] for i in loop.consts), *carry, *rows])
-        outs = plan.graph.outvars
+        steps, outs = fixed[loop.body], plan.graph.outvars
         start = len(loop.consts)
         same = [outs[k] is plan.graph.invars[start + k] for k in range(count)]
         wanted = [None if s else n for s, n in zip(same, next_carry, strict=True)]
-        self.block(depth + 1, plan.steps, outs, [*wanted, *stacks])
+        self.block(depth + 1, steps, outs, [*wanted, *stacks])
         for k, aval in enumerate(avals):
             if same[k]:
                 continue
@@ -357,14 +364,32 @@ class RoutineWriter:
                 self.copy(depth + 1, results[k], carry[k], aval.size)
                 self.room.free(spare[k])
 
-    def condition(self, depth: int, loop: Loop, given: list[str], carry: list[str]):
+    def invariant(self, depth: int, plan: Any, consts: int) -> list[DeviceStep]:
+        """Write the steps of a body that need nothing but its constants; return the others."""
+        known = {*plan.graph.invars[:consts], *plan.graph.constvars}
+        now: list[DeviceStep] = []
+        left: list[DeviceStep] = []
+        for step in plan.steps:
+            # What has no operands is a constant, which costs less to make than to keep.
+            if all(v in known for v in step_inputs(step)) and step_inputs(step):
+                known.update(step_outputs(step))
+                now.append(step)
+            else:
+                left.append(step)
+        results = [v for s in now for v in step_outputs(s)]
+        self.block(depth, now, results, [None] * len(results))
+        return left
+
+    def condition(
+        self, depth: int, loop: Loop, given: list[str], carry: list[str], fixed: dict
+    ) -> tuple[ShapedArray, tuple[str, str]] | None:
         """Leave the loop where its condition says so. A condition with axes is one for each element
         along them: return its aval, where it is, and for how many it is true (0, 1: some, 2).
         """
         if loop.condition is None:
             return None
         plan = self.enter(loop.condition, [*(given[i] for i in loop.condition_consts), *carry])
-        (at,) = self.block(depth, plan.steps, plan.graph.outvars, [None])
+        (at,) = self.block(depth, fixed[loop.condition], plan.graph.outvars, [None])
         aval = loop.condition.out_avals[0]
         if not aval.ndim:
             self.line(depth, f"if (!*{at}) break;")

@@ -259,6 +259,16 @@ class Processor(Struct):
     #: Multiply-adds of a product that is a loop of its own: more are faster in a library.
     #: Measure: kalman.
     product: int = 1 << 18
+    #: The same for a product in a loop, which would not be native code otherwise.
+    looped_product: int = 1 << 22
+    #: Rows of a product that are a task, and multiply-adds that a thread takes at a time.
+    product_rows: int = 16
+    product_task: int = 1 << 17
+    #: Elements of a block for which a loop makes all its turns before the next: its carries are
+    #: then in the first cache. Measure: mandelbrot.
+    block: int = 512
+    #: Operations on a block after which a loop looks for signals.
+    patience: int = 1 << 26
     #: Kernels in a routine: what the compiler does in a second or two.
     routine: int = 64
 

@@ -26,39 +26,57 @@ GA_INLINE void ga_product_columns(const T* GA_ALONE x, const T* GA_ALONE y, T* G
     for (; m + R <= M; m += R) ga_product_tile<R, C, N, K, XM, XK, YN, YK>(x + m * XM, y, o + m * N);
     for (; m < M; ++m) ga_product_tile<1, C, N, K, XM, XK, YN, YK>(x + m * XM, y, o + m * N);
 }
-// Elements that lie along the sum in both operands: partial sums side by side, merged in a fixed order.
-template <ga_index M, ga_index N, ga_index K, ga_index XM, ga_index YN, class T>
+// Elements that lie along the sum in both operands: partial sums side by side, merged in a fixed order, for C columns.
+template <ga_index C, ga_index K, ga_index YN, class T>
 GA_INLINE void ga_product_dots(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     constexpr ga_index L = 16;
-    for (ga_index m = 0; m < M; ++m)
-        for (ga_index n = 0; n < N; ++n) {
-            T part[L];
-            for (ga_index l = 0; l < L; ++l) part[l] = 0;
-            ga_index k = 0;
-            for (; k + L <= K; k += L)
-                for (ga_index l = 0; l < L; ++l) part[l] = ga_step_of(x[m * XM + k + l], y[n * YN + k + l], part[l]);
-            for (ga_index l = 0; k + l < K; ++l) part[l] = ga_step_of(x[m * XM + k + l], y[n * YN + k + l], part[l]);
-            for (ga_index half = L / 2; half > 0; half /= 2)
-                for (ga_index l = 0; l < half; ++l) part[l] += part[l + half];
-            o[m * N + n] = part[0];
-        }
+    T part[C][L];
+    for (ga_index c = 0; c < C; ++c)
+        for (ga_index l = 0; l < L; ++l) part[c][l] = 0;
+    ga_index k = 0;
+    for (; k + L <= K; k += L)
+        for (ga_index c = 0; c < C; ++c)
+            for (ga_index l = 0; l < L; ++l) part[c][l] = ga_step_of(x[k + l], y[c * YN + k + l], part[c][l]);
+    for (ga_index c = 0; c < C; ++c) {
+        for (ga_index l = 0; k + l < K; ++l) part[c][l] = ga_step_of(x[k + l], y[c * YN + k + l], part[c][l]);
+        for (ga_index half = L / 2; half > 0; half /= 2)
+            for (ga_index l = 0; l < half; ++l) part[c][l] += part[c][l + half];
+        o[c] = part[c][0];
+    }
 }
-template <ga_index B, ga_index M, ga_index N, ga_index K, ga_index XB, ga_index XM, ga_index XK, ga_index YB, ga_index YN,
-          ga_index YK, class T>
-static inline void ga_product(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
-    for (ga_index b = 0; b < B; ++b, x += XB, y += YB, o += M * N) {
-        if constexpr (XK == 1 && YK == 1 && (N == 1 || YN != 1) && K >= 32) {
-            ga_product_dots<M, N, K, XM, YN>(x, y, o);
-        } else if constexpr (N == 1 && XM == 1) {
-            // A column from columns: the rows lie side by side.
-            ga_product_columns<(M < 32 ? M : 32), 1, M, K, 0, YK, XM, XK>(y, x, o);
-            constexpr ga_index done = M < 32 ? M : 32;
-            for (ga_index m = done; m < M; ++m) ga_product_tile<1, 1, 1, K, XM, XK, YN, YK>(x + m * XM, y, o + m);
-        } else {
-            constexpr ga_index C = N < 32 ? N : 32;
+template <ga_index M, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN, ga_index YK, class T>
+GA_INLINE void ga_product_of(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
+    if constexpr (XK == 1 && YK == 1 && (N == 1 || YN != 1) && K >= 32) {
+        for (ga_index m = 0; m < M; ++m) {
             ga_index n = 0;
-            for (; n + C <= N; n += C) ga_product_columns<C, M, N, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
-            if constexpr (N % C != 0) ga_product_columns<N % C, M, N, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
+            for (; n + 4 <= N; n += 4) ga_product_dots<4, K, YN>(x + m * XM, y + n * YN, o + m * N + n);
+            for (; n < N; ++n) ga_product_dots<1, K, YN>(x + m * XM, y + n * YN, o + m * N + n);
+        }
+    } else if constexpr (N == 1 && XM == 1 && M > 1) {
+        // Rows that lie side by side: the product of the operands in the other order.
+        ga_product_of<1, M, K, 0, YK, XM, XK>(y, x, o);
+    } else {
+        // A row alone needs more sums at a time, so that an addition does not wait for the one before it.
+        constexpr ga_index most = M == 1 ? 128 : 48, even = (N + (N + most - 1) / most - 1) / ((N + most - 1) / most);
+        constexpr ga_index C = N < most ? N : (even + 7) / 8 * 8;
+        ga_index n = 0;
+        for (; n + C <= N; n += C) ga_product_columns<C, M, N, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
+        if constexpr (N % C != 0) ga_product_columns<N % C, M, N, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
+    }
+}
+// Tasks are blocks of R rows.
+template <class T, ga_index R, ga_index M, ga_index N, ga_index K, ga_index XB, ga_index XM, ga_index XK, ga_index YB,
+          ga_index YN, ga_index YK>
+static inline void ga_product(ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
+    constexpr ga_index blocks = (M + R - 1) / R;
+    for (ga_index task = first; task < last; ++task) {
+        const ga_index b = task / blocks, m = task % blocks * R;
+        const T *left = x + b * XB + m * XM, *right = y + b * YB;
+        T* const out = o + (b * M + m) * N;
+        if (m + R <= M) {
+            ga_product_of<R, N, K, XM, XK, YN, YK>(left, right, out);
+        } else if constexpr (M % R != 0) {
+            ga_product_of<M % R, N, K, XM, XK, YN, YK>(left, right, out);
         }
     }
 }

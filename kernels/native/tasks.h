@@ -67,6 +67,9 @@ __forceinline__ void ga_tasks(ga_index tasks, ga_index grain, void (*function)(g
         [](const void* what, ga_index first, ga_index last) { (*(decltype(work)*)what)(first, last); }, &work, tasks, grain);
 }
 
+// A bool in memory.
+__forceinline__ bool ga_flag(const bool& place) { return *(const unsigned char*)&place != 0; }
+
 // ---- loops ----
 // Functions of Python's, set when the unit is loaded: let its other threads run, take the lock back, run handlers of signals.
 GA_CALLED void* (*ga_let_go)();
@@ -105,17 +108,35 @@ template <ga_index N, class T, class U> __forceinline__ void ga_copy(T* to, cons
 }
 // For how many of n a condition is true: none (0), some (1), all (2).
 __forceinline__ int ga_how_many(const bool* going, ga_index n) {
-    ga_index many = 0;
-    for (ga_index i = 0; i < n; ++i) many += going[i];
-    return many == 0 ? 0 : many == n ? 2 : 1;
+    const unsigned char* flags = (const unsigned char*)going;
+    unsigned char some = 0, all = 1;
+    for (ga_index i = 0; i < n; ++i) some |= flags[i], all &= flags[i];
+    return some ? 1 + all : 0;
 }
 // Elements that do not go on keep their values; `inner` neighbours share a condition.
 template <class T> __forceinline__ void ga_keep(T* next, const T* old, const bool* going, ga_index inner, ga_index n) {
-    if (inner == 1) {
-        for (ga_index i = 0; i < n; ++i) next[i] = going[i] ? next[i] : old[i];
-    } else {
-        for (ga_index i = 0; i < n; ++i) next[i] = going[i / inner] ? next[i] : old[i];
+    for (ga_index i = 0; i < n; i += inner)
+        if (!*going++)
+            for (ga_index j = i; j < i + inner; ++j) next[j] = old[j];
+}
+template <class T> __forceinline__ void ga_take(T* GA_ALONE to, const T* GA_ALONE next, const bool* GA_ALONE going, ga_index n) {
+    for (ga_index i = 0; i < n; ++i) {
+        const T a = next[i], b = to[i];  // read both: a choice and no branch
+        to[i] = ga_flag(going[i]) ? a : b;
     }
+}
+// Call `step(first, last)` for blocks of n elements; threads take `grain` blocks at a time.
+template <class Step> __forceinline__ void ga_blocks(ga_index n, ga_index block, ga_index grain, const Step& step) {
+    const ga_index tasks = (n + block - 1) / block;
+    const auto work = [&](ga_index first, ga_index last) {
+        for (ga_index b = first; b < last; ++b) step(b * block, n < (b + 1) * block ? n : (b + 1) * block);
+    };
+    if (tasks <= grain) return work(0, tasks);
+    ga_share(
+        [](const void* what, ga_index first, ga_index last) { (*(decltype(work)*)what)(first, last); }, &work, tasks, grain);
+}
+template <class T, class U> __forceinline__ void ga_copy_block(T* to, const U* from, ga_index first, ga_index last) {
+    for (ga_index i = first; i < last; ++i) to[i] = from[i];
 }
 
 // ---- numbers ----

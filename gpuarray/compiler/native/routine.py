@@ -7,11 +7,12 @@ pieces of one block of memory that the caller brings; a turn of a loop costs wha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, NoKernel
 from gpuarray.compiler.lower.steps import step_inputs, step_outputs
+from gpuarray.compiler.native.blocks import independent_elements
 from gpuarray.compiler.native.emit import emit
 from gpuarray.compiler.native.products import product_call
 from gpuarray.compiler.native.room import Room
@@ -62,6 +63,7 @@ class RoutineWriter:
         self.constant_types: list[str] = []
         self.room = Room()
         self.count = self.kernels = self.inside = self.loops = 0
+        self.length = 0  # elements of a loop that goes over blocks of them
         self.work = 0.0
 
     def routine(self, steps: Sequence[DeviceStep], outputs: list[Var]) -> Routine:
@@ -131,7 +133,11 @@ class RoutineWriter:
     def buffer(self, depth: int, kind: str, elements: int, size: int) -> str:
         """Memory for a value in the scope of these lines: a local array, or a piece of the room."""
         name = self.new("b")
-        if elements * size <= PROCESSOR.local_bytes:
+        if self.length and elements == self.length:
+            # Positions are those in the whole: only the block's own are there.
+            self.line(depth, f"{kind} of_{name}[{PROCESSOR.block}];")
+            self.line(depth, f"{kind}* const {name} = of_{name} - first;")
+        elif elements * size <= PROCESSOR.local_bytes:
             self.line(depth, f"{kind} {name}[{max(1, elements)}];")
         else:
             at = self.room.take(name, elements * size)
@@ -144,7 +150,10 @@ class RoutineWriter:
         )
 
     def copy(self, depth: int, to: str, what: str, elements: int) -> None:
-        self.line(depth, f"ga_copy<{elements}>({to}, {what});")
+        if self.length and elements == self.length:
+            self.line(depth, f"ga_copy_block({to}, {what}, first, last);")
+        else:
+            self.line(depth, f"ga_copy<{elements}>({to}, {what});")
 
     # ---- steps ----
     def block(
@@ -219,11 +228,12 @@ class RoutineWriter:
         elif isinstance(flow, Choice):
             self.choose(depth, step, flow, targets)
         elif step.primitive.rewrite.product is not None:
-            call, work = product_call(step)
+            # In a loop, calls of a library would be calls of Python's.
+            p = product_call(step, PROCESSOR.looped_product if self.inside else PROCESSOR.product)
             (v,) = step.outvars
             left, right = map(self.place, step.invars)
-            self.line(depth, f"{call}({left}, {right}, {self.made(depth, v, targets)});")
-            self.work += work
+            self.call(depth, p.function, p.tasks, p.grain, [left, right, self.made(depth, v, targets)])
+            self.work += p.work
             self.kernels += 1
         else:
             raise NoKernel(f"{step.primitive.name} is a routine of a library")
@@ -251,14 +261,22 @@ class RoutineWriter:
         functions = source.functions
         self.functions.append(functions.replace("GA_TASKS ", "GA_FEW ") if small else functions)
         for p in source.phases:
-            given = ", ".join(at[a] for a in p.arguments)
-            if p.tasks <= p.grain:
-                self.line(depth, f"{p.function}(0, {p.tasks}, {given});")
-            else:
-                self.line(depth, f"ga_tasks({p.tasks}, {p.grain}, {p.function}, {given});")
+            self.call(depth, p.function, p.tasks, p.grain, [at[a] for a in p.arguments])
         for part in source.room:
             self.room.free(at[part])
         self.work += source.work
+
+    def call(
+        self, depth: int, function: str, tasks: int, grain: int, arguments: Sequence[str]
+    ) -> None:
+        """Call a function for its tasks."""
+        given = ", ".join(arguments)
+        if self.length and tasks == self.length:
+            self.line(depth, f"{function}(first, last, {given});")
+        elif tasks <= grain:
+            self.line(depth, f"{function}(0, {tasks}, {given});")
+        else:
+            self.line(depth, f"ga_tasks({tasks}, {grain}, {function}, {given});")
 
     # ---- loops and branches ----
     def enter(self, graph: Graph, given: Sequence[str]) -> Any:
@@ -274,6 +292,18 @@ class RoutineWriter:
     def loop(self, depth: int, eqn: Eqn, loop: Loop, targets: dict[Var, str]) -> None:
         given = [self.place(a) for a in eqn.invars]
         count = len(loop.carry)
+        # What is the same in every turn is computed before the first.
+        fixed = self.invariants(depth, loop, given)
+        plans = [
+            (self.planned(graph), fixed[graph], range(start, start + count))
+            for graph, start in _graphs(loop)
+        ]
+        length = None if self.length else independent_elements(loop, plans)
+        if length is not None:
+            state = self.lines[:], self.functions[:], self.kernels, self.work
+            if self.loop_over_blocks(depth, eqn, loop, targets, given, fixed, length):
+                return
+            self.lines, self.functions, self.kernels, self.work = state
         first = [given[i] for i in loop.carry]
         avals = loop.body.in_avals[len(loop.consts) : len(loop.consts) + count]
         # Carries: small ones are copied at the end of a turn, large ones take turns in two places.
@@ -293,12 +323,6 @@ class RoutineWriter:
                 self.line(depth, f"const {kind}* {name} = {first[k]};")
                 self.line(depth, f"{kind}* {following[k]} = {begin};")
             carry.append(name)
-        # What is the same in every turn is computed before the first.
-        fixed = {}
-        for graph, numbers in ((loop.body, loop.consts), (loop.condition, loop.condition_consts)):
-            if graph is not None:
-                plan = self.enter(graph, [given[i] for i in numbers])
-                fixed[graph] = self.invariant(depth, plan, len(numbers))
         # The loop.
         what = eqn.primitive.name
         if loop.length is None:
@@ -364,6 +388,134 @@ class RoutineWriter:
                 self.copy(depth + 1, results[k], carry[k], aval.size)
                 self.room.free(spare[k])
 
+    def invariants(self, depth: int, loop: Loop, given: list[str]) -> dict[Graph, list]:
+        """Write what is the same in every turn; return the other steps of body and condition."""
+        fixed: dict[Graph, list[DeviceStep]] = {}
+        for graph, numbers in ((loop.body, loop.consts), (loop.condition, loop.condition_consts)):
+            if graph is not None:
+                plan = self.enter(graph, [given[i] for i in numbers])
+                fixed[graph] = self.invariant(depth, plan, len(numbers))
+        return fixed
+
+    def loop_over_blocks(
+        self,
+        depth: int,
+        eqn: Eqn,
+        loop: Loop,
+        targets: dict[Var, str],
+        given: list[str],
+        fixed: dict[Graph, list],
+        length: int,
+    ) -> bool:
+        """Write a loop of independent elements, all turns of a block before the next. A while loop
+        comes back now and then to look for signals. False: the turns would take too long for that.
+        """
+        count, what = len(loop.carry), eqn.primitive.name
+        avals = loop.body.in_avals[len(loop.consts) : len(loop.consts) + count]
+        blocks = -(-length // PROCESSOR.block)
+        first = [given[i] for i in loop.carry]
+        results = [self.made(depth, v, targets) for v in eqn.outvars]
+        counted = loop.length is not None
+        # Where a block has got to: long carries in the results, short ones and flags in the room.
+        kept: dict[int, str] = {}
+        done, begun = self.new("done"), self.new("begun")
+        if not counted:
+            size = self.room.take(done, blocks)
+            self.line(depth, f"bool* const {done} = (bool*)(room + {size});")
+            for k, aval in enumerate(avals):
+                if aval.size != length:
+                    kind, item = ct.memory_type(aval), storage_dtype(aval).itemsize
+                    kept[k] = self.new("kept")
+                    at = self.room.take(kept[k], blocks * aval.size * item)
+                    self.line(depth, f"{kind}* const {kept[k]} = ({kind}*)(room + {at});")
+            self.line(depth, f"for (bool {begun} = false;; {begun} = true) {{")
+            depth += 1
+        place = len(self.lines)
+        self.line(depth, "")
+        self.length, self.inside = length, self.inside + 1
+        self.loops += 1
+        before, self.work = self.work, 0.0
+        inner = depth + 1
+        if not counted:
+            self.line(inner, f"const ga_index block = first / {PROCESSOR.block};")
+            self.line(inner, f"if ({begun} && {done}[block]) return;")
+            self.line(inner, "long long left = 0;")
+            self.line(inner, "bool over = false;")
+        carry = []
+        for k, aval in enumerate(avals):
+            name, kind = self.buffer_for(inner, aval), ct.memory_type(aval)
+            carry.append(name)
+            start = first[k]
+            if not counted:
+                at = f"{kept[k]} + block * {aval.size}" if k in kept else results[k]
+                start = f"{begun} ? (const {kind}*)({at}) : (const {kind}*){start}"
+            self.copy(inner, name, start, aval.size)
+        turn = self.new("t")
+        if not counted:
+            self.line(inner, f"for (;;) {{  // {what}")
+        elif loop.reverse:
+            self.line(inner, f"for (ga_index {turn} = {loop.length}; {turn}-- > 0;) {{  // {what}")
+        else:
+            head = f"for (ga_index {turn} = 0; {turn} < {loop.length}; ++{turn}) {{  // {what}"
+            self.line(inner, head)
+        look = len(self.lines)
+        going = None
+        if not counted:
+            self.line(inner + 1, "")
+            self.line(inner + 1, "over = true;")
+            going = self.condition(inner + 1, loop, given, carry, fixed)
+            self.line(inner + 1, "over = false;")
+        following = [self.buffer_for(inner + 1, aval) for aval in avals]
+        rows = [
+            f"({given[i]} + {turn} * {math.prod(eqn.invars[i].aval.shape[1:])})" for i in loop.xs
+        ]
+        stacks = [f"({at} + {turn} * {length})" for at in results[count:]]
+        plan = self.enter(loop.body, [*(given[i] for i in loop.consts), *carry, *rows])
+        self.block(inner + 1, fixed[loop.body], plan.graph.outvars, [*following, *stacks])
+        for k, aval in enumerate(avals):
+            if going is not None:
+                # Elements that do not go on keep their values.
+                flags = going[1][0]
+                args = f"{carry[k]} + first, {following[k]} + first, {flags} + first"
+                self.line(inner + 1, f"ga_take({args}, last - first);")
+            else:
+                self.copy(inner + 1, carry[k], following[k], aval.size)
+        self.line(inner, "}")
+        for k, aval in enumerate(avals):
+            if aval.size == length:
+                self.copy(inner, results[k], carry[k], aval.size)
+            else:
+                if not counted:
+                    self.copy(inner, f"({kept[k]} + block * {aval.size})", carry[k], aval.size)
+                self.line(inner, "if (first == 0)")
+                self.copy(inner + 1, results[k], carry[k], aval.size)
+        if not counted:
+            self.line(inner, f"{done}[block] = over;")
+        self.line(depth, "});")
+        self.length, self.inside = 0, self.inside - 1
+        # How much of it there is decides how blocks are shared out.
+        work = max(1.0, self.work)
+        turns = TARGET.guessed_steps if loop.length is None else loop.length
+        of_block = math.ceil(work * turns / blocks)
+        if counted and work * turns > PROCESSOR.patience * TARGET.guessed_steps:
+            return False
+        grain = max(1, 4 * PROCESSOR.task // of_block)
+        head = f"ga_blocks({length}, {PROCESSOR.block}, {grain}, [&](ga_index first, ga_index last) {{"
+        self.lines[place] = "    " * depth + head
+        if not counted:
+            each = math.ceil(work / blocks)
+            self.lines[look] = (
+                "    " * (inner + 1) + f"if ((left += {each}) > {PROCESSOR.patience}) break;"
+            )
+            self.line(depth, f"if (ga_how_many({done}, {blocks}) == 2) break;")
+            self.line(depth, f"if (call.turn({PROCESSOR.patience})) return 3;")
+            depth -= 1
+            self.line(depth, "}")
+            for name in (done, *kept.values()):
+                self.room.free(name)
+        self.work = before + work * turns
+        return True
+
     def invariant(self, depth: int, plan: Any, consts: int) -> list[DeviceStep]:
         """Write the steps of a body that need nothing but its constants; return the others."""
         known = {*plan.graph.invars[:consts], *plan.graph.constvars}
@@ -395,7 +547,8 @@ class RoutineWriter:
             self.line(depth, f"if (!*{at}) break;")
             return None
         many = self.new("m")
-        self.line(depth, f"const int {many} = ga_how_many({at}, {aval.size});")
+        flags = f"{at} + first, last - first" if self.length else f"{at}, {aval.size}"
+        self.line(depth, f"const int {many} = ga_how_many({flags});")
         self.line(depth, f"if ({many} == 0) break;")
         return aval, (at, many)
 
@@ -416,6 +569,13 @@ class RoutineWriter:
             most = max(most, self.work)
         self.line(depth, "}")
         self.work = before + most
+
+
+def _graphs(loop: Loop) -> Iterator[tuple[Graph, int]]:
+    """Body and condition, each with the number of its first carry."""
+    yield loop.body, len(loop.consts)
+    if loop.condition is not None:
+        yield loop.condition, len(loop.condition_consts)
 
 
 def _view(step: DeviceStep) -> tuple[Var, Atom, int] | None:

@@ -17,7 +17,8 @@ from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.steps import step_eqns, step_work
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.statements import Fetched, Statements
-from gpuarray.core.graph import Var
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import axes_of
 from gpuarray.core.target import PROCESSOR
 from gpuarray.util import Struct
@@ -98,6 +99,14 @@ class NativeWriter(Statements, abc.ABC):
     @abc.abstractmethod
     def source(self) -> NativeSource:
         """The text of the kernel."""
+
+    def read_from(self, place: str, aval: ShapedArray) -> str:
+        """The value of an element in memory. A loop with conditions that are bools in memory is not
+        vectorised, one with bytes that are compared is.
+        """
+        if storage_dtype(aval).kind == "b":
+            return f"ga_flag({place})"
+        return super().read_from(place, aval)
 
     # ---- loops ----
     def wide_axes(self, dims: Iterable[int | None]) -> set[int]:

@@ -17,6 +17,7 @@ from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.text import folds
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.element import (
     Access,
     Address,
@@ -211,7 +212,11 @@ class Reader:
     def loaded(self, access: Element, depth: int, scope: Scope) -> str:
         self.look_up(access.index, depth, scope)
         text = f"{self.in_name[access.source]}[{self.at(access.index, scope)}]"
-        return f"ga_value({text})" if ct.is_half(access.source.aval) else text
+        return self.read_from(text, access.source.aval)
+
+    def read_from(self, place: str, aval: ShapedArray) -> str:
+        """The value of an element in memory."""
+        return f"ga_value({place})" if ct.is_half(aval) else place
 
     def applied(self, access: Applied, depth: int, scope: Scope) -> str:
         # Positions that the operation looks up are read before its operands.

@@ -248,6 +248,8 @@ class Processor(Struct):
     #: Operations that weigh more (an exponential, not a product) are not done again in a later
     #: pass, if there is room for their results. Measure: softmax.
     worth_keeping: int = 4
+    #: Bytes of a line of a cache, at which values between steps begin.
+    line: int = 64
     #: Bytes of a value between steps that is a local array of a routine; larger ones are in the
     #: block of memory that it is given.
     local_bytes: int = 1 << 12

@@ -6,8 +6,7 @@ and its size. What has died makes room for what comes later.
 
 from __future__ import annotations
 
-#: Places begin at multiples of so many bytes, a line of a cache.
-_LINE = 64
+from gpuarray.core.target import PROCESSOR
 
 
 class Room:
@@ -19,7 +18,7 @@ class Room:
 
     def take(self, name: str, size: int) -> int:
         """The first byte of the first gap that is large enough."""
-        size = -(-size // _LINE) * _LINE
+        size = -(-size // PROCESSOR.line) * PROCESSOR.line
         at = 0
         for begin, end in sorted(self._taken.values()):
             if begin - at >= size:

@@ -100,7 +100,7 @@ def _plan_for_native(plan: Plan) -> Plan:
         fused, (steps, more) = steps, split_into_passes(steps, native.is_slow)
         refusals = [*refusals, *more]
         _check(split_into_passes, graph, steps, fused)
-    fused, steps = steps, inline_producers(graph, steps, fusion, native.FORMS)
+    fused, steps = steps, inline_producers(graph, steps, fusion, native.FORMS, True)
     _check(inline_producers, graph, steps, fused, lowered=True)
     fused, steps = steps, choose_forms(steps)
     _check(choose_forms, graph, steps, fused, lowered=True)

@@ -266,6 +266,8 @@ class Processor(Struct):
     #: Rows of a product that are a task, and multiply-adds that a thread takes at a time.
     product_rows: int = 16
     product_task: int = 1 << 17
+    #: As in `Target`: in a loop, where the operand's memory is written over.
+    in_place_bytes: int = 1 << 10
     #: Elements of a block for which a loop makes all its turns before the next: its carries are
     #: then in the first cache. Measure: mandelbrot.
     block: int = 512

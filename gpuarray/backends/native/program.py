@@ -24,7 +24,7 @@ from gpuarray.backends.writer import compiled_once
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.compiler.lower.steps import group_in, inlined_eqns, step_inputs, step_outputs
-from gpuarray.compiler.native.emit import emit, unit
+from gpuarray.compiler.native.emit import emit_alone, unit
 from gpuarray.compiler.native.routine import Routine, RoutineWriter
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.pipeline import Plan, plan_graph
@@ -144,7 +144,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         try:
             if not isinstance(step, Kernel):
                 raise TypeError(f"{step.name} has no kernel")
-            source = emit(step)
+            source = emit_alone(step)
         except TypeError:  # no text for its form, or for an operation or a dtype in it
             self.by_numpy(number, group_in(step))
             return

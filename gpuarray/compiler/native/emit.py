@@ -10,10 +10,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gpuarray.compiler.lower.kernel import Columns, Kernel, Map, NoKernel, Rows, Tiles
+from gpuarray.compiler.lower.kernel import Columns, Kernel, Map, NoKernel, Rows, Scatter, Tiles
 from gpuarray.compiler.native.columns import ColumnsWriter
 from gpuarray.compiler.native.map import MapWriter
 from gpuarray.compiler.native.rows import RowsWriter
+from gpuarray.compiler.native.scatter import ScatterWriter, begun
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.text.prelude import complete, folder
 
@@ -27,7 +28,14 @@ def emit(kernel: Kernel) -> NativeSource:
             return RowsWriter(kernel).source()
         case Columns():
             return ColumnsWriter(kernel).source()
+        case Scatter():
+            return ScatterWriter(kernel).source()
     raise NoKernel(f"kernels of the form {kernel.form!r} have no native text yet")
+
+
+def emit_alone(kernel: Kernel) -> NativeSource:
+    """The native text of a kernel that is a call of its own."""
+    return begun(emit(kernel))
 
 
 def unit(sources: Sequence[Any]) -> tuple[str, list[str]]:
@@ -41,7 +49,7 @@ def unit(sources: Sequence[Any]) -> tuple[str, list[str]]:
     called: list[str] = []
     for source in sources:
         # Names are given anew, since those of several plans are the same.
-        name = rf"\b(call_)?{source.name}(?=_k\d|_pieces\b|_merge\b|_steps\b|\b)"
+        name = rf"\b(call_)?{source.name}(?=_k\d|_copy\b|_pieces\b|_merge\b|_steps\b|\b)"
         body = re.sub(r"^ *//.*\n| +// [^\"\n]*$", "", source.text, flags=re.MULTILINE)
         key = re.sub(name, r"\1NAME", body)
         number = numbers.setdefault(key, len(numbers))

@@ -254,6 +254,8 @@ class RoutineWriter:
             at[f"in{i}"] = self.place(v)
         for i, v in enumerate(source.outputs):
             at[f"out{i}"] = self.made(depth, v, targets)
+            if source.begins is not None and self.place(source.begins) != at["out0"]:
+                self.copy(depth, at["out0"], self.place(source.begins), v.aval.size)
         for part, (kind, elements) in source.room.items():
             at[part] = self.buffer(depth, kind, elements, 16)
         # A few operations in a loop: a call would take longer than they do.

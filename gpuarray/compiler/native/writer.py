@@ -42,6 +42,7 @@ class NativeSource(Struct, eq=False):
     inputs, outputs: the arrays that are its arguments, in this order
     room: arrays between phases, by name: the type of their elements, and how many there are
     work: operations on elements, roughly
+    begins: what the output has to hold before the kernel runs
     """
 
     kernel: Kernel
@@ -51,6 +52,7 @@ class NativeSource(Struct, eq=False):
     outputs: list[Var]
     room: dict[str, tuple[str, int]] = {}
     work: float = 0.0
+    begins: Var | None = None
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, NoKernel
+from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, NoKernel, Scatter
 from gpuarray.compiler.lower.steps import step_inputs, step_outputs
 from gpuarray.compiler.native.blocks import independent_elements
 from gpuarray.compiler.native.emit import emit
@@ -63,6 +63,7 @@ class RoutineWriter:
         self.constant_types: list[str] = []
         self.room = Room()
         self.count = self.kernels = self.inside = self.loops = 0
+        self.over: set[Var] = set()  # updates that are written into their operand
         self.length = 0  # elements of a loop that goes over blocks of them
         self.work = 0.0
 
@@ -253,7 +254,10 @@ class RoutineWriter:
         for i, v in enumerate(source.inputs):
             at[f"in{i}"] = self.place(v)
         for i, v in enumerate(source.outputs):
-            at[f"out{i}"] = self.made(depth, v, targets)
+            if v in self.over:
+                at[f"out{i}"] = self.places[v] = self.place(kernel.aliases[v])
+            else:
+                at[f"out{i}"] = self.made(depth, v, targets)
             if source.begins is not None and self.place(source.begins) != at["out0"]:
                 self.copy(depth, at["out0"], self.place(source.begins), v.aval.size)
         for part, (kind, elements) in source.room.items():
@@ -308,13 +312,24 @@ class RoutineWriter:
             self.lines, self.functions, self.kernels, self.work = state
         first = [given[i] for i in loop.carry]
         avals = loop.body.in_avals[len(loop.consts) : len(loop.consts) + count]
+        start, body = len(loop.consts), self.planned(loop.body).graph
+        over = [
+            updates_over(fixed[loop.body], body, body.invars[start + k], body.outvars[k])
+            if loop.condition is None or not loop.condition.out_avals[0].ndim
+            else None
+            for k in range(count)
+        ]
         # Carries: small ones are copied at the end of a turn, large ones take turns in two places.
         small = [a.size * storage_dtype(a).itemsize <= PROCESSOR.carried_bytes for a in avals]
         results = [self.made(depth, v, targets) for v in eqn.outvars]
         turn, spare, carry, following = self.new("t"), {}, [], {}
         for k, aval in enumerate(avals):
             kind = ct.memory_type(aval)
-            if small[k]:
+            if over[k] is not None:
+                name = results[k]
+                self.over |= over[k]
+                self.copy(depth, name, first[k], aval.size)
+            elif small[k]:
                 name = self.new("c")
                 self.line(depth, f"{kind} {name}[{max(1, aval.size)}];")
                 self.copy(depth, name, first[k], aval.size)
@@ -343,6 +358,9 @@ class RoutineWriter:
         # The body.
         next_carry = []
         for k, aval in enumerate(avals):
+            if over[k] is not None:
+                next_carry.append("")
+                continue
             next_carry.append(self.buffer_for(depth + 1, aval) if small[k] else following[k])
         rows = [
             f"({given[i]} + {turn} * {math.prod(eqn.invars[i].aval.shape[1:])})" for i in loop.xs
@@ -353,8 +371,9 @@ class RoutineWriter:
         ]
         plan = self.enter(loop.body, [*(given[i] for i in loop.consts), *carry, *rows])
         steps, outs = fixed[loop.body], plan.graph.outvars
-        start = len(loop.consts)
-        same = [outs[k] is plan.graph.invars[start + k] for k in range(count)]
+        same = [
+            over[k] is not None or outs[k] is plan.graph.invars[start + k] for k in range(count)
+        ]
         wanted = [None if s else n for s, n in zip(same, next_carry, strict=True)]
         self.block(depth + 1, steps, outs, [*wanted, *stacks])
         for k, aval in enumerate(avals):
@@ -383,6 +402,8 @@ class RoutineWriter:
         self.work = before + work * turns
         # The last carries.
         for k, aval in enumerate(avals):
+            if over[k] is not None:
+                continue
             if small[k]:
                 self.copy(depth, results[k], carry[k], aval.size)
             else:
@@ -571,6 +592,33 @@ class RoutineWriter:
             most = max(most, self.work)
         self.line(depth, "}")
         self.work = before + most
+
+
+def updates_over(
+    steps: Sequence[DeviceStep], body: Graph, before: Var, after: Atom
+) -> set[Var] | None:
+    """The updates that make a carry from the one before, if each may be written into its operand:
+    nothing else reads that afterwards.
+    """
+    made = {v: n for n, s in enumerate(steps) for v in step_outputs(s)}
+    found: set[Var] = set()
+    v = after
+    while v is not before:
+        number = made.get(v) if isinstance(v, Var) else None
+        step = None if number is None else steps[number]
+        if not isinstance(step, Scatter):
+            return None
+        operand = step.aliases[v]
+        # Views would be other names of it.
+        readers = [n for n, s in enumerate(steps) if operand in step_inputs(s)]
+        views = any(_view(steps[n]) is not None for n in readers)
+        if views or max(readers) > number or operand in emit(step).inputs:
+            return None
+        if operand in body.outvars:
+            return None
+        found.add(v)
+        v = operand
+    return found or None
 
 
 def _graphs(loop: Loop) -> Iterator[tuple[Graph, int]]:

@@ -190,6 +190,49 @@ def flags(a, b):
     return lax.while_loop(lambda s: s[2] < 9, step, (a, b, 0))
 
 
+# ---- updates ----
+
+
+@case(floats(400), np.int32(50))
+def one_after_another(a, n):
+    return lax.fori_loop(0, n, lambda i, s: s.at[i].set(s[i - 1] * 0.5 + 1), a)
+
+
+@case(floats(300, 5), floats(50, 5))
+def rows_added(a, b):
+    return lax.fori_loop(0, 50, lambda i, s: s.at[3 * i].add(b[i]).at[2].multiply(0.5), a)
+
+
+@case(floats(64, 64))
+def table(a):
+    step = lambda i, t: t.at[i + 1].set(gnp.minimum(t[i], gnp.roll(t[i], 1)) + a[i])
+    return lax.fori_loop(0, 63, step, gnp.zeros((64, 64)))
+
+
+@case(floats(400), floats(10))
+def read_after_it_changed(a, b):
+    """The carry before an update is needed beside the one after it: it must not be overwritten."""
+
+    def step(c, x):
+        new = c.at[3].set(x)
+        return new, c[3] + new.sum()
+
+    return lax.scan(step, a, b)
+
+
+@case(floats(50, 40), floats(40))
+def rows_written(a, b):
+    step = lambda c, i: (lax.dynamic_update_slice(c, (b * i)[None], (i, 0)), c[i].sum())
+    return lax.scan(step, a, gnp.arange(50))
+
+
+@case(floats(300, 5), np.arange(100, dtype=np.int32) % 7, floats(100, 5))
+def updates_that_meet(a, i, b):
+    """Out of a loop, where each is its own kernel."""
+    zeros = gnp.zeros(9)
+    return a.at[i].add(b), a.at[i].max(b), a.at[i].set(b), zeros.at[i + 3].add(b[:, 0])
+
+
 # ---- branches ----
 
 

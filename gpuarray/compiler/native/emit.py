@@ -49,7 +49,7 @@ def unit(sources: Sequence[Any]) -> tuple[str, list[str]]:
     called: list[str] = []
     for source in sources:
         # Names are given anew, since those of several plans are the same.
-        name = rf"\b(call_)?{source.name}(?=_k\d|_copy\b|_pieces\b|_merge\b|_steps\b|\b)"
+        name = rf"\b(call_)?{source.name}(?=_k\d|_copy\b|_of\b|_pieces\b|_merge\b|_steps\b|\b)"
         body = re.sub(r"^ *//.*\n| +// [^\"\n]*$", "", source.text, flags=re.MULTILINE)
         key = re.sub(name, r"\1NAME", body)
         number = numbers.setdefault(key, len(numbers))

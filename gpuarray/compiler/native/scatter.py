@@ -22,6 +22,8 @@ from gpuarray.core.target import PROCESSOR
 class ScatterWriter(NativeWriter):
     """All updates are one task: the last of those that meet counts, and sums have their order."""
 
+    repeatable = False  # it may add to what is there
+
     def __init__(self, kernel: Scatter):
         super().__init__(kernel)
         group = kernel.group

@@ -91,6 +91,14 @@ GA_INLINE double ga_exp(double x) {
     return ga_scaled(1.0 + ga_fma(f * f, ga_exp_series(f), f), ga_whole(n));
 }
 
+//@ ga_exp_normal
+// exp(t) for -87 <= t <= 88, whose results are normal numbers.
+GA_INLINE float ga_exp_normal(float t) {
+    const float turns = ga_turns(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float(turns));
+    const float y = 1.0f + ga_fma(f * f, ga_exp_series(f), f);
+    return y * __uint_as_float((__float_as_uint(turns) << 23) + 0x3f800000u);
+}
+
 //@ ga_expm1_of ga_half_expm1_of
 // exp(t) - 1, or half of it, where 2^n is normal: -20 <= t <= 89, or 0 <= t <= 64 for a double.
 GA_INLINE float ga_half_expm1_of(float t) {
@@ -205,8 +213,8 @@ GA_INLINE float ga_erf(float x) {
     const float q = ga_horner(
         c, -9.572673889e-07f, 1.5341263861e-05f, -8.5385181592e-05f, -1.407116088e-05f, 0.00312989135f, -0.02344068787f,
         0.10651644319f, 0.63451194763f, 1.129075408f, -0.000102479083f);
-    const float y = a < 1.0f ? ga_fma(x, p, x) : copysignf(1.0f - ga_exp(-q), x);
-    return x != x ? x : y;
+    const float near = ga_fma(x, p, x), far = copysignf(1.0f - ga_exp_normal(-q), x);
+    return a < 1.0f ? near : far;
 }
 GA_INLINE double ga_erf(double x) {
     const double a = fabs(x), z = x * x, u = ((a > 6.0 ? 6.0 : a) - 3.5) * 0.4;

@@ -126,11 +126,12 @@ template <class T> __forceinline__ void ga_take(T* GA_ALONE to, const T* GA_ALON
         to[i] = ga_flag(going[i]) ? a : b;
     }
 }
-// Call `step(first, last)` for blocks of n elements; threads take `grain` blocks at a time.
-template <class Step> __forceinline__ void ga_blocks(ga_index n, ga_index block, ga_index grain, const Step& step) {
-    const ga_index tasks = (n + block - 1) / block;
+// Call `step(first, last)` for the blocks begin ... end of n elements; threads take `grain` of them at a time.
+template <class Step>
+__forceinline__ void ga_blocks(ga_index begin, ga_index end, ga_index n, ga_index block, ga_index grain, const Step& step) {
+    const ga_index tasks = end - begin;
     const auto work = [&](ga_index first, ga_index last) {
-        for (ga_index b = first; b < last; ++b) step(b * block, n < (b + 1) * block ? n : (b + 1) * block);
+        for (ga_index b = begin + first; b < begin + last; ++b) step(b * block, n < (b + 1) * block ? n : (b + 1) * block);
     };
     if (tasks <= grain) return work(0, tasks);
     ga_share(

@@ -25,7 +25,8 @@ from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.compiler.lower.steps import group_in, inlined_eqns, step_inputs, step_outputs
 from gpuarray.compiler.native.emit import emit_alone, unit
-from gpuarray.compiler.native.routine import Routine, RoutineWriter
+from gpuarray.compiler.native.loops import RoutineWriter
+from gpuarray.compiler.native.routine import Routine
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
@@ -124,10 +125,13 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         """Write the call of a routine, and the views of what it makes."""
         self.allocate(routine.outputs)
         given = [self.array(v) for v in routine.inputs]
-        given += [self.bind("const", np.require(c, requirements=("C", "A"))) for c in routine.constants]
+        given += [
+            self.bind("const", np.require(c, requirements=("C", "A"))) for c in routine.constants
+        ]
         given += [self.names[v] for v in routine.outputs]
         if routine.room:
-            given.append(f"{self.bind('room', memory.empty)}(({routine.room},), {self.bind('dtype', np.uint8)})")
+            empty, dtype = self.bind("room", memory.empty), self.bind("dtype", np.uint8)
+            given.append(f"{empty}(({routine.room},), {dtype})")
         first = next(s for s in self.steps[number:end] if not self.is_alias(s))
         self.call_source(routine, given, first)
         read = {v for s in self.steps[end:] for v in step_inputs(s)} | set(self.graph.outvars)

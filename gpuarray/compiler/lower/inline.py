@@ -48,8 +48,8 @@ def inline_producers(
     serial: bool = False,
 ) -> list[Step]:
     """The steps that a device runs, in order. Without fusion nothing is inlined. Equations that
-    would be kernels of a form which is not among `forms` stay routines of a library. `serial`: updates
-    are written one after another.
+    would be kernels of a form which is not among `forms` stay routines of a library. `serial`:
+    updates are written one after another.
     """
     return _Inliner(graph, steps, fusion, forms, serial).run()
 

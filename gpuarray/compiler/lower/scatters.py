@@ -56,7 +56,7 @@ def in_place(eqn: Eqn, serial: bool = False) -> bool:
     # there are too many updates for every element to look at.
     conflict_free = serial or count == 1 or _rule(eqn).unique(eqn) or bool(atomic(eqn))
     saves_copy = (
-        operand.nbytes >= (PROCESSOR if serial else TARGET).in_place_bytes
+        operand.nbytes >= (PROCESSOR.in_place_bytes if serial else TARGET.in_place_bytes)
         and operand.size >= TARGET.in_place_times * updates.size
     )
     return conflict_free and updates.size > 0 and (saves_copy or count > TARGET.updates_looked_at)

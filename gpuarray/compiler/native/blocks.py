@@ -54,7 +54,7 @@ def _takes(step: DeviceStep, long: set[Var], length: int) -> bool:
     read = long.intersection(step.inputs)
     if all(v.aval.size != length for v in outs):
         return not read and step_work(step) <= PROCESSOR.inlined
-    if not isinstance(step, Map) or step.accesses.axes != (length,):
+    if not isinstance(step, Map) or [step.accesses.axes[i] for i in step.order] != [length]:
         return False
     if any(v.aval.size != length for v in outs):
         return False

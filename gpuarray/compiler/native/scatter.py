@@ -50,7 +50,7 @@ class ScatterWriter(NativeWriter):
         self.in_name = {v: f"in{i}" for i, v in enumerate(self.inputs)}
         if self.new is not None:
             self.count_uses(self.new)
-        self.operand = kernel.aliases[self.outputs[0]]
+        self.begins = kernel.aliases[self.outputs[0]]
 
     def source(self) -> NativeSource:
         """A loop along each axis of the updates around the store of one."""
@@ -74,7 +74,7 @@ class ScatterWriter(NativeWriter):
         total = math.prod(self.axes)
         self.end_function(self.kernel.name, self.parameters(), 1, 1)
         source = self.finish(f"{total} updates in their order; the output begins as the operand")
-        return source.replace(begins=self.operand)
+        return source.replace(begins=self.begins)
 
     def constant(self) -> str:
         a = self.eqn.invars[self.rule.operand]

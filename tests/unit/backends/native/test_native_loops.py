@@ -25,7 +25,7 @@ _rng = np.random.default_rng(0)
 CASES: dict = {}
 
 
-def floats(*shape, dtype=np.float32):
+def floats(*shape, dtype: type = np.float32):
     return _rng.standard_normal(shape).astype(dtype)
 
 
@@ -177,6 +177,12 @@ def blocks_of_a_while(a, n):
 @case(floats(LONG), floats(6, LONG), floats(LONG))
 def blocks_of_a_scan(c, xs, b):
     return lax.scan(lambda c, x: (gnp.sin(c[::-1][::-1]) * b[::-1] + x, c), c, xs, reverse=True)
+
+
+@case(floats(2, 3 * PROCESSOR.block), floats(2, 3 * PROCESSOR.block))
+def blocks_between_looks(a, b):
+    """So many turns that the loop looks for signals after some of the blocks."""
+    return lax.fori_loop(0, 60_000, lambda i, s: s * 0.5 + b, a)
 
 
 @case(floats(LONG))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import os
 import pathlib
 import platform
@@ -54,6 +55,137 @@ def _layer_norm(m) -> Callable:
 
 def _gelu(m) -> Callable:
     return lambda x: 0.5 * x * (1 + m.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+
+# ---- loops: functions of a namespace like NumPy's and of the lax beside it ----
+
+
+def _lax(m):
+    return importlib.import_module(m.__name__.rpartition(".")[0] + ".lax")
+
+
+def _while(m) -> Callable:
+    """Newton's method for a cube root, with a counter of turns."""
+
+    def root(a):
+        step = lambda s: (s[0] - 0.5 * (s[0] ** 3 - a) / (3 * s[0] * s[0]), s[1] + 1)
+        return _lax(m).while_loop(lambda s: s[1] < 500, step, (a, 0))[0]
+
+    return root
+
+
+def _scan(m) -> Callable:
+    def moving(c, xs):
+        def step(c, x):
+            c = 0.9 * c + x
+            return c, m.sqrt(m.abs(c))
+
+        return _lax(m).scan(step, c, xs)[1]
+
+    return moving
+
+
+def _kalman(m) -> Callable:
+    def means(a, q, h, r, x, p, ys):
+        def step(state, y):
+            x, p = state
+            x, p = a @ x, a @ p @ a.T + q
+            s = h @ p @ h.T + r
+            inverse = m.array([[1.0, -1.0], [-1.0, 1.0]]) * s[::-1, ::-1].T
+            inverse = inverse / (s[0, 0] * s[1, 1] - s[0, 1] * s[1, 0])
+            gain = p @ h.T @ inverse
+            x = x + gain @ (y - h @ x)
+            p = (m.eye(4) - gain @ h) @ p
+            return (x, p), x
+
+        return _lax(m).scan(step, (x, p), ys)[1]
+
+    return means
+
+
+def _mandelbrot(m) -> Callable:
+    def counts(real, imaginary):
+        def step(_, s):
+            x, y, count = s
+            xx, yy = x * x, y * y
+            near = xx + yy < 4.0
+            return (
+                m.where(near, xx - yy + real, x),
+                m.where(near, 2 * x * y + imaginary, y),
+                count + near,
+            )
+
+        start = (real * 0, real * 0, m.zeros(real.shape, m.int32))
+        return _lax(m).fori_loop(0, 100, step, start)[2]
+
+    return counts
+
+
+def _mandelbrot_while(m) -> Callable:
+    vmap = importlib.import_module(m.__name__.partition(".")[0]).vmap
+
+    def count(real, imaginary):
+        def step(s):
+            x, y, count = s
+            return x * x - y * y + real, 2 * x * y + imaginary, count + 1
+
+        going = lambda s: (s[0] * s[0] + s[1] * s[1] < 4.0) & (s[2] < 100)
+        return _lax(m).while_loop(going, step, (real * 0, real * 0, 0))[2]
+
+    return vmap(count)
+
+
+def _ode(m) -> Callable:
+    """Lorenz's equations by Runge and Kutta's method, for any number of starts."""
+
+    def slope(s):
+        x, y, z = s
+        return m.stack([10.0 * (y - x), x * (28.0 - z) - y, x * y - 2.6666667 * z])
+
+    def end(s):
+        def step(_, s):
+            a = slope(s)
+            b = slope(s + 0.0005 * a)
+            c = slope(s + 0.0005 * b)
+            d = slope(s + 0.001 * c)
+            return s + 0.001 / 6 * (a + 2 * b + 2 * c + d)
+
+        return _lax(m).fori_loop(0, 1000, step, s)
+
+    return end
+
+
+def _gru(m) -> Callable:
+    def states(w, u, h, xs):
+        def step(h, x):
+            a, b = m.split(x @ w, 3, -1), m.split(h @ u, 3, -1)
+            z, r = 1 / (1 + m.exp(-a[0] - b[0])), 1 / (1 + m.exp(-a[1] - b[1]))
+            h = (1 - z) * h + z * m.tanh(a[2] + r * b[2])
+            return h, h
+
+        return _lax(m).scan(step, h, xs)[1]
+
+    return states
+
+
+def loop_rows() -> Iterator[tuple[str, Made, tuple[np.ndarray, ...]]]:
+    """As `rows`: loops, whose turns are short."""
+    yield "while of 500 turns", _while, (np.float32(30.0) + np.zeros((), np.float32),)
+    yield "scan of 1000 steps of 8", _scan, (_normal(8), _normal(1000, 8))
+    eye = np.eye(4, dtype=np.float32)
+    a = eye + 0.05 * _normal(4, 4)
+    kalman = (a, 0.1 * eye, _normal(2, 4), eye[:2, :2], _normal(4), eye, _normal(500, 2))
+    yield "Kalman filter, 500 of 4x4", _kalman, kalman
+    real, imaginary = np.meshgrid(np.linspace(-2, 0.5, 400), np.linspace(-1.2, 1.2, 400))
+    plane = (real.astype(np.float32), imaginary.astype(np.float32))
+    yield "mandelbrot 400x400, fori", _mandelbrot, plane
+    yield "mandelbrot, while of each", _mandelbrot_while, tuple(x.ravel() for x in plane)
+    yield "ODE, 1000 steps of 3", _ode, (_normal(3),)
+    yield "ODE, 1000 steps of 3x1000", _ode, (_normal(3, 1000),)
+    for batch, width, hidden in ((1, 32, 64), (32, 64, 128)):
+        weights = (0.1 * _normal(width, 3 * hidden), 0.1 * _normal(hidden, 3 * hidden))
+        states = (np.zeros((batch, hidden), np.float32), _normal(100, batch, width))
+        yield f"GRU of 100 steps, {batch}x{hidden}", _gru, (*weights, *states)
 
 
 def rows() -> Iterator[tuple[str, Made, tuple[np.ndarray, ...]]]:
@@ -126,7 +258,9 @@ def measured(make: Made, operands) -> dict[str, float]:
     for name, found in results.items():
         wanted = results["NumPy"]
         near = found == wanted if found.dtype.kind != "f" else np.isclose(found, wanted, 2e-3, 1e-4)
-        if np.mean(near) < 0.9999:  # an argmax may find the other one of two that are almost equal
+        # An argmax may find the other one of two that are almost equal, and the point at which a
+        # sequence goes beyond a bound depends on the last bits.
+        if np.mean(near) < 0.99:
             raise ValueError(f"{name} computes something else")
     best = dict.fromkeys(calls, float("inf"))
     end = time.perf_counter() + SECONDS
@@ -149,7 +283,7 @@ def main(words: list[str]) -> None:
     """Print the table."""
     print(f"{'us':26s}{'native':>10s}{'NumPy':>10s}{'JAX':>10s}{'x NumPy':>10s}{'x JAX':>8s}")
     logs: dict[str, list[float]] = {"NumPy": [], "JAX": []}
-    for name, make, operands in rows():
+    for name, make, operands in itertools.chain(loop_rows(), rows()):
         if words and not any(word in name for word in words):
             continue
         best = measured(make, operands)

@@ -200,19 +200,24 @@ class ProgramWriter(abc.ABC):
 
     def write_steps(self) -> None:
         """Write one or more lines for each step."""
-        for number, step in enumerate(self.steps):
-            self.arrive(number)
-            if not isinstance(step, Eqn):
-                self.kernel(number, step)
-            elif self.is_view(step):
-                self.view(step)
-            elif talks(step):
-                self.exchange(step)
-            else:
-                self.call(step)
-            if dead := self.dead(number):
-                self.line(f"{' = '.join(dead)} = None")
+        for number in range(len(self.steps)):
+            self.write_step(number)
         self.arrive(len(self.steps))
+
+    def write_step(self, number: int) -> None:
+        """Write the lines of one step."""
+        step = self.steps[number]
+        self.arrive(number)
+        if not isinstance(step, Eqn):
+            self.kernel(number, step)
+        elif self.is_view(step):
+            self.view(step)
+        elif talks(step):
+            self.exchange(step)
+        else:
+            self.call(step)
+        if dead := self.dead(number):
+            self.line(f"{' = '.join(dead)} = None")
 
     def write_return(self) -> None:
         """Write the line that hands the results over."""

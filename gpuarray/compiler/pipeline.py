@@ -85,16 +85,22 @@ def _plan_for_device(plan: Plan) -> Plan:
 
 def _plan_for_native(plan: Plan) -> Plan:
     """The plan of the same graph for native code: the steps of NumPy's plan as kernels, where there
-    is native text for them. Loops, and what a library does, stay as they are.
+    is native text for them, and small products are multiplications and sums. Loops, and what a
+    library does, stay as they are.
     """
     graph, fusion, refusals = plan.graph, plan.fusion, plan.refusals
     steps = [s for s in plan.steps if not isinstance(s, Kernel)]
+    if fusion:
+        graph = _rewrite(expand_small_products, graph)
+    if graph is not plan.graph:
+        steps, refusals = fuse(graph, fusion)
+        _check(fuse, graph, steps)
     if fusion:
         # Few long rows: each pass over them is a kernel, of which all threads have a part.
         fused, (steps, more) = steps, split_into_passes(steps, native.is_slow)
         refusals = [*refusals, *more]
         _check(split_into_passes, graph, steps, fused)
-    fused, steps = steps, inline_producers(graph, steps, fusion, native.FORMS)
+    fused, steps = steps, inline_producers(graph, steps, fusion, native.FORMS, True)
     _check(inline_producers, graph, steps, fused, lowered=True)
     fused, steps = steps, choose_forms(steps)
     _check(choose_forms, graph, steps, fused, lowered=True)

@@ -31,6 +31,14 @@ class Extents(NamedTuple):
     steps: tuple[int, ...]
 
 
+class Roles(NamedTuple):
+    """The axes of one operand of a product, by number: in both, only in this one, summed."""
+
+    batch: tuple[int, ...]
+    own: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
 class Product(Struct):
     """Rules of operations that sum products of the elements of two operands.
 
@@ -38,6 +46,8 @@ class Product(Struct):
     ----------
     extents : (eqn) -> Extents
         Lengths of the axes.
+    roles : (eqn) -> (Roles, Roles)
+        Which axes of the left and of the right operand these are.
     exchanged : (eqn, order, out) -> Eqn or None
         The product with its operands exchanged, whose result `out` has its axes in `order`. None if
         exchanging gives another order.
@@ -46,6 +56,7 @@ class Product(Struct):
     """
 
     extents: Callable[[Any], Extents]
+    roles: Callable[[Any], tuple[Roles, Roles]]
     exchanged: Callable[[Any, tuple[int | None, ...], Any], Any]
     expanded: Callable[[Any], list[Any]]
 

@@ -272,6 +272,33 @@ class Processor(Struct):
     #: Operations that weigh more (an exponential, not a product) are not done again in a later
     #: pass, if there is room for their results. Measure: softmax.
     worth_keeping: int = 4
+    #: Bytes of a line of a cache, at which values between steps begin.
+    line: int = 64
+    #: Bytes of a value between steps that is a local array of a routine; larger ones are in the
+    #: block of memory that it is given.
+    local_bytes: int = 1 << 12
+    #: Bytes of a carry that is copied at the end of a turn: the compiler may keep it in registers.
+    #: Larger ones change places.
+    carried_bytes: int = 1 << 10
+    #: Operations of a kernel that is inlined in a loop.
+    inlined: int = 1 << 10
+    #: Multiply-adds of a product that is a loop of its own: more are faster in a library.
+    #: Measure: kalman.
+    product: int = 1 << 18
+    #: The same for a product in a loop, which would not be native code otherwise.
+    looped_product: int = 1 << 22
+    #: Rows of a product that are a task, and multiply-adds that a thread takes at a time.
+    product_rows: int = 16
+    product_task: int = 1 << 17
+    #: As in `Target`: in a loop, where the operand's memory is written over.
+    in_place_bytes: int = 1 << 10
+    #: Elements of a block for which a loop makes all its turns before the next: its carries are
+    #: then in the first cache. Measure: mandelbrot.
+    block: int = 512
+    #: Operations on a block after which a loop looks for signals.
+    patience: int = 1 << 26
+    #: Kernels in a routine: what the compiler does in a second or two.
+    routine: int = 64
 
 
 #: The processor that native code is planned for.

@@ -38,6 +38,8 @@ compiled = util.lazy_module("gpuarray.backends.native.program")
 
 #: Work of fewer element-operations is done on the caller's thread.
 ASYNC_FROM = 1 << 20
+#: The same for native code, which does it in a fraction of the time.
+NATIVE_ASYNC_FROM = 1 << 22
 
 
 class Constants:
@@ -112,7 +114,8 @@ class Executable:
         self.meshes = meshes_in(graph)
         self.native = config.state.native
         self._plan = None if self.meshes else plan_graph(graph, fusion=config.state.fusion)
-        self.heavy = self._plan is None or self._plan.work >= ASYNC_FROM
+        many = ASYNC_FROM if self.native == "off" else NATIVE_ASYNC_FROM
+        self.heavy = self._plan is None or self._plan.work >= many
         self.in_avals = graph.in_avals
         self.out_avals = graph.out_avals
         self.teams: dict[Any, Any] = {}

@@ -42,6 +42,13 @@ template <class T, class K> GA_INLINE T ga_scaled(T x, K k) {
 
 // ---- exponentials ----
 
+//@ ga_within
+// x between two bounds; nan stays.
+template <class T> GA_INLINE T ga_within(T x, T least, T most) {
+    const T y = x < least ? least : x;
+    return y > most ? most : y;
+}
+
 //@ ga_exp_rest
 // x - n log 2 for an integer n: log 2 in two words, of which the first is short, so that its product with n is exact.
 GA_INLINE float ga_exp_rest(float x, float n) {
@@ -64,25 +71,43 @@ GA_INLINE double ga_exp_series(double f) {
         0.16666666666666685, 0.5);
 }
 
+//@ ga_turns
+// The nearest integer to x y, of less than 2^22, as the last bits of a float: with `ga_turns_float` a number again.
+GA_INLINE float ga_turns(float x, float y) { return ga_fma(x, y, 12582912.0f); }
+GA_INLINE float ga_turns_float(float turns) { return turns - 12582912.0f; }
+
 //@ ga_exp
 GA_INLINE float ga_exp(float x) {
-    const float t = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
-    const float n = ga_nearest(t * 1.44269504f), f = ga_exp_rest(t, n);
-    return ga_scaled(1.0f + ga_fma(f * f, ga_exp_series(f), f), (int)n);
+    const float t = ga_within(x, -104.0f, 89.0f);
+    const float turns = ga_turns(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float(turns));
+    const float y = 1.0f + ga_fma(f * f, ga_exp_series(f), f);
+    // y 2^n in two factors, as in `ga_scaled`: n where the exponent is, and half of it with its fraction cut off.
+    const unsigned n = __float_as_uint(turns) << 23, half = (unsigned)((int)n >> 1) & 0xff800000u;
+    return y * __uint_as_float(half + 0x3f800000u) * __uint_as_float(n - half + 0x3f800000u);
 }
 GA_INLINE double ga_exp(double x) {
-    const double t = x < -746.0 ? -746.0 : x > 710.0 ? 710.0 : x;
+    const double t = ga_within(x, -746.0, 710.0);
     const double n = ga_nearest(t * 1.4426950408889634), f = ga_exp_rest(t, n);
     return ga_scaled(1.0 + ga_fma(f * f, ga_exp_series(f), f), ga_whole(n));
 }
 
-//@ ga_expm1_of
-// exp(t) - 1 where 2^n is normal: -20 <= t <= 89, or 0 <= t <= 64 for a double.
-GA_INLINE float ga_expm1_of(float t) {
-    const float n = ga_nearest(t * 1.44269504f), f = ga_exp_rest(t, n);
-    const float s = ga_power_of_two((int)n - 1);  // half of it, as 2^128 is no float
-    return 2.0f * ga_fma(ga_fma(f * f, ga_exp_series(f), f), s, s - 0.5f);
+//@ ga_exp_normal
+// exp(t) for -87 <= t <= 88, whose results are normal numbers.
+GA_INLINE float ga_exp_normal(float t) {
+    const float turns = ga_turns(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float(turns));
+    const float y = 1.0f + ga_fma(f * f, ga_exp_series(f), f);
+    return y * __uint_as_float((__float_as_uint(turns) << 23) + 0x3f800000u);
 }
+
+//@ ga_expm1_of ga_half_expm1_of
+// exp(t) - 1, or half of it, where 2^n is normal: -20 <= t <= 89, or 0 <= t <= 64 for a double.
+GA_INLINE float ga_half_expm1_of(float t) {
+    const float turns = ga_turns(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float(turns));
+    // Half of 2^n, as 2^128 is no float.
+    const float s = __uint_as_float((__float_as_uint(turns) << 23) + 0x3f000000u);
+    return ga_fma(ga_fma(f * f, ga_exp_series(f), f), s, s - 0.5f);
+}
+GA_INLINE float ga_expm1_of(float t) { return 2.0f * ga_half_expm1_of(t); }
 GA_INLINE double ga_expm1_of(double t) {
     const double n = ga_nearest(t * 1.4426950408889634), f = ga_exp_rest(t, n);
     const double s = ga_power_of_two(ga_whole(n));
@@ -91,7 +116,7 @@ GA_INLINE double ga_expm1_of(double t) {
 
 //@ ga_expm1
 GA_INLINE float ga_expm1(float x) {
-    const float y = ga_expm1_of(x < -20.0f ? -20.0f : x > 89.0f ? 89.0f : x);
+    const float y = ga_expm1_of(ga_within(x, -20.0f, 89.0f));
     return x == 0.0f ? x : y;
 }
 GA_INLINE double ga_expm1(double x) { return expm1(x); }
@@ -110,11 +135,11 @@ GA_INLINE double ga_logistic(double x) {
 //@ ga_tanh
 // (exp(2|x|) - 1) / (exp(2|x|) + 1); near 0 a float has a polynomial.
 GA_INLINE float ga_tanh(float x) {
-    const float a = fabsf(x), z = x * x, t = ga_expm1_of(a > 10.0f ? 20.0f : a + a);
+    const float a = fabsf(x), z = x * x, t = ga_half_expm1_of(a > 10.0f ? 20.0f : a + a);
     const float p = ga_horner(
         z, -0.006287554278969765f, 0.021081734449f, -0.053854953498f, 0.133326143026f, -0.33333319426f);
-    const float y = a < 0.54f ? ga_fma(a * z, p, a) : t / (t + 2.0f);
-    return x != x ? x : copysignf(y, x);
+    const float y = a < 0.54f ? ga_fma(a * z, p, a) : t / (t + 1.0f);
+    return copysignf(y, x);
 }
 GA_INLINE double ga_tanh(double x) {
     const double a = fabs(x), t = ga_expm1_of(a > 22.0 ? 44.0 : a + a);
@@ -188,8 +213,8 @@ GA_INLINE float ga_erf(float x) {
     const float q = ga_horner(
         c, -9.572673889e-07f, 1.5341263861e-05f, -8.5385181592e-05f, -1.407116088e-05f, 0.00312989135f, -0.02344068787f,
         0.10651644319f, 0.63451194763f, 1.129075408f, -0.000102479083f);
-    const float y = a < 1.0f ? ga_fma(x, p, x) : copysignf(1.0f - ga_exp(-q), x);
-    return x != x ? x : y;
+    const float near = ga_fma(x, p, x), far = copysignf(1.0f - ga_exp_normal(-q), x);
+    return a < 1.0f ? near : far;
 }
 GA_INLINE double ga_erf(double x) {
     const double a = fabs(x), z = x * x, u = ((a > 6.0 ? 6.0 : a) - 3.5) * 0.4;
@@ -251,9 +276,45 @@ GA_INLINE float ga_circular(float x, int turns) {
 GA_INLINE float ga_sin(float x) { return x == 0.0f ? x : ga_circular(x, 0); }  // -0 stays
 GA_INLINE double ga_sin(double x) { return sin(x); }
 
+//@ ga_circular_near
+// sin(x + turns pi / 2) where |x| is below GA_NEAR: pi / 2 in three words.
+#ifdef __FMA__
+#define GA_NEAR 8192.0f
+#else
+#define GA_NEAR 0.75f
+#endif
+GA_INLINE float ga_circular_near(float x, int turns) {
+    const float m = ga_turns(x, 0.636619772f), n = ga_turns_float(m);
+    const float f = ga_fma(n, 1.7151245e-15f, ga_fma(n, 4.37113900e-8f, ga_fma(n, -1.57079637f, x))), z = f * f;
+    const int quarter = __float_as_int(m) + turns;
+    const float s = ga_fma(
+        z * f, ga_horner(z, 2.7176034653e-06f, -0.00019839261949f, 0.0083333291113f, -0.16666667163f), f);
+    const float q = ga_fma(
+        z * z, ga_horner(z, 2.4471009965e-05f, -0.0013887687818f, 0.041666653f), ga_fma(z, -0.5f, 1.0f));
+    const float y = quarter & 1 ? q : s;
+    return quarter & 2 ? -y : y;
+}
+
+//@ ga_sin_in
+// For a loop that is run again for all numbers if some were far.
+template <bool NEAR> GA_INLINE float ga_sin_in(int& far, float x) {
+    if constexpr (!NEAR) return ga_sin(x);
+    far |= !(fabsf(x) < GA_NEAR);
+    return x == 0.0f ? x : ga_circular_near(x, 0);
+}
+template <bool NEAR> GA_INLINE double ga_sin_in(int&, double x) { return ga_sin(x); }
+
 //@ ga_cos
 GA_INLINE float ga_cos(float x) { return ga_circular(x, 1); }
 GA_INLINE double ga_cos(double x) { return cos(x); }
+
+//@ ga_cos_in
+template <bool NEAR> GA_INLINE float ga_cos_in(int& far, float x) {
+    if constexpr (!NEAR) return ga_cos(x);
+    far |= !(fabsf(x) < GA_NEAR);
+    return ga_circular_near(x, 1);
+}
+template <bool NEAR> GA_INLINE double ga_cos_in(int&, double x) { return ga_cos(x); }
 
 // ---- powers ----
 
@@ -263,7 +324,7 @@ GA_INLINE float ga_pow(float x, float y) {
     const float a = fabsf(x), b = fabsf(y);
     const double t = (double)y * ga_log_of(a < GA_INFF && a > 0.0f ? (double)a : 1.0);
     const bool whole = ga_nearest(y) == y, odd = whole & (b < 16777216.0f) & (ga_nearest(y * 0.5f) != y * 0.5f);
-    float r = (float)ga_exp(t < -120.0 ? -120.0 : t > 100.0 ? 100.0 : t);
+    float r = (float)ga_exp(ga_within(t, -120.0, 100.0));
     r = a == 0.0f ? (y < 0.0f ? GA_INFF : 0.0f) : r;
     r = a == GA_INFF ? (y < 0.0f ? 0.0f : GA_INFF) : r;
     r = b == GA_INFF ? ((a > 1.0f) == (y > 0.0f) ? GA_INFF : 0.0f) : r;

@@ -8,6 +8,8 @@ typedef unsigned long long ga_index;
 
 #define GA_ALONE __restrict__                 // no other argument leads to this memory
 #define GA_TASKS static void                  // a function over a range of tasks
+#define GA_FEW static inline __attribute__((always_inline)) void  // the same for little work, in a loop
+#define GA_NEAR_OR_ALL template <bool NEAR> static inline bool  // the same, done if no number was too far for NEAR
 #define GA_STEP __attribute__((always_inline))  // a call inside a loop would keep it from being vectorised
 #define GA_CALLED extern "C" __attribute__((visibility("default")))
 
@@ -64,6 +66,79 @@ __forceinline__ void ga_tasks(ga_index tasks, ga_index grain, void (*function)(g
     const auto work = [&](ga_index first, ga_index last) { function(first, last, ga_given<A>{given}...); };
     ga_share(
         [](const void* what, ga_index first, ga_index last) { (*(decltype(work)*)what)(first, last); }, &work, tasks, grain);
+}
+
+// A bool in memory.
+__forceinline__ bool ga_flag(const bool& place) { return *(const unsigned char*)&place != 0; }
+
+// ---- loops ----
+// Functions of Python's, set when the unit is loaded: let its other threads run, take the lock back, run handlers of signals.
+GA_CALLED void* (*ga_let_go)();
+void* (*ga_let_go)();
+GA_CALLED void (*ga_take_back)(void*);
+void (*ga_take_back)(void*);
+GA_CALLED int (*ga_handle_signals)();
+int (*ga_handle_signals)();
+
+// A call of a routine with loops. It has Python's lock at first; a long one gives it away, and looks for signals now and then.
+struct ga_call {
+    long long left = 1 << 16;  // work until it looks the next time
+    void* thread = nullptr;
+    ~ga_call() {
+        if (thread) ga_take_back(thread);
+    }
+    // Count a turn's work. True: a handler has raised an error, with which the call has to end.
+    __forceinline__ bool turn(long long work) {
+        left -= work;
+        return __builtin_expect(left < 0, 0) && look();
+    }
+    __attribute__((noinline)) bool look() {
+        left = 1 << 22;
+        if (thread) {
+            ga_take_back(thread);
+            thread = nullptr;
+            if (ga_handle_signals()) return true;
+        }
+        thread = ga_let_go();
+        return false;
+    }
+};
+
+template <ga_index N, class T, class U> __forceinline__ void ga_copy(T* to, const U* from) {
+    for (ga_index i = 0; i < N; ++i) to[i] = from[i];
+}
+// For how many of n a condition is true: none (0), some (1), all (2).
+__forceinline__ int ga_how_many(const bool* going, ga_index n) {
+    const unsigned char* flags = (const unsigned char*)going;
+    unsigned char some = 0, all = 1;
+    for (ga_index i = 0; i < n; ++i) some |= flags[i], all &= flags[i];
+    return some ? 1 + all : 0;
+}
+// Elements that do not go on keep their values; `inner` neighbours share a condition.
+template <class T> __forceinline__ void ga_keep(T* next, const T* old, const bool* going, ga_index inner, ga_index n) {
+    for (ga_index i = 0; i < n; i += inner)
+        if (!*going++)
+            for (ga_index j = i; j < i + inner; ++j) next[j] = old[j];
+}
+template <class T> __forceinline__ void ga_take(T* GA_ALONE to, const T* GA_ALONE next, const bool* GA_ALONE going, ga_index n) {
+    for (ga_index i = 0; i < n; ++i) {
+        const T a = next[i], b = to[i];  // read both: a choice and no branch
+        to[i] = ga_flag(going[i]) ? a : b;
+    }
+}
+// Call `step(first, last)` for the blocks begin ... end of n elements; threads take `grain` of them at a time.
+template <class Step>
+__forceinline__ void ga_blocks(ga_index begin, ga_index end, ga_index n, ga_index block, ga_index grain, const Step& step) {
+    const ga_index tasks = end - begin;
+    const auto work = [&](ga_index first, ga_index last) {
+        for (ga_index b = begin + first; b < begin + last; ++b) step(b * block, n < (b + 1) * block ? n : (b + 1) * block);
+    };
+    if (tasks <= grain) return work(0, tasks);
+    ga_share(
+        [](const void* what, ga_index first, ga_index last) { (*(decltype(work)*)what)(first, last); }, &work, tasks, grain);
+}
+template <class T, class U> __forceinline__ void ga_copy_block(T* to, const U* from, ga_index first, ga_index last) {
+    for (ga_index i = first; i < last; ++i) to[i] = from[i];
 }
 
 // ---- numbers ----

@@ -13,10 +13,13 @@ from collections.abc import Callable
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
+from gpuarray.backends.native.program import planned
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.lower.kernel import Kernel
-from gpuarray.compiler.native.emit import emit as emit_native
+from gpuarray.compiler.native.emit import emit_alone as emit_native
+from gpuarray.compiler.native.loops import RoutineWriter
 from gpuarray.compiler.pipeline import Plan
+from gpuarray.core.graph import Eqn
 
 HERE = pathlib.Path(__file__).parent
 Program = tuple[Callable, tuple]
@@ -203,6 +206,10 @@ def programs() -> dict[str, Program]:
             ga.grad(label_likelihood),
             (shape("bfloat16", 512, 32000), shape("int32", 512)),
         ),
+        "recurrent": (
+            lambda w, h, xs: lax.scan(lambda h, x: (gnp.tanh(h @ w + x), h[:, 0]), h, xs),
+            (shape("float32", 24, 24), shape("float32", 3, 24), shape("float32", 50, 3, 24)),
+        ),
         "cross_entropy": (cross_entropy, (shape("float32", 512, 32000), shape("int32", 512))),
     }
 
@@ -231,15 +238,23 @@ def path(name: str) -> pathlib.Path:
 #: Programs whose native kernels are kept too: one of each kind of loops.
 NATIVE = (
     "saxpy", "gelu_bias", "transposed_add", "gather", "padded_stencil", "mean_squared", "softmax",
-    "layer_norm", "row_argmin", "column_sum", "softmax_columns",
+    "layer_norm", "row_argmin", "column_sum", "softmax_columns", "mandelbrot",
+    "ema_scan", "scatter_add", "recurrent",
 )  # fmt: skip
 
 
 def native_text(name: str) -> str:
-    """The native kernels of a program as one text."""
+    """The native kernels and loops of a program as one text."""
     function, arguments = programs()[name]
     steps = ga.jit(function).lower(*arguments).plan.on_native.steps
-    return "\n".join(emit_native(s).text for s in steps if isinstance(s, Kernel))
+    texts = []
+    for step in steps:
+        if isinstance(step, Kernel):
+            texts.append(emit_native(step).text)
+        elif isinstance(step, Eqn) and step.primitive.flow is not None:
+            name = f"routine{len(texts)}"
+            texts.append(RoutineWriter(name, planned).routine([step], step.outvars).text)
+    return "\n".join(texts)
 
 
 def native_path(name: str) -> pathlib.Path:

@@ -40,7 +40,22 @@ _FLAGS = (
     "-fno-trapping-math", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
     "-fvisibility=hidden", f"-DGA_HEAD={arrays.HEAD}",
 )  # fmt: skip
+#: Of each the first that the compiler has: all instructions of this CPU; the widest vectors, which
+#: compilers avoid for the sake of older ones; choices that stay choices, as jumps between them are
+#: not vectorised.
+_CHOICES = (
+    ("-march=native", "-mcpu=native"),
+    ("-mprefer-vector-width=512",),
+    ("-fno-thread-jumps",),
+)
 _LINKED = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,nodelete")
+
+#: Functions of Python's that loops call.
+_PYTHON = {
+    "ga_let_go": "PyEval_SaveThread",
+    "ga_take_back": "PyEval_RestoreThread",
+    "ga_handle_signals": "PyErr_CheckSignals",
+}
 
 _store = Store("native", ".so")
 _lock = util.lock()
@@ -79,6 +94,9 @@ def load(text: str) -> Unit:
     ctypes.c_void_p.in_dll(library, "ga_array_type").value = id(np.ndarray)
     share = ctypes.cast(_pool().ga_pool_share, ctypes.c_void_p)
     ctypes.c_void_p.in_dll(library, "ga_share").value = share.value
+    for ours, name in _PYTHON.items():
+        function = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p)
+        ctypes.c_void_p.in_dll(library, ours).value = function.value
     with _lock:
         return _units.setdefault(text, Unit(library))
 
@@ -99,13 +117,16 @@ def _compiled(name: str, text: str, libraries: tuple[str, ...]) -> pathlib.Path:
 
 @functools.cache
 def _tuned(cxx: str) -> tuple[str, ...]:
-    """Return the flags that allow all instructions of this CPU, if the compiler has them."""
-    for flag in ("-march=native", "-mcpu=native"):
-        command = [cxx, flag, "-fsyntax-only", "-x", "c++", "/dev/null"]
-        done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE)
-        if done.returncode == 0:
-            return (flag,)
-    return ()
+    """Return the flags of `_CHOICES` that the compiler has."""
+    found: tuple[str, ...] = ()
+    for choices in _CHOICES:
+        for flag in choices:
+            command = [cxx, "-Werror", flag, "-fsyntax-only", "-x", "c++", "/dev/null"]
+            done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE)
+            if done.returncode == 0:
+                found += (flag,)
+                break
+    return found
 
 
 @functools.cache

@@ -22,18 +22,33 @@ from gpuarray.backends.numpy import memory
 from gpuarray.backends.numpy import program as host
 from gpuarray.backends.writer import compiled_once
 from gpuarray.compiler.fuse.group import FusedGroup
-from gpuarray.compiler.lower.kernel import Kernel
-from gpuarray.compiler.lower.steps import group_in, inlined_eqns
-from gpuarray.compiler.native.emit import emit, unit
+from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
+from gpuarray.compiler.lower.steps import group_in, inlined_eqns, step_inputs, step_outputs
+from gpuarray.compiler.native.emit import emit_alone, unit
+from gpuarray.compiler.native.loops import RoutineWriter
+from gpuarray.compiler.native.routine import Routine
 from gpuarray.compiler.native.writer import NativeSource
-from gpuarray.compiler.pipeline import Plan
-from gpuarray.core.graph import Graph, Var, storage_dtype
+from gpuarray.compiler.pipeline import Plan, plan_graph
+from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.errors import CompileError, DeviceError
 
 #: Kernels of less work keep Python's lock: about what taking it back from another thread costs.
 BRIEF = 1 << 14
 #: Kernels of one unit: the compiler ends within a second or two, and a program has few units.
 UNIT = 32
+#: Kernels of one routine at the top of a program.
+STRETCH = 16
+
+#: What is compiled.
+Source = NativeSource | Routine
+
+
+def planned(graph: Graph) -> Plan:
+    """Return the plan of a Graph that a loop or a branch holds."""
+    found = graph.derived.get("native plan")
+    if found is None:
+        found = graph.derived["native plan"] = plan_graph(graph).on_native
+    return found
 
 
 class NativeProgramWriter(host.NumpyProgramWriter):
@@ -43,13 +58,97 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         super().__init__(plan, consts, donated, compile_graph)
         space.update(self.space)
         self.space = space
-        self.sources: dict[str, NativeSource] = {}  # by the name in the generated text
+        self.sources: dict[str, Source] = {}  # by the name in the generated text
+        self.arrays: set[Var] = set()  # values that are arrays for certain
+        self.arity: dict[str, int] = {}  # how many arrays each of them takes
 
+    # ---- routines ----
+    def write_steps(self) -> None:
+        """Write the steps; consecutive ones that native code can run are one call."""
+        number, count = 0, len(self.steps)
+        while number < count:
+            end = self.stretch(number)
+            routine = self.routine_of(number, end)
+            if routine is None:
+                end = max(number + 1, end)
+                for n in range(number, end):
+                    self.write_step(n)
+            else:
+                self.call_routine(routine, number, end)
+            number = end
+        self.arrive(count)
+
+    def stretch(self, number: int) -> int:
+        """The end of the steps from this one on that can be one routine."""
+        first, kernels = number, 0
+        if self.plan.halves:  # exchanges in progress have their own order
+            return number
+        while number < len(self.steps) and kernels < STRETCH:
+            step = self.steps[number]
+            is_view = isinstance(step, Eqn) and self.is_view(step)
+            if not is_view:
+                try:
+                    kernels += RoutineWriter("probe", planned).routine([step], []).kernels
+                except TypeError:  # no text for it
+                    break
+            number += 1
+        # Views at the end are for others.
+        while number > first and self.is_alias(self.steps[number - 1]):
+            number -= 1
+        return number
+
+    def is_alias(self, step: DeviceStep) -> bool:
+        return isinstance(step, Eqn) and self.is_view(step)
+
+    def routine_of(self, number: int, end: int) -> Routine | None:
+        """The routine of a stretch; None where it would save nothing."""
+        steps = self.steps[number:end]
+        work = [s for s in steps if not self.is_alias(s)]
+        held = any(isinstance(s, Eqn) and s.primitive.flow for s in work)
+        if not held and sum(isinstance(s, Kernel) for s in work) < 2:
+            return None
+        # What later steps or the caller read, and what the views of it look at.
+        later = {v for s in self.steps[end:] for v in step_inputs(s)}
+        later |= {a for a in self.graph.outvars if isinstance(a, Var)}
+        made: list[Var] = []
+        for step in reversed(steps):
+            if not isinstance(step, Eqn) or not self.is_view(step):
+                made += [v for v in step_outputs(step) if v in later]
+            elif any(v in later for v in step.outvars):
+                later.update(step_inputs(step))
+        try:
+            return RoutineWriter(f"routine{number}", planned).routine(steps, made)
+        except TypeError:  # together they are too many
+            return None
+
+    def call_routine(self, routine: Routine, number: int, end: int) -> None:
+        """Write the call of a routine, and the views of what it makes."""
+        self.allocate(routine.outputs)
+        given = [self.array(v) for v in routine.inputs]
+        given += [
+            self.bind("const", np.require(c, requirements=("C", "A"))) for c in routine.constants
+        ]
+        given += [self.names[v] for v in routine.outputs]
+        if routine.room:
+            empty, dtype = self.bind("room", memory.empty), self.bind("dtype", np.uint8)
+            given.append(f"{empty}(({routine.room},), {dtype})")
+        first = next(s for s in self.steps[number:end] if not self.is_alias(s))
+        self.call_source(routine, given, first)
+        read = {v for s in self.steps[end:] for v in step_inputs(s)} | set(self.graph.outvars)
+        views = [s for s in self.steps[number:end] if isinstance(s, Eqn) and self.is_view(s)]
+        for view in reversed(views):
+            if any(v in read for v in view.outvars):
+                read.update(step_inputs(view))
+        for view in views:
+            if any(v in read for v in view.outvars):
+                self.view(view)
+
+    # ---- kernels ----
     def kernel(self, number: int, step: Kernel | FusedGroup) -> None:
         try:
             if not isinstance(step, Kernel):
                 raise TypeError(f"{step.name} has no kernel")
-            source = emit(step)
+            source = emit_alone(step)
         except TypeError:  # no text for its form, or for an operation or a dtype in it
             self.by_numpy(number, group_in(step))
             return
@@ -64,15 +163,34 @@ class NativeProgramWriter(host.NumpyProgramWriter):
 
     def compiled(self, source: NativeSource, step: Kernel) -> None:
         """Write the call of a compiled kernel."""
-        for v in source.outputs:
-            self.line(f"{self.name(v)} = {self.empty(v)}")
+        self.allocate(source.outputs)
+        given = [*map(self.array, source.inputs), *(self.names[v] for v in source.outputs)]
+        self.call_source(source, given, step)
+
+    def call_source(self, source: Source, operands: list[str], step: DeviceStep) -> None:
+        """Write the call of a compiled function."""
         called = self.bind(source.name, None)  # known when the unit is compiled
         again = self.bind(f"again_{source.name}", None)
         self.sources[called] = source
         self.space[again] = lambda *buffers: _again(self.space[called], buffers)
-        given = ", ".join(self.names[v] for v in (*source.inputs, *source.outputs))
-        eqn = step.group.members[0].eqn
-        self.line(f"{called}({given}) and {again}({given})", eqn, step.group)
+        given = ", ".join(operands)
+        self.arity[called] = len(operands)
+        eqn = step if isinstance(step, Eqn) else group_in(step).members[0].eqn
+        shown = step if isinstance(step, Eqn) else group_in(step)
+        self.line(f"{called}({given}) and {again}({given})", eqn, shown)
+
+    def allocate(self, results: Iterable[Var]) -> None:
+        """Write the lines that make arrays for results."""
+        for v in results:
+            self.line(f"{self.name(v)} = {self.empty(v)}")
+            self.arrays.add(v)
+
+    def array(self, v: Var) -> str:
+        """Return the text of a value as an array: without axes, NumPy may have made it a scalar."""
+        name = self.names[v]
+        if v.aval.ndim or v in self.arrays:
+            return name
+        return f"{self.bind('asarray', np.asarray)}({name})"
 
     def empty(self, v: Var) -> str:
         """Return the text that allocates a result."""
@@ -90,8 +208,10 @@ def compile_kernels(writers: Iterable[NativeProgramWriter]) -> None:
         text, names = unit([source for _, _, source in some])
         made = library.load(text)
         for (writer, called, source), name in zip(some, names, strict=True):
-            operands = len(source.inputs) + len(source.outputs)
-            writer.space[called] = made.function(name, operands, source.work < BRIEF)
+            # Routines with loops let go of the lock themselves.
+            brief = source.loops if isinstance(source, Routine) else False
+            brief = brief or source.work < BRIEF
+            writer.space[called] = made.function(name, writer.arity[called], brief)
 
 
 def _again(function: Callable[..., int], buffers: tuple) -> None:

@@ -60,11 +60,13 @@ def inline_producers(
     steps: list[Step],
     fusion: bool = True,
     forms: Collection[type[Kernel]] = FORMS,
+    serial: bool = False,
 ) -> list[Step]:
     """The steps that a device runs, in order. Without fusion nothing is inlined. Equations that
-    would be kernels of a form which is not among `forms` stay routines of a library.
+    would be kernels of a form which is not among `forms` stay routines of a library. `serial`:
+    updates are written one after another.
     """
-    return _Inliner(graph, steps, fusion, forms).run()
+    return _Inliner(graph, steps, fusion, forms, serial).run()
 
 
 class Consumer(NamedTuple):
@@ -102,9 +104,14 @@ class _Inliner:
     """The state of one pass: who reads each value, which values are inlined, and the steps."""
 
     def __init__(
-        self, graph: Graph, steps: list[Step], fusion: bool, forms: Collection[type[Kernel]]
+        self,
+        graph: Graph,
+        steps: list[Step],
+        fusion: bool,
+        forms: Collection[type[Kernel]],
+        serial: bool,
     ):
-        self.graph, self.fusion, self.forms = graph, fusion, forms
+        self.graph, self.fusion, self.forms, self.serial = graph, fusion, forms, serial
         self.index = GraphIndex(graph)
         self.made_by = self.index.made_by
         self.steps: list[Step] = [new for step in steps for new in self.expand(step)]
@@ -167,19 +174,19 @@ class _Inliner:
 
     def is_sorted_scatter(self, eqn: Eqn) -> bool:
         """Whether a scatter has to sort its updates by index first."""
-        if Scatter not in self.forms:
+        if Scatter not in self.forms or self.serial:
             return False
         return is_update(eqn) and not can_inline(eqn) and not in_place(eqn) and writes(eqn)
 
     def in_place(self, eqn: Eqn) -> bool:
         """Whether an update is a kernel that writes into its operand."""
-        return Scatter in self.forms and in_place(eqn)
+        return Scatter in self.forms and in_place(eqn, self.serial)
 
     def can_inline(self, eqn: Eqn) -> bool:
         """Whether an element of the results can be computed where it is read. Without kernels that
         write in place, an update that is better done so is left to the library.
         """
-        return can_inline(eqn) and (Scatter in self.forms or not in_place(eqn))
+        return can_inline(eqn) and (Scatter in self.forms or not in_place(eqn, self.serial))
 
     # ---- who reads what ----
     def resolve(self, v: Var) -> Var:

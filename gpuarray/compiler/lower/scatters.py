@@ -16,7 +16,7 @@ from gpuarray.config import state
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.element_rules import UpdateRule, rule_of
 from gpuarray.core.graph import Atom, Eqn, Literal, Var, storage_dtype
-from gpuarray.core.target import TARGET
+from gpuarray.core.target import PROCESSOR, TARGET
 
 
 def is_update(eqn: Eqn) -> bool:
@@ -44,17 +44,19 @@ def atomic(eqn: Eqn) -> str:
         return ""
 
 
-def in_place(eqn: Eqn) -> bool:
-    """Whether an update is written into memory that holds the operand."""
+def in_place(eqn: Eqn, serial: bool = False) -> bool:
+    """Whether an update is written into memory that holds the operand. Serial: one after another,
+    so that their order is theirs.
+    """
     if not is_update(eqn) or not isinstance(eqn.invars[0], Var):
         return False
     operand, updates = eqn.invars[0].aval, updates_of(eqn).aval
     count = _rule(eqn).count(eqn)
     # In place if the order of the updates cannot show, and either the copy of the operand counts or
     # there are too many updates for every element to look at.
-    conflict_free = count == 1 or _rule(eqn).unique(eqn) or bool(atomic(eqn))
+    conflict_free = serial or count == 1 or _rule(eqn).unique(eqn) or bool(atomic(eqn))
     saves_copy = (
-        operand.nbytes >= TARGET.in_place_bytes
+        operand.nbytes >= (PROCESSOR.in_place_bytes if serial else TARGET.in_place_bytes)
         and operand.size >= TARGET.in_place_times * updates.size
     )
     return conflict_free and updates.size > 0 and (saves_copy or count > TARGET.updates_looked_at)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
-from gpuarray.compiler.lower.kernel import Columns, Kernel, Map, NoKernel, Rows, Tiles
+from gpuarray.compiler.lower.kernel import Columns, Kernel, Map, NoKernel, Rows, Scatter, Tiles
 from gpuarray.compiler.native.columns import ColumnsWriter
 from gpuarray.compiler.native.map import MapWriter
 from gpuarray.compiler.native.rows import RowsWriter
+from gpuarray.compiler.native.scatter import ScatterWriter, begun
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.text.prelude import complete, folder
 
@@ -26,11 +28,19 @@ def emit(kernel: Kernel) -> NativeSource:
             return RowsWriter(kernel).source()
         case Columns():
             return ColumnsWriter(kernel).source()
+        case Scatter():
+            return ScatterWriter(kernel).source()
     raise NoKernel(f"kernels of the form {kernel.form!r} have no native text yet")
 
 
-def unit(sources: Sequence[NativeSource]) -> tuple[str, list[str]]:
-    """The text of a unit for the compiler, and the name of the function to call for each kernel.
+def emit_alone(kernel: Kernel) -> NativeSource:
+    """The native text of a kernel that is a call of its own."""
+    return begun(emit(kernel))
+
+
+def unit(sources: Sequence[Any]) -> tuple[str, list[str]]:
+    """The text of a unit for the compiler, and the name of the function to call for each kernel or
+    routine.
 
     Kernels that differ only in their names and comments are in it once.
     """
@@ -39,11 +49,11 @@ def unit(sources: Sequence[NativeSource]) -> tuple[str, list[str]]:
     called: list[str] = []
     for source in sources:
         # Names are given anew, since those of several plans are the same.
-        name = rf"\b(call_)?{source.name}(?=_pieces\b|_merge\b|\b)"
+        name = rf"\b(call_)?{source.name}(?=_k\d|_copy\b|_of\b|_pieces\b|_merge\b|_steps\b|\b)"
         body = re.sub(r"^ *//.*\n| +// [^\"\n]*$", "", source.text, flags=re.MULTILINE)
         key = re.sub(name, r"\1NAME", body)
         number = numbers.setdefault(key, len(numbers))
-        new = f"k{number}_{source.kernel.form}"
+        new = f"k{number}_{source.form}"
         texts.setdefault(key, re.sub(name, rf"\1{new}", source.text))
         called.append(f"call_{new}")
     host = [folder() / "host" / "names.h", folder() / "native" / "tasks.h"]

@@ -16,8 +16,10 @@ from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.steps import step_eqns, step_work
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.prelude import blocks
 from gpuarray.compiler.text.statements import Fetched, Statements
-from gpuarray.core.graph import Var
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import axes_of
 from gpuarray.core.target import PROCESSOR
 from gpuarray.util import Struct
@@ -41,6 +43,7 @@ class NativeSource(Struct, eq=False):
     inputs, outputs: the arrays that are its arguments, in this order
     room: arrays between phases, by name: the type of their elements, and how many there are
     work: operations on elements, roughly
+    begins: what the output has to hold before the kernel runs
     """
 
     kernel: Kernel
@@ -50,11 +53,17 @@ class NativeSource(Struct, eq=False):
     outputs: list[Var]
     room: dict[str, tuple[str, int]] = {}
     work: float = 0.0
+    begins: Var | None = None
 
     @property
     def name(self) -> str:
         """The name of the kernel in the text."""
         return self.kernel.name
+
+    @property
+    def form(self) -> str:
+        """The form of the kernel."""
+        return self.kernel.form
 
     @property
     def text(self) -> str:
@@ -81,6 +90,8 @@ class NativeWriter(Statements, abc.ABC):
     #: not know that neighbours stay neighbours. Unsigned, so that one comparison tests both ends.
     index_type = "ga_index"
     suffix = ""
+    #: Whether a task may be run twice.
+    repeatable = True
 
     def __init__(self, kernel: Kernel):
         super().__init__(kernel)
@@ -93,6 +104,14 @@ class NativeWriter(Statements, abc.ABC):
     @abc.abstractmethod
     def source(self) -> NativeSource:
         """The text of the kernel."""
+
+    def read_from(self, place: str, aval: ShapedArray) -> str:
+        """The value of an element in memory. A loop with conditions that are bools in memory is not
+        vectorised, one with bytes that are compared is.
+        """
+        if storage_dtype(aval).kind == "b":
+            return f"ga_flag({place})"
+        return super().read_from(place, aval)
 
     # ---- loops ----
     def wide_axes(self, dims: Iterable[int | None]) -> set[int]:
@@ -174,14 +193,38 @@ class NativeWriter(Statements, abc.ABC):
         # Only what the body reads or writes.
         words = set(re.findall(r"\w+", "\n".join(self.lines)))
         arguments = [(kind, a) for kind, a in arguments if a in words]
+        near = self.for_near_numbers() if self.repeatable else None
+        kind, called = ("GA_TASKS", name) if near is None else ("GA_NEAR_OR_ALL", f"{name}_of")
         given = [f"{kind} GA_ALONE {a}" for kind, a in arguments]
-        head = f"GA_TASKS {name}(ga_index first, ga_index last, {', '.join(given)}) {{"
+        head = f"{kind} {called}(ga_index first, ga_index last, {', '.join(given)}) {{"
         if len(head) > 100:
-            head = f"GA_TASKS {name}(\n    ga_index first, ga_index last,\n    "
+            head = f"{kind} {called}(\n    ga_index first, ga_index last,\n    "
             head += ",\n    ".join(given) + ") {"
-        self.done += [head, *self.lines, "}"]
+        self.done += [head, *(near or self.lines), "}"]
+        if near is not None:
+            # Again for all numbers, if some were too large for the shorter way.
+            plain = ", ".join(["first", "last", *(a for _, a in arguments)])
+            self.done += [
+                head.replace(kind, "GA_TASKS", 1).replace(called, name, 1),
+                f"    if (!{called}<true>({plain})) {called}<false>({plain});",
+                "}",
+            ]
         self.lines = []
         self.phases.append(Phase(name, tasks, grain, tuple(a for _, a in arguments)))
+
+    def for_near_numbers(self) -> list[str] | None:
+        """The lines of a function that notes whether numbers were near, for which some functions of
+        the prelude (`f_in` beside `f`) have a shorter way; None without such functions.
+        """
+        known = blocks(native=True)
+        called = re.compile(r"\b(ga_\w+)\(")
+        names = {n for n in called.findall("\n".join(self.lines)) if f"{n}_in" in known}
+        if not names:
+            return None
+        marked = re.compile(rf"\b({'|'.join(sorted(names))})\(")
+        lines = [marked.sub(r"\1_in<NEAR>(far, ", x) for x in self.lines]
+        lines = [re.sub(r"\breturn;", "return true;", x) for x in lines]
+        return ["    int far = 0;", *lines, "    return !far;"]
 
     def parameters(self, outputs: bool = True) -> list[tuple[str, str]]:
         """The types and names of the inputs, and of the outputs."""

@@ -18,6 +18,7 @@ from gpuarray.compiler.lower.traffic import Touched
 from gpuarray.compiler.text import folds
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.element import (
     Access,
     Address,
@@ -215,7 +216,11 @@ class Reader:
         self.look_up(access.index, depth, scope)
         self.touched.note(access.source, access.index)
         text = f"{self.in_name[access.source]}[{self.at(access.index, scope)}]"
-        return f"ga_value({text})" if ct.is_half(access.source.aval) else text
+        return self.read_from(text, access.source.aval)
+
+    def read_from(self, place: str, aval: ShapedArray) -> str:
+        """The value of an element in memory."""
+        return f"ga_value({place})" if ct.is_half(aval) else place
 
     def applied(self, access: Applied, depth: int, scope: Scope) -> str:
         # Positions that the operation looks up are read before its operands.

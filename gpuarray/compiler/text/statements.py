@@ -96,7 +96,7 @@ class Statements(Reader):
         """One element of an input in memory, as a value."""
         self.touched.note(load.source, self.load_index(load))
         name = f"{self.in_name[load.source]}[{self.at(self.load_index(load))}]"
-        return f"ga_value({name})" if ct.is_half(load.source.aval) else name
+        return self.read_from(name, load.source.aval)
 
     def element_of(self, load: Load, depth: int, scope: Fetched) -> str:
         """One element of a load: read from memory, or computed if its producer is inlined."""

@@ -6,7 +6,7 @@ Floor 2. In: an equation. Out: as in core/rewrite.py.
 from __future__ import annotations
 
 from gpuarray.core.graph import Atom, Eqn, Var
-from gpuarray.core.rewrite import Extents, Product
+from gpuarray.core.rewrite import Extents, Product, Roles
 from gpuarray.primitives.elementwise.arithmetic import mul_p
 from gpuarray.primitives.movement import build
 from gpuarray.primitives.reduce.ops import reduce_sum_p
@@ -19,6 +19,15 @@ def _extents(eqn: Eqn) -> Extents:
     rows = tuple(n for d, n in enumerate(left) if d not in (*gone, *batch))
     columns = tuple(n for d, n in enumerate(right) if d not in (*also_gone, *also_batch))
     return Extents(tuple(left[d] for d in batch), rows, columns, tuple(left[d] for d in gone))
+
+
+def _roles(eqn: Eqn) -> tuple[Roles, Roles]:
+    summed, both = eqn.params["dimension_numbers"]
+    left, right = (
+        Roles(tuple(b), tuple(d for d in range(a.aval.ndim) if d not in (*b, *s)), tuple(s))
+        for a, b, s in zip(eqn.invars, both, summed, strict=True)
+    )
+    return left, right
 
 
 def _exchanged(eqn: Eqn, order: tuple[int | None, ...], out: Var) -> Eqn | None:
@@ -77,4 +86,4 @@ def _expanded(eqn: Eqn) -> list[Eqn]:
     return [*made, Eqn(reduce_sum_p, [product], [out], params, eqn.site)]
 
 
-PRODUCT = Product(_extents, _exchanged, _expanded)
+PRODUCT = Product(_extents, _roles, _exchanged, _expanded)

@@ -103,15 +103,11 @@ def test_forms_without_text_say_so():
 
 
 def test_what_has_no_text_stays_a_step_of_its_own():
-    """A sort, a scan and an update in place are NumPy's, which are not worse than before."""
-    x, i = golden.shape("float32", 4096, 8), golden.shape("int32")
-    f = lambda x, i: (
-        gnp.cumsum(x * 2, 0),
-        gnp.sort(x, 1),
-        lax.dynamic_update_index_in_dim(x, x[0], i, 0),
-    )
-    names = [s.primitive.name for s in steps_of(f, x, i) if not isinstance(s, Kernel)]
-    assert {"cumsum", "sort", "dynamic_update_slice"} <= set(names)
+    """A sort and a scan are NumPy's, which are not worse than before."""
+    f = lambda x: (gnp.cumsum(x * 2, 0), gnp.sort(x, 1))
+    steps = steps_of(f, golden.shape("float32", 4096, 8))
+    names = [s.primitive.name for s in steps if not isinstance(s, Kernel)]
+    assert {"cumsum", "sort"} <= set(names)
 
 
 # ---- tasks ----

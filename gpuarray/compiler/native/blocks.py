@@ -1,0 +1,72 @@
+"""Loops whose elements are independent: all turns for a block of elements, then the next block.
+
+Floor 3. In: the plans of a loop's body and condition. Out: the number of its elements, if each turn
+computes element i of every long value from elements i alone, and from short values that are the
+same for all. Such a block stays in the first cache for all turns, and blocks are shared out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, Map
+from gpuarray.compiler.lower.steps import step_outputs, step_work
+from gpuarray.core.element import sources
+from gpuarray.core.flow import Loop
+from gpuarray.core.graph import Eqn, Var
+from gpuarray.core.target import PROCESSOR
+
+
+def independent_elements(
+    loop: Loop, plans: Iterable[tuple[Any, Sequence[DeviceStep], range]]
+) -> int | None:
+    """How many elements a loop goes over one by one; None if they depend on one another.
+
+    plans: of the body and of the condition, the steps in each turn, and which of the inputs are
+    carries
+    """
+    avals = loop.body.out_avals
+    length = max((a.size for a in avals), default=0)
+    rows = avals[len(loop.carry) :]
+    if length < 2 * PROCESSOR.block or any(a.size != length for a in rows):
+        return None
+    for plan, steps, carry in plans:
+        long = {plan.graph.invars[i] for i in carry if plan.graph.invars[i].aval.size == length}
+        if not all(_takes(step, long, length) for step in steps):
+            return None
+    return length
+
+
+def _takes(step: DeviceStep, long: set[Var], length: int) -> bool:
+    """Whether a step is one for each element alone, or one on short values; notes what it makes."""
+    outs = step_outputs(step)
+    if isinstance(step, Eqn):
+        # A view of all of a value is that value.
+        whole = len(outs) == len(step.invars) == 1 and step.invars[0] in long
+        if whole and step.primitive.flow is None and outs[0].aval.size == length:
+            long.update(outs)
+            return step.primitive.rewrite.product is None
+        few = all(v.aval.size < PROCESSOR.inlined for v in outs)
+        return few and step.primitive.flow is None and long.isdisjoint(step.invars)
+    if not isinstance(step, Kernel):
+        return False
+    read = long.intersection(step.inputs)
+    if all(v.aval.size != length for v in outs):
+        return not read and step_work(step) <= PROCESSOR.inlined
+    if not isinstance(step, Map) or [step.accesses.axes[i] for i in step.order] != [length]:
+        return False
+    if any(v.aval.size != length for v in outs):
+        return False
+    # Values of other elements would be those of another turn.
+    here = step.accesses.position_along(step.order)
+    for load in step.accesses.loads():
+        found = step.accesses.elements_of(load)
+        if any(v in long and index != here for v, index in found):
+            return False
+        if step.accesses.is_inlined(load):
+            addressed = {*sources(step.accesses.of(load))} - {v for v, _ in found}
+            if not long.isdisjoint(addressed):
+                return False
+    long.update(outs)
+    return True

@@ -1,0 +1,292 @@
+"""Steps of a plan as one C++ function: kernels, small products; loops.py adds loops and branches.
+
+Floor 3. In: consecutive steps. Out: a `Routine`. Values between its steps are local arrays, or
+pieces of one block of memory that the caller brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, NoKernel
+from gpuarray.compiler.lower.steps import step_inputs, step_outputs
+from gpuarray.compiler.native.emit import emit
+from gpuarray.compiler.native.products import product_call
+from gpuarray.compiler.native.room import Room
+from gpuarray.compiler.text import types as ct
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
+from gpuarray.core.index import contiguous_offset
+from gpuarray.core.primitive import Kind
+from gpuarray.core.target import PROCESSOR
+from gpuarray.util import Struct
+
+
+class Routine(Struct, eq=False):
+    """A C++ function that runs several steps of a plan.
+
+    inputs, outputs: the arrays that are its arguments, in this order
+    constants: arrays that are arguments behind the inputs
+    room: bytes for values between steps, the last argument if there are any
+    kernels: how many there are in it; work: operations on elements, roughly
+    loops: whether it has any, so that it lets other threads of Python's run by itself
+    """
+
+    form: ClassVar[str] = "routine"
+
+    name: str
+    text: str
+    inputs: list[Var]
+    outputs: list[Var]
+    constants: list[Any]
+    room: int
+    kernels: int
+    work: float
+    loops: bool
+
+
+class StepsWriter:
+    """Writes one function; `planned` gives the plan of a Graph that a step holds."""
+
+    def __init__(self, name: str, planned: Callable[[Graph], Any]):
+        self.name, self.planned = name, planned
+        self.functions: list[str] = []  # those of the kernels
+        self.head: list[str] = []  # literals in memory
+        self.lines: list[str] = []
+        self.places: dict[Var, str] = {}  # values, as pointers to their first elements
+        self.inputs: list[Var] = []
+        self.constants: list[Any] = []
+        self.constant_types: list[str] = []
+        self.room = Room()
+        self.count = self.kernels = self.inside = self.loops = 0
+        self.over: set[Var] = set()  # updates that are written into their operand
+        self.length = 0  # elements of a loop that goes over blocks of them
+        self.work = 0.0
+
+    def routine(self, steps: Sequence[DeviceStep], outputs: list[Var]) -> Routine:
+        """The function of some steps, which writes `outputs`."""
+        self.block(1, steps, outputs, [f"out{i}" for i in range(len(outputs))])
+        given = [
+            *((f"const {ct.memory_type(v.aval)}*", f"in{i}") for i, v in enumerate(self.inputs)),
+            *((f"const {kind}*", f"const{i}") for i, kind in enumerate(self.constant_types)),
+            *((f"{ct.memory_type(v.aval)}*", f"out{i}") for i, v in enumerate(outputs)),
+            *([("char*", "room")] if self.room.bytes else []),
+        ]
+        arrays = ", ".join(f"ga_array* {name}" for _, name in given)
+        plain = ", ".join(name for _, name in given)
+        data = ", ".join(f"({kind}){name}->data" for kind, name in given)
+        text = [
+            *self.functions,
+            f"static int {self.name}_steps(",
+            "    "
+            + ",\n    ".join(["ga_call& call", *(f"{k} {name}" for k, name in given)])
+            + ") {",
+            *self.head,
+            *self.lines,
+            "    return 0;",
+            "}",
+            f"GA_CALLED int call_{self.name}({arrays}) {{",
+            f"    if (!ga_plain({plain})) return 1;",
+            "    ga_call call;",
+            f"    return {self.name}_steps(call, {data});",
+            "}",
+        ]
+        return Routine(
+            self.name,
+            "\n".join(text) + "\n",
+            self.inputs,
+            outputs,
+            self.constants,
+            self.room.bytes,
+            self.kernels,
+            self.work,
+            bool(self.loops),
+        )
+
+    # ---- lines and values ----
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def new(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def place(self, a: Atom) -> str:
+        """A value as a pointer; one that no step has made is an input."""
+        if isinstance(a, Literal):
+            name, kind = self.new("lit"), ct.memory_type(a.aval)
+            value = ct.constant(a.val, a.aval)
+            value = f"ga_exact<{kind}>({value})" if ct.is_half(a.aval) else value
+            self.head.append(f"    const {kind} {name}[1] = {{{value}}};")
+            return name
+        if a not in self.places:
+            self.places[a] = f"in{len(self.inputs)}"
+            self.inputs.append(a)
+        return self.places[a]
+
+    def constant(self, value: Any, aval: ShapedArray) -> str:
+        self.constants.append(value)
+        self.constant_types.append(ct.memory_type(aval))
+        return f"const{len(self.constants) - 1}"
+
+    def buffer(self, depth: int, kind: str, elements: int, size: int) -> str:
+        """Memory for a value in the scope of these lines: a local array, or a piece of the room."""
+        name = self.new("b")
+        if self.length and elements == self.length:
+            # Positions are those in the whole: only the block's own are there.
+            self.line(depth, f"{kind} of_{name}[{PROCESSOR.block}];")
+            self.line(depth, f"{kind}* const {name} = of_{name} - first;")
+        elif elements * size <= PROCESSOR.local_bytes:
+            self.line(depth, f"{kind} {name}[{max(1, elements)}];")
+        else:
+            at = self.room.take(name, elements * size)
+            self.line(depth, f"{kind}* const {name} = ({kind}*)(room + {at});")
+        return name
+
+    def buffer_for(self, depth: int, aval: ShapedArray) -> str:
+        return self.buffer(depth, ct.memory_type(aval), aval.size, storage_dtype(aval).itemsize)
+
+    def copy(self, depth: int, to: str, what: str, elements: int) -> None:
+        if self.length and elements == self.length:
+            self.line(depth, f"ga_copy_block({to}, {what}, first, last);")
+        else:
+            self.line(depth, f"ga_copy<{elements}>({to}, {what});")
+
+    # ---- steps ----
+    def block(
+        self,
+        depth: int,
+        steps: Sequence[DeviceStep],
+        results: Sequence[Atom],
+        wanted: Sequence[str | None],
+    ) -> list[str]:
+        """Write steps; return where the results are: where they are wanted, or anywhere."""
+        behind: dict[Var, Var] = {}  # a view: whose memory it is
+        beginning: dict[Var, bool] = {}  # whether it is that memory from its beginning to its end
+
+        def base(v: Var) -> tuple[Var, bool]:
+            whole = True
+            while v in behind:
+                whole = whole and beginning[v]
+                v = behind[v]
+            return v, whole
+
+        last: dict[Var, int] = {}
+        made: set[Var] = set()
+        for number, step in enumerate(steps):
+            pair = contiguous_view(step)
+            if pair is not None:
+                v, a, offset = pair
+                if isinstance(a, Var):
+                    behind[v] = a
+                    beginning[v] = offset == 0 and v.aval.size == a.aval.size
+            else:
+                made.update(step_outputs(step))
+                last.update((base(v)[0], number) for v in (*step_outputs(step), *step_inputs(step)))
+        # What is a result is written where it is wanted.
+        targets: dict[Var, str] = {}
+        for a, where in zip(results, wanted, strict=True):
+            if isinstance(a, Var):
+                v, whole = base(a)
+                last[v] = len(steps)
+                if where is not None and whole and v in made:
+                    targets.setdefault(v, where)
+        for number, step in enumerate(steps):
+            pair = contiguous_view(step)
+            if pair is not None:
+                v, a, offset = pair
+                at = self.place(a)
+                self.places[v] = f"({at} + {offset})" if offset else at
+                continue
+            self.step(depth, step, targets)
+            for v in (*step_outputs(step), *step_inputs(step)):
+                v = base(v)[0]
+                if v in made and last[v] == number and v not in targets:
+                    self.room.free(self.places[v])
+        # Other results are copied there.
+        found: list[str] = []
+        for a, where in zip(results, wanted, strict=True):
+            at = self.place(a)
+            if where is not None and at != where:
+                self.copy(depth, where, at, a.aval.size)
+                at = where
+            found.append(at)
+        return found
+
+    def step(self, depth: int, step: DeviceStep, targets: dict[Var, str]) -> None:
+        if isinstance(step, Kernel):
+            self.kernel(depth, step, targets)
+            return
+        if not isinstance(step, Eqn):
+            raise NoKernel(f"{step.name} has no kernel")
+        if step.primitive.rewrite.product is not None:
+            # In a loop, calls of a library would be calls of Python's.
+            p = product_call(step, PROCESSOR.looped_product if self.inside else PROCESSOR.product)
+            (v,) = step.outvars
+            left, right = map(self.place, step.invars)
+            self.call(
+                depth, p.function, p.tasks, p.grain, [left, right, self.made(depth, v, targets)]
+            )
+            self.work += p.work
+            self.kernels += 1
+        else:
+            raise NoKernel(f"{step.primitive.name} is a routine of a library")
+
+    def made(self, depth: int, v: Var, targets: dict[Var, str]) -> str:
+        """Memory for a value that a step is about to make."""
+        self.places[v] = targets.get(v) or self.buffer_for(depth, v.aval)
+        return self.places[v]
+
+    def kernel(self, depth: int, kernel: Kernel, targets: dict[Var, str]) -> None:
+        name = f"{self.name}_k{self.kernels}_{kernel.form}"
+        source = emit(kernel.replace(name=name))
+        self.kernels += 1
+        if self.kernels > PROCESSOR.routine:
+            raise NoKernel("it has too many kernels")
+        at: dict[str, str] = {}
+        for i, v in enumerate(source.inputs):
+            at[f"in{i}"] = self.place(v)
+        for i, v in enumerate(source.outputs):
+            if v in self.over:
+                at[f"out{i}"] = self.places[v] = self.place(kernel.aliases[v])
+            else:
+                at[f"out{i}"] = self.made(depth, v, targets)
+            if source.begins is not None and self.place(source.begins) != at["out0"]:
+                self.copy(depth, at["out0"], self.place(source.begins), v.aval.size)
+        for part, (kind, elements) in source.room.items():
+            at[part] = self.buffer(depth, kind, elements, 16)
+        # A few operations in a loop: a call would take longer than they do.
+        small = self.inside and source.work <= PROCESSOR.inlined
+        functions = source.functions
+        self.functions.append(functions.replace("GA_TASKS ", "GA_FEW ") if small else functions)
+        for p in source.phases:
+            self.call(depth, p.function, p.tasks, p.grain, [at[a] for a in p.arguments])
+        for part in source.room:
+            self.room.free(at[part])
+        self.work += source.work
+
+    def call(
+        self, depth: int, function: str, tasks: int, grain: int, arguments: Sequence[str]
+    ) -> None:
+        """Call a function for its tasks."""
+        given = ", ".join(arguments)
+        if self.length and tasks == self.length:
+            self.line(depth, f"{function}(first, last, {given});")
+        elif tasks <= grain:
+            self.line(depth, f"{function}(0, {tasks}, {given});")
+        else:
+            self.line(depth, f"ga_tasks({tasks}, {grain}, {function}, {given});")
+
+
+def contiguous_view(step: DeviceStep) -> tuple[Var, Atom, int] | None:
+    """A view in the memory of its operand: its result, its operand, and the offset in elements."""
+    if not isinstance(step, Eqn) or len(step.outvars) != 1 or len(step.invars) != 1:
+        return None
+    (v,), (a,) = step.outvars, step.invars
+    if storage_dtype(v.aval) != storage_dtype(a.aval):
+        return None
+    if step.primitive.same_bytes:
+        return v, a, 0
+    offset = contiguous_offset(step) if step.primitive.kind is Kind.VIEW else None
+    return None if offset is None else (v, a, offset)

@@ -1,8 +1,8 @@
 """Simplify a Graph without changing a bit of any result.
 
 Floor 3. In: a Graph. Out: a Graph without calls, repeated or dead equations, with scalars where a
-constant had been broadcast, and broadcasts behind what may be computed before them. Only safe algebra: 0*x stays (x may be nan), x+0 stays (x may be
--0.0).
+constant had been broadcast, and broadcasts behind what may be computed before them. Only safe
+algebra: 0*x stays (x may be nan), x+0 stays (x may be -0.0).
 """
 
 from __future__ import annotations

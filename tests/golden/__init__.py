@@ -204,7 +204,7 @@ def programs() -> dict[str, Program]:
         "nearest": (nearest, (shape("float32", 100_000, 8), shape("float32", 64, 8))),
         "label_gradient": (
             ga.grad(label_likelihood),
-            (shape("bfloat16", 512, 32000), shape("int32", 512)),
+            (shape("bfloat16", 4096, 8192), shape("int32", 4096)),
         ),
         "recurrent": (
             lambda w, h, xs: lax.scan(lambda h, x: (gnp.tanh(h @ w + x), h[:, 0]), h, xs),

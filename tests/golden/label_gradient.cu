@@ -1,35 +1,33 @@
 // k0_rows: lt, add, select_n, convert_element_type, scatter-add, reduce_max, max, sub, exp, convert_element_type, reduce_sum, convert_element_type, reduce_sum, neg, div, convert_element_type, convert_element_type, mul, add_any
-//   in0 bf16[512,32000], in1 i32[512] -> out0 bf16[512,32000]    65540096 bytes
-//   512 rows of 32000, 1024 threads a row, held in registers; 512 x 1024 threads
-extern "C" __global__ void __launch_bounds__(1024) k0_rows(
+//   in0 bf16[4096,8192], in1 i32[4096] -> out0 bf16[4096,8192]    134250496 bytes
+//   4096 rows of 8192, 256 threads a row, held in registers; 4096 x 256 threads
+extern "C" __global__ void __launch_bounds__(256) k0_rows(
     const ga_bf16* __restrict__ in0,
     const int* __restrict__ in1,
     ga_bf16* __restrict__ out0) {
-    __shared__ float part0[32];
+    __shared__ float part0[8];
     const unsigned lane = threadIdx.x;
     const unsigned row = blockIdx.x;
     ga_vec<ga_bf16, 8> kept0[4];
     ga_vec<ga_bf16, 8> row0[4];
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // read the row
-        const unsigned j = (u * 1024u + lane) * 8u;
-        if (j >= 32000u) continue;
-        row0[u] = ga_load<8>(in0 + row * 32000u + j);
+        const unsigned j = (u * 256u + lane) * 8u;
+        row0[u] = ga_load<8>(in0 + row * 8192u + j);
     }
     float r0 = -GA_INFF;                                                  // reduce_max
     float r1 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 1 over the row
-        const unsigned j = (u * 1024u + lane) * 8u;
-        if (j >= 32000u) continue;
+        const unsigned j = (u * 256u + lane) * 8u;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
             r0 = ga_max(r0, ga_value(row0[u].v[e]));
             const int t0 = in1[row];
-            const unsigned at1 = ga_find((t0 < 0) ? ga_add(t0, 32000) : t0, 31999u);
+            const unsigned at1 = ga_find((t0 < 0) ? ga_add(t0, 8192) : t0, 8191u);
             float g3;
             if ((j + e) == at1) {
-                const float t2 = ga_round<ga_bf16>(0.0f + ga_round<ga_bf16>((float)0.001953125f));  // add
+                const float t2 = ga_round<ga_bf16>(0.0f + ga_round<ga_bf16>((float)0.00024414062f));  // add
                 g3 = t2;
             } else {
                 g3 = 0.0f;
@@ -37,17 +35,15 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
             r1 = r1 + g3;
         }
     }
-    r0 = ga_block_reduce<32>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
+    r0 = ga_block_reduce<8>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
     const float v2 = ga_round<ga_bf16>(r0);
-    r1 = ga_block_reduce<32>(r1, part0, [](float p, float q) -> float { return p + q; });
+    r1 = ga_block_reduce<8>(r1, part0, [](float p, float q) -> float { return p + q; });
     const float v3 = ga_round<ga_bf16>(r1);
     const float v4 = ga_max(-GA_INFF, v2);
     const float v5 = -v3;                                                 // neg
     float r6 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 2 over the row
-        const unsigned j = (u * 1024u + lane) * 8u;
-        if (j >= 32000u) continue;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
             const float v7 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v4);  // sub
@@ -57,24 +53,23 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
             r6 = r6 + v9;
         }
     }
-    r6 = ga_block_reduce<32>(r6, part0, [](float p, float q) -> float { return p + q; });
+    r6 = ga_block_reduce<8>(r6, part0, [](float p, float q) -> float { return p + q; });
     const float v10 = ga_round<ga_bf16>((float)r6);                       // convert_element_type
     const float v11 = ga_round<ga_bf16>(v5 / v10);                        // div
     const float v12 = (float)v11;                                         // convert_element_type
     const float v13 = ga_round<ga_bf16>((float)v12);                      // convert_element_type
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // write the row
-        const unsigned j = (u * 1024u + lane) * 8u;
-        if (j >= 32000u) continue;
+        const unsigned j = (u * 256u + lane) * 8u;
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
             const float v14 = ga_round<ga_bf16>(v13 * ga_value(kept0[u].v[e]));  // mul
             const int t4 = in1[row];
-            const unsigned at5 = ga_find((t4 < 0) ? ga_add(t4, 32000) : t4, 31999u);
+            const unsigned at5 = ga_find((t4 < 0) ? ga_add(t4, 8192) : t4, 8191u);
             float g7;
             if ((j + e) == at5) {
-                const float t6 = ga_round<ga_bf16>(0.0f + ga_round<ga_bf16>((float)0.001953125f));  // add
+                const float t6 = ga_round<ga_bf16>(0.0f + ga_round<ga_bf16>((float)0.00024414062f));  // add
                 g7 = t6;
             } else {
                 g7 = 0.0f;
@@ -82,6 +77,6 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
             const float v15 = ga_round<ga_bf16>(g7 + v14);                // add_any
             y0.v[e] = ga_exact<ga_bf16>(v15);
         }
-        ga_store(out0 + row * 32000u + j, y0);
+        ga_store(out0 + row * 8192u + j, y0);
     }
 }

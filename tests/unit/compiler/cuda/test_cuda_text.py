@@ -38,7 +38,6 @@ SEVERAL = {
     "scatter_add": ["k0_map", "k1_map", "k2_map"],
     "cumsum_long": ["k0_scan", "k1_scan"],
     "bincount": ["k0_map", "k1_scatter"],
-    "label_gradient": ["k0_rows", "k1_map"],
     "batch_norm": ["k0_columns", "k1_columns", "k2_map"],
 }
 #: What has no type in CUDA text: it is converted before it gets to a kernel.

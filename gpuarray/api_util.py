@@ -17,7 +17,7 @@ from gpuarray.functions.argnums import indices, leaf_names, names_in, signature_
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree import tree
 from gpuarray.transforms.tracing import TracedFunction
-from gpuarray.util import safe_zip
+from gpuarray.util import safe_zip, wrong_type
 
 __all__ = [
     "argnums_partial",
@@ -266,10 +266,16 @@ def debug_info(
     >>> info.func_name, info.arg_names
     ('model', ('x', "params['w']"))
     """
-    signature = signature or signature_of(fun)
-    static = frozenset(_positions(static_argnums, len(args)))
+    if signature is None:
+        signature = signature_of(fun)
+    elif not isinstance(signature, inspect.Signature):
+        raise wrong_type(signature, "an inspect.Signature")
+    if sourceinfo is not None and not isinstance(sourceinfo, str):
+        raise wrong_type(sourceinfo, "a str, such as 'f at file.py:3'")
+    static = frozenset(_positions(indices(static_argnums, "static_argnums"), len(args)))
+    static_names = names_in(static_argnames, "static_argnames")
     dynamic = tuple(arg for i, arg in enumerate(args) if i not in static)
-    named = {key: value for key, value in kwargs.items() if key not in static_argnames}
+    named = {key: value for key, value in kwargs.items() if key not in static_names}
     return DebugInfo(
         traced_for,
         sourceinfo or str(TracedFunction(fun, traced_for)),

@@ -47,7 +47,7 @@ from gpuarray.extend.tracing import unsafe_get_axis_names as unsafe_get_axis_nam
 from gpuarray.extend.tracing import valid_jaxtype as valid_jaxtype
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime import lazy
-from gpuarray.util import read_only
+from gpuarray.util import read_only, wrong_type
 
 __all__ = [
     "AbstractToken",
@@ -251,7 +251,10 @@ def new_jaxpr_eqn(
     >>> core.check_jaxpr(graph), core.eval_jaxpr(graph, [], 0.0)
     (None, [Array(0., dtype=float32, weak_type=True)])
     """
-    return JaxprEqn(primitive, invars, outvars, params, source_info and source_info.site)
+    if source_info is not None and not isinstance(source_info, SourceInfo):
+        raise wrong_type(source_info, "the source_info of an equation")
+    site = None if source_info is None else source_info.site
+    return JaxprEqn(primitive, invars, outvars, params, site)
 
 
 def subjaxprs(jaxpr: Graph) -> Iterator[Graph]:

@@ -347,7 +347,7 @@ def cache(
         results.put(key, (out, fun.stores))
         return out
 
-    cached.cache_clear = everything.clear  # pyright: ignore[reportFunctionMemberAccess]
+    cached.cache_clear = everything.clear  # pyright: ignore[reportAttributeAccessIssue]
     return cached
 
 

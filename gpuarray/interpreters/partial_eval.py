@@ -81,6 +81,15 @@ class PartialVal(tuple):
         return aval_of(self[1]) if self.is_known() else self[0]
 
 
+def _flags(value: Any, count: int, name: str) -> Sequence[bool]:
+    """A flag for each of several values, of an option that may be one for all."""
+    if isinstance(value, bool):
+        return [value] * count
+    if not isinstance(value, Sequence) or len(value) != count:
+        raise TypeError(f"{name} must be a bool, or a sequence of {count}, got {value!r}")
+    return value
+
+
 def trace_to_jaxpr_nounits(
     fun: WrappedFun, pvals: Sequence[PartialVal], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Graph, list[PartialVal], list[Any]]:
@@ -104,11 +113,10 @@ def trace_to_jaxpr_nounits(
         args = [p[1] if p.is_known() else unknown.new_input(p[0]) for p in pvals]
         with traces.current(PartialTrace(outer, unknown)):
             out = list(fun.call_wrapped(*args))
-        if isinstance(instantiate, bool):
-            instantiate = [instantiate] * len(out)
+        forced = _flags(instantiate, len(out), "instantiate")
         staged = [
             force or (type(x) is DynamicJaxprTracer and x._trace is unknown)
-            for x, force in zip(out, instantiate, strict=True)
+            for x, force in zip(out, forced, strict=True)
         ]
         graph = unknown.finish([x for x, later in zip(out, staged, strict=True) if later])
     finally:
@@ -146,7 +154,8 @@ def trace_to_jaxpr_dynamic(
     if auto_dce:
         graph, _ = dce_jaxpr(graph, [True] * len(graph.outvars), True)
     if keep_inputs is not None:
-        graph.invars = [v for v, keep in zip(graph.invars, keep_inputs, strict=True) if keep]
+        kept = _flags(keep_inputs, len(graph.invars), "keep_inputs")
+        graph.invars = [v for v, keep in zip(graph.invars, kept, strict=True) if keep]
     return graph, graph.out_avals, graph.consts
 
 
@@ -170,8 +179,7 @@ def dce_jaxpr(
     >>> used, len(short.eqns)
     ([True, False], 1)
     """
-    if isinstance(instantiate, bool):
-        instantiate = [instantiate] * len(jaxpr.invars)
+    forced = _flags(instantiate, len(jaxpr.invars), "instantiate")
     outvars = [v for v, used in zip(jaxpr.outvars, used_outputs, strict=True) if used]
     read = {a for a in outvars if isinstance(a, Var)}
     kept: list[Eqn] = []
@@ -184,7 +192,7 @@ def dce_jaxpr(
         if shorter is not None:
             kept.append(shorter)
             read.update(a for a in shorter.invars if not isinstance(a, Literal))
-    used_inputs = [force or v in read for v, force in zip(jaxpr.invars, instantiate, strict=True)]
+    used_inputs = [force or v in read for v, force in zip(jaxpr.invars, forced, strict=True)]
     constants = [p for p in zip(jaxpr.constvars, jaxpr.consts, strict=True) if p[0] in read]
     short = Graph(
         [v for v, used in zip(jaxpr.invars, used_inputs, strict=True) if used],

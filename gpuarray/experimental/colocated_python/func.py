@@ -18,7 +18,11 @@ from gpuarray.runtime.array import ArrayImpl
 class Colocated:
     """A colocated function, and what it is specialised for."""
 
+    __name__: str
+
     def __init__(self, fun: Callable[..., Any], out_specs_fn: Any, over: Any):
+        # update_wrapper replaces this where the function has a name.
+        self.__name__ = type(fun).__name__
         functools.update_wrapper(self, fun)
         self._fun, self._out_specs_fn, self._over = fun, out_specs_fn, over
 

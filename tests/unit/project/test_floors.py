@@ -56,7 +56,7 @@ ROOMS = (
 )
 
 # Third-party modules that load on first use, through util.lazy_module, never by importing gpuarray.
-HEAVY = {"scipy", "cupy", "cupyx", "matplotlib", "mpi4py", "threadpoolctl"}
+HEAVY = {"scipy", "cupy", "cupyx", "matplotlib", "mpi4py", "tensorstore", "threadpoolctl"}
 CUPY = {"cupy", "cupyx", "cupy_backends"}
 CUPY_IMPORTER = f"{PACKAGE}.backends.cuda"
 DYNAMIC_IMPORTS = {"lazy_module", "import_module", "__import__"}

@@ -394,7 +394,8 @@ BOUNDED = {
         "transforms/partial.py:_partial_rules", "core/lattice.py:above",
     ],
     "by what was registered or imported": [
-        "compat/private/traceback_util.py:_excluded", "pytree/kinds.py:_registered",
+        "extend/backend.py:_watched", "pytree/kinds.py:_registered",
+        "interpreters/partial_eval.py:dce_rules", "experimental/hijax.py:_types",
         "export/values.py:_by_name", "export/values.py:_by_type", "sites.py:_replayers",
         "missing.py:_groups", "experimental/sparse/base.py:operations", "ffi.py:_targets",
         "functions/vmappable.py:_ways",

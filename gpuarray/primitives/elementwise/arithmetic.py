@@ -466,6 +466,14 @@ def _choose(which, no, yes, out=None):
     return choose(which, yes, no, out)
 
 
+def _choose_whole(which, no, yes):
+    """One condition for all."""
+    if yes.shape != no.shape or which.ndim > yes.ndim:
+        return np.where(which, yes, no)
+    # The result must be memory of its own.
+    return (yes if which else no).copy()
+
+
 _choose.writes_out = True  # pyright: ignore[reportFunctionMemberAccess]
 
 
@@ -477,11 +485,7 @@ def _select_pick(avals) -> Callable[..., Any]:
     if which.dtype == np.bool_:
         if which.ndim:
             return _choose
-        # One condition for all: `copy`, since the result must be memory of its own; numbers have
-        # none, and indexing makes one of an array of no dimensions.
-        if cases[0].ndim or isinstance(cases[0].dtype, dtypes.KeyDtype):
-            return lambda which, no, yes: (yes if which else no).copy()
-        return lambda which, no, yes: (yes if which else no)[()]
+        return _choose_whole
 
     def select(which, *cases):
         out = cases[0]

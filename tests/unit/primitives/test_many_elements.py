@@ -149,6 +149,17 @@ def test_one_condition_for_all(shape):
         np.testing.assert_array_equal(np.asarray(got), a if which else b)
 
 
+def test_one_condition_for_cases_of_unequal_shapes():
+    """As they come where a value is broadcast in the group that reads it."""
+    row, one = np.arange(3.0), np.array([7.0])
+    for which in (np.True_, np.False_, np.array([True]), np.array([[False]])):
+        got = arithmetic._choose_whole(which, one, row)
+        np.testing.assert_array_equal(got, np.where(which, row, one))
+        got = arithmetic._choose_whole(which, row + 1, row)
+        np.testing.assert_array_equal(got, np.where(which, row, row + 1))
+        assert not np.shares_memory(got, row)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "uint32", "int64"])
 def test_quotients_and_remainders_are_the_machines(dtype):
     """C's: towards zero, with the dividend's sign; x / 0 is all ones and x % 0 is x."""

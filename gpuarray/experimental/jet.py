@@ -370,8 +370,10 @@ def fact(n: Any) -> Array:
     return lax.exp(lax.lgamma(n + 1.0))
 
 
-def _terms(x: Array, terms: Sequence, factorial_scaled: bool) -> list:
-    """A value and its terms, of its dtype, without factorials."""
+def _terms(x: Array, terms: Sequence, factorial_scaled: bool) -> Any:
+    """A value and its terms, of its dtype, without factorials; a bool has none."""
+    if x.dtype == bool:
+        return x
     if not is_inexact(x.aval):
         raise TypeError(f"jet differentiates floats and complex numbers, got {x.dtype}")
     found = [lax.convert_element_type(gnp.asarray(t), x.dtype) for t in terms]

@@ -98,6 +98,13 @@ def test_scales_trees_and_transforms():
     np.testing.assert_allclose(jet(inner, (0.5,), ([1.0],))[1][0], np.exp(0.5) * 1.5)
 
 
+def test_bools_have_no_terms():
+    which = np.array([True, False])
+    series = [which], [np.array([1.0, 2.0])], [np.array([3.0, 4.0])]
+    _, (first,) = jet(gnp.where, (which, gnp.ones(2), gnp.zeros(2)), series)
+    np.testing.assert_allclose(first, [1, 4])
+
+
 def test_bad_arguments_say_so():
     with pytest.raises(ValueError, match="inconsistent lengths"):
         jet(gnp.add, (1.0, 2.0), ([1.0], [1.0, 0.0]))

@@ -60,7 +60,7 @@ class Op:
         with unclear_is_whole():
             self.avals = prim.out_avals(in_avals, params)
         # Where the layouts of results do not follow, the error to raise if the user wrote this.
-        self.unclear: ShardingTypeError | None = None
+        self.unclear: Exception | None = None
         if any(a.layout is not None for a in in_avals):
             self.unclear = why_unclear(prim, in_avals, params)
         self.multiple = prim.multiple_results
@@ -70,12 +70,12 @@ class Op:
 
 def why_unclear(
     prim: Primitive, in_avals: tuple[ShapedArray, ...], params: dict
-) -> ShardingTypeError | None:
+) -> Exception | None:
     """Return the error for results whose layouts do not follow from the operands'; or None."""
     depth, resolving.depth = resolving.depth, 0
     try:
         prim.out_avals(in_avals, params)
-    except ShardingTypeError as error:
+    except (ShardingTypeError, NotImplementedError, ValueError) as error:
         return error
     finally:
         resolving.depth = depth

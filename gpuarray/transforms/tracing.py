@@ -228,8 +228,9 @@ def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list
     """
     if prim.kind is Kind.CALL:
         return prim.out_avals(avals, params)
-    # Whether an unclear layout is an error decides about results, too.
-    key: tuple | None = (prim, avals, tuple(params.items()), resolving.depth > 0)
+    # What is an error decides about results, too: an unclear layout, types that are not alike.
+    strict = resolving.depth > 0, config.state.auto_pcast
+    key: tuple | None = (prim, avals, tuple(params.items()), strict)
     try:
         found = inferred.get(key) or inferred.find(key)
     except TypeError:  # params that cannot be hashed

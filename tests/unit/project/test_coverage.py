@@ -92,7 +92,7 @@ def test_exceptions_are_few():
     assert total > 1300
     functions = [full for full in MISSING if not full.endswith("_p")]  # a primitive is none
     lacking = [full for full in functions if full.rpartition(".")[0] in named]
-    assert len(lacking) + len(OTHER_PARAMETERS) <= 0.02 * total
+    assert len(lacking) + len(OTHER_PARAMETERS) <= 0.025 * total
     for full in [*MISSING, *OTHER_PARAMETERS]:
         namespace, _, name = full.rpartition(".")
         assert name in NAMES[namespace], f"{full} is no name of JAX's"

@@ -402,6 +402,7 @@ BOUNDED = {
     ],
     "by the machine: devices, compilers, libraries, texts that come with the package": [
         "compiler/text/prelude.py:blocks", "compiler/lower/schedule.py:_stride",
+        "compiler/text/types.py:_sizes",
         "backends/cuda/availability.py:missing", "backends/cuda/device.py:_gpus",
         "backends/cuda/nccl.py:say_missing",
         "backends/hostcc.py:_runtimes", "backends/hostcc.py:version",

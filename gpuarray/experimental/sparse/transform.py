@@ -195,10 +195,9 @@ def _add(eqn: Eqn, x: Any, y: Any) -> Any:
         mat, dense = (x, y) if isinstance(x, BCOO) else (y, x)
         if np.shape(dense) != eqn.outvars[0].aval.shape:
             raise NotImplementedError(
-                "Addition between a sparse array X and a dense array Y is not implemented when "
-                "the output shape is larger than Y.shape. This is to prevent silent densification "
-                "of a large sparse array. If this is your intent, you can explicitly cast the "
-                "sparse array to a dense matrix."
+                f"a sparse array of shape {mat.shape} and a dense one of shape {np.shape(dense)} "
+                "are not added: their sum would be dense, and larger than what was given. Make the "
+                "sparse array dense first, with todense()."
             )
         return lax.add(mat.todense(), dense)
     if x.shape != y.shape:

@@ -493,9 +493,8 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     >>> from gpuarray import lax
     >>> from gpuarray.sharding import PartitionSpec as P
     >>> with ga.set_mesh(ga.make_mesh((1,), ("x",))):
-    ...     ga.shard_map(lambda v: lax.pcast(v, "x", to="varying"), out_specs=P("x"))(
-    ...         ga.numpy.arange(2)
-    ...     )
+    ...     cast = lambda v: lax.pcast(v, "x", to="varying")
+    ...     ga.shard_map(cast, in_specs=P(), out_specs=P("x"))(ga.numpy.arange(2))
     Array([0, 1], dtype=int32)
     """
     if isinstance(axis_name, (set, frozenset)):

@@ -103,12 +103,12 @@ _WORDS: dict[int, Any] = {
 }
 
 
-# Integer word of each item size: bits are chosen, whatever they mean. `out` is written last.
+# Integer word of each item size: bits are chosen, whatever they mean. `out` is written last;
+# `chosen` and `differing` are room for what is between, if all operands have one shape.
 def _choose_bits(mask, yes, no, out=None, chosen=None, differing=None):
+    room = chosen
     # 1 becomes a word of ones.
-    if chosen is None:
-        chosen = np.empty(mask.shape, yes.dtype)
-    np.negative(mask, out=chosen, dtype=yes.dtype)
+    chosen = np.negative(mask, out=room, dtype=yes.dtype)
     # A choice against zero needs one operation: keep or clear the bits.
     if no.ndim == 0 and no == 0:
         return np.bitwise_and(chosen, yes, out=out)
@@ -116,7 +116,7 @@ def _choose_bits(mask, yes, no, out=None, chosen=None, differing=None):
         return np.bitwise_and(np.bitwise_not(chosen, out=chosen), no, out=out)
     # no ^ (mask & (yes ^ no)) is yes where the mask is ones and no elsewhere.
     differing = np.bitwise_xor(yes, no, out=differing)
-    np.bitwise_and(chosen, differing, out=chosen)
+    chosen = np.bitwise_and(chosen, differing, out=room)
     return np.bitwise_xor(chosen, no, out=out)
 
 

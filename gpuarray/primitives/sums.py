@@ -271,7 +271,9 @@ def _no_rule(prim: Primitive, word: str) -> frozenset:
 
 
 def _asked(out_sharding: Any) -> PartitionSpec | None:
-    return getattr(out_sharding, "spec", out_sharding)
+    """Return the spec that a sharding says; None where it says no sums, as of one device."""
+    spec = getattr(out_sharding, "spec", out_sharding)
+    return spec if isinstance(spec, PartitionSpec) else None
 
 
 def check_product(

@@ -5,6 +5,7 @@ A test costs pytest about a millisecond before it begins; most samples take less
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def settings_kept() -> Iterator[None]:
             config.update(name, before[name])
 
 
-def each_sample(found: Iterable[Sample]) -> Callable[[Callable], Callable]:
+def each_sample(found: Iterable[Sample]) -> Callable[[Callable], Any]:
     """Make a check of one sample a test of each primitive; it says which samples failed.
 
     64-bit samples run with enable_x64.
@@ -54,6 +55,7 @@ def each_sample(found: Iterable[Sample]) -> Callable[[Callable], Callable]:
             check.__doc__,
             check.__module__,
         )
+        test.check = check  # for those who have a sample  # pyright: ignore
         return pytest.mark.parametrize("name", samples)(test)
 
     return decorate

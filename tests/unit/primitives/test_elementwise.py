@@ -514,6 +514,8 @@ def test_large_selections_keep_every_bit(dtype):
         (mask, one, no),
         (mask, yes, np.asarray(one)),
         (mask[:, :1], yes, no),
+        (mask, np.stack([yes, no]), no),
+        (mask[None], one, np.stack([yes, no])),
     ):
         found, want = choose(*operands), np.where(*operands)
         assert (found.dtype, found.shape) == (want.dtype, want.shape)

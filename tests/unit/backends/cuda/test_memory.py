@@ -31,6 +31,9 @@ if "cuda" in os.environ.get("GPUARRAY_PLATFORMS", ""):
     pytest.skip("CuPy itself, with a GPU, is in use here", allow_module_level=True)
 simulated.need_compiler()
 
+# What is given away is not always of use: these are about what becomes of it.
+pytestmark = pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
+
 
 @pytest.fixture(scope="module")
 def machine():

@@ -394,6 +394,13 @@ def _triangular_parts(a, b, **params):
     return products.cast(do.triangular_solve(*wide, **params), dtype)
 
 
+def _cholesky_parts(a):
+    """`cholesky` of very many small matrices."""
+    if not small.are_small(aval_of(a)):
+        raise TypeError("larger matrices, and those without elements, are for the library")
+    return small.cholesky(a)
+
+
 # Asked after ROUTINES; a TypeError means that a function is not for these operands.
 PARTS: dict[str, Callable[..., Any]] = {
     "dot_general": products.dot_parts,
@@ -404,7 +411,7 @@ PARTS: dict[str, Callable[..., Any]] = {
     "symmetric_product": _symmetric_product_parts,
     "hessenberg": reflectors.hessenberg_parts,
     "tridiagonal": reflectors.tridiagonal_parts,
-    "cholesky": small.cholesky,
+    "cholesky": _cholesky_parts,
     "lu": _lu_parts,
     "triangular_solve": _triangular_parts,
     "qr": reflectors.qr_parts,

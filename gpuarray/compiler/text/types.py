@@ -65,11 +65,16 @@ def declared_bytes(text: str) -> int:
     """
     kind, _, lengths = text.partition("[")
     count = math.prod(int(n) for n in lengths.rstrip("]").split("]["))
-    kind = kind.rpartition(" ")[0]
-    # A vector of elements, or an element with its position, which has 8 bytes.
+    return count * _bytes(kind.rpartition(" ")[0])
+
+
+def _bytes(kind: str) -> int:
     if vector := re.fullmatch(r"ga_vec<(.*), (\d+)>", kind):
-        return count * int(vector[2]) * _sizes()[vector[1]]
-    return count * (16 if kind.startswith("ga_arg<") else _sizes()[kind])
+        return int(vector[2]) * _bytes(vector[1])
+    if twice := re.fullmatch(r"ga_complex<(.*)>", kind):
+        return 2 * _bytes(twice[1])
+    # An element with its position, which has 8 bytes.
+    return 16 if kind.startswith("ga_arg<") else _sizes()[kind]
 
 
 @functools.cache

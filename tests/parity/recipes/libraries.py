@@ -60,6 +60,12 @@ TABLE = [
                           "((f32(3),), {'b': f32(3)})"), lu=LU, api=API),
         given(FLAT.format("flatten_fun_nokwargs", "lambda a, b: (b[0], a, None)", INFO,
                           "(f32(2), [f32(3)])"), lu=LU, api=API),
+        given(FLAT.format("flatten_fun_nokwargs", "lambda a: a", INFO, "({'k': f32(2)},)"),
+              lu=LU, api=API),
+        given(FLAT.format("flatten_fun_nokwargs", "lambda *a: sum(a)", INFO, "(f32(2), f32(2))"),
+              lu=LU, api=API),
+        given(FLAT.format("flatten_fun", "lambda **k: sorted(k)", INFO, "((), {'b': f32(3)})"),
+              lu=LU, api=API),
     ]),
     ("api_util.helpers", [
         given("api.rebase_donate_argnums((3, 5, 1), (0, 2))", api=API),
@@ -132,6 +138,7 @@ TABLE = [
     ("interpreters.ad", [
         given("ad.add_jaxvals(f32(3), f32(3))", ad="interpreters.ad"),
         given("ad.zeros_like_aval(jax.typeof(f32(3)))", ad="interpreters.ad"),
+        given("ad.zeros_like_aval(jax.typeof(i32(2, 3)))", ad="interpreters.ad"),
         given("b.bdim_at_front(f32(2, 3), 1, 3)", b="interpreters.batching"),
         given("b.bdim_at_front(f32(2), None, 3)", b="interpreters.batching"),
     ]),

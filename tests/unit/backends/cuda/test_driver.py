@@ -362,6 +362,7 @@ CASES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
 @pytest.mark.parametrize("donated", [False, True], ids=["kept", "donated"])
 @pytest.mark.parametrize(("what", "program"), CASES, ids=lambda x: getattr(x, "__name__", x))
 def test_each_failure_is_told_and_leaves_nothing(fake_gpu, monkeypatch, what, program, donated):

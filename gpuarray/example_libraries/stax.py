@@ -157,7 +157,7 @@ def GeneralConvTranspose(
 
     >>> import gpuarray as ga
     >>> from gpuarray.example_libraries import stax
-    >>> init, _ = stax.Conv1DTranspose(4, (3,), strides=(2,))
+    >>> init, _ = stax.GeneralConvTranspose(("NHC", "HIO", "NHC"), 4, (3,), strides=(2,))
     >>> init(ga.random.key(0), (-1, 8, 2))[0]
     (-1, 17, 4)
     """
@@ -192,6 +192,10 @@ def BatchNorm(
     >>> init, _ = stax.BatchNorm(axis=0)
     >>> init(ga.random.key(0), (-1, 2))[1]
     (Array([0., 0.], dtype=float32), Array([1., 1.], dtype=float32))
+    >>> _, apply = stax.BatchNorm(axis=0, center=False, scale=False)
+    >>> apply(((), ()), ga.numpy.array([[1.0], [3.0]]))
+    Array([[-0.999995],
+           [ 0.999995]], dtype=float32)
     """
     axes = (util.index(axis, "an axis"),) if gnp.ndim(axis) == 0 else util.indices(axis, "axes")
     beta_init, gamma_init = _initializer(beta_init), _initializer(gamma_init)

@@ -314,6 +314,12 @@ def cache(
 
     Those of a function go when the function does; stores are filled again when one is found.
     `explain(fun, *args)` is called where a result is not there.
+
+    >>> from gpuarray.extend import linear_util as lu
+    >>> square, seen = lu.wrap_init(lambda x: x * x), []
+    >>> call = lu.cache(lambda fun, x: fun.call_wrapped(x), explain=lambda *given: seen.append(1))
+    >>> call(square, 3), call(square, 3), seen
+    (9, 9, [1])
     """
     kept: weakref.WeakKeyDictionary[Any, util.Recent] = weakref.WeakKeyDictionary()
 

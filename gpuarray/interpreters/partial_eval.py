@@ -208,7 +208,14 @@ def dce_jaxpr(
 def dce_jaxpr_consts(
     jaxpr: Graph, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Graph, list[bool], list[bool]]:
-    """The same, and which of the Graph's constants are left in it: (Graph, constants, inputs)."""
+    """The same, and which of the Graph's constants are left in it: (Graph, constants, inputs).
+
+    >>> import gpuarray as ga
+    >>> from gpuarray.interpreters.partial_eval import dce_jaxpr_consts
+    >>> graph = ga.make_jaxpr(lambda x, y: (x + 1, x * y))(1.0, 2.0).jaxpr
+    >>> dce_jaxpr_consts(graph, [True, False])[1:]
+    ([], [True, False])
+    """
     short, used_inputs = dce_jaxpr(jaxpr, used_outputs, instantiate)
     kept = set(short.constvars)
     return short, [v in kept for v in jaxpr.constvars], used_inputs

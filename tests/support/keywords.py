@@ -21,8 +21,14 @@ INTERNAL = {
     *("parallel", "transforms", "primitives", "pytree", "backends", "functions", "api"),
 }
 #: Packages whose files are chapters of one namespace; these of them are namespaces themselves.
-CHAPTERS = ("gpuarray.numpy", "gpuarray.lax", "gpuarray.random", "gpuarray.custom_derivatives")
-NAMESPACES = {"gpuarray.numpy.fft", "gpuarray.lax.linalg"}
+CHAPTERS = (
+    *("gpuarray.numpy", "gpuarray.lax", "gpuarray.random", "gpuarray.custom_derivatives"),
+    *("gpuarray.experimental.sparse", "gpuarray.experimental.array_serialization"),
+)
+NAMESPACES = {
+    *("gpuarray.numpy.fft", "gpuarray.lax.linalg", "gpuarray.experimental.sparse.linalg"),
+    "gpuarray.experimental.array_serialization.serialization",
+}
 
 
 def modules():
@@ -47,7 +53,8 @@ def public():
             if name.startswith("_") or not kind or not home.startswith("gpuarray"):
                 continue
             given = rf"\bas {name}\b|^{name} = "
-            if home == module.__name__ or re.search(given, text, re.MULTILINE):
+            listed = name in getattr(module, "__all__", ())
+            if home == module.__name__ or listed or re.search(given, text, re.MULTILINE):
                 found.setdefault(id(value), (value, []))[1].append((module, name))
     return [both for both in found.values() if not inspect.isclass(both[0])]
 

@@ -137,8 +137,10 @@ def bcoo_gather(
     """Windows of the array: `lax.gather`, for indices that are inside it.
 
     >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import lax
     >>> from gpuarray.experimental import sparse
-    >>> sparse.eye(3)[gnp.array([2, 0])].todense()
+    >>> rows = lax.GatherDimensionNumbers((1,), (0,), (0,))
+    >>> sparse.bcoo_gather(sparse.eye(3), gnp.array([[2], [0]]), rows, (1, 3)).todense()
     Array([[0., 0., 1.],
            [1., 0., 0.]], dtype=float32)
     """

@@ -438,6 +438,17 @@ def known(given: Any, names: Container[Any]) -> bool:
         return False
 
 
+def function(given: Any, wanted: str = "a function") -> Callable[..., Any]:
+    """Return an argument that can be called; TypeError for others.
+
+    >>> function(abs)(-3)
+    3
+    """
+    if not callable(given):
+        raise wrong_type(given, wanted)
+    return given
+
+
 def number(given: Any, wanted: str = "a number") -> float:
     """Return an argument that is a number as a float; TypeError for others.
 

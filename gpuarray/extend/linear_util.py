@@ -321,6 +321,8 @@ def cache(
     >>> call(square, 3), call(square, 3), seen
     (9, 9, [1])
     """
+    if explain is not None:
+        util.function(explain)
     kept: weakref.WeakKeyDictionary[Any, util.Recent] = weakref.WeakKeyDictionary()
 
     class _All:

@@ -85,7 +85,8 @@ def _segments(
     out_sharding: Any,
 ) -> Any:
     if out_sharding is not None:
-        if name != "segment_sum" and getattr(out_sharding, "spec", out_sharding).unreduced:
+        spec = getattr(out_sharding, "spec", out_sharding)
+        if name != "segment_sum" and getattr(spec, "unreduced", ()):
             raise NotImplementedError(
                 f"{name} cannot be unreduced: its parts are not terms of a sum. Got {out_sharding}"
             )

@@ -13,6 +13,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from gpuarray import util
 from gpuarray.pytree.kinds import (
     LIST,
     TUPLE,
@@ -117,6 +118,7 @@ def all_leaves(iterable: Iterable, is_leaf: IsLeaf = None) -> bool:
     """
     if is_leaf is None:
         return not any(kinds[type(x)] for x in iterable)
+    util.function(is_leaf)
     return all(says_leaf(is_leaf(x)) or kinds[type(x)] is None for x in iterable)
 
 
@@ -360,6 +362,8 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
     >>> keystr(path), keystr(path, simple=True, separator="/")
     ("['layers'][0]", 'layers/0')
     """
+    if not isinstance(separator, str):
+        raise util.wrong_type(separator, "a str")
     return separator.join([str(_bare(k)) if simple else str(k) for k in keys])
 
 

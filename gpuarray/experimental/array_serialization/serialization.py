@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray import util
 from gpuarray.core.sharding import Sharding
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.from_pieces import make_array_from_callback
-from gpuarray.util import lazy_module
 
 __all__ = [
     "GlobalAsyncCheckpointManager",
@@ -28,7 +28,7 @@ __all__ = [
     "run_serialization",
 ]
 
-_ts: Any = lazy_module("tensorstore")
+_ts: Any = util.lazy_module("tensorstore")
 
 
 def get_tensorstore_spec(ckpt_path: str, ocdbt: bool = False) -> dict[str, Any]:
@@ -100,13 +100,15 @@ def run_deserialization(
     []
     """
     count = len(tensorstore_specs)
+    shapes = [None] * count if global_shapes is None else util.elements(global_shapes)
+    kinds = [None] * count if dtypes is None else util.elements(dtypes)
     return [
         _read(*row)
         for row in zip(
             shardings,
             tensorstore_specs,
-            global_shapes or [None] * count,
-            dtypes or [None] * count,
+            shapes,
+            kinds,
             strict=True,
         )
     ]

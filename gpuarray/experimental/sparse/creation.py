@@ -62,6 +62,17 @@ def _format(name: str, known: dict[str, Any]) -> Any:
     return known[name]
 
 
+def _integers(dtype: Any) -> np.dtype:
+    """Return the dtype of indices; TypeError if it is none of integers."""
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = None
+    if kind is None or kind.kind not in "iu":
+        raise util.wrong_type(dtype, "a dtype of integers")
+    return kind
+
+
 def empty(
     shape: Sequence[int],
     dtype: Any = None,
@@ -79,6 +90,7 @@ def empty(
     CSR(float32[2, 3], nse=0)
     """
     make = _format(sparse_format, _FORMATS)._empty
+    _integers(index_dtype)
     return make(util.indices(shape, "a shape"), dtype=dtype, index_dtype=index_dtype, **kwds)
 
 
@@ -103,6 +115,7 @@ def eye(
     N = util.index(N, "a number of rows")
     M = N if M is None else util.index(M, "a number of columns")
     make = _format(sparse_format, known)._eye
+    _integers(index_dtype)
     return make(N, M, util.index(k, "a diagonal"), dtype=dtype, index_dtype=index_dtype, **kwds)
 
 
@@ -138,12 +151,14 @@ def random_bcoo(
         raise ValueError(f"Invalid {n_batch=}, {n_dense=} for {shape=}")
     batch, sparse, dense = patterns.split(shape, n_batch, n_sparse)
     size = math.prod(sparse)
+    nse = util.number(nse, "a number of stored elements, or a part of all places")
+    util.function(generator, "a function of (key, shape, dtype)")
     if not 0 <= nse < size:
         raise ValueError(f"got {nse=}, expected to be between 0 and {size}")
     if 0 < nse < 1:
         nse = math.ceil(nse * size)
-    nse = util.index(nse, "a number of stored elements, or a part of all places")
-    kind = dtypes.default_int() if indices_dtype is None else np.dtype(indices_dtype)
+    nse = util.index(int(nse) if nse == int(nse) else nse, "a number of stored elements")
+    kind = dtypes.default_int() if indices_dtype is None else _integers(indices_dtype)
     if size > np.iinfo(kind).max:
         raise ValueError(
             f"indices_dtype={kind} does not have enough range to generate sparse indices of size "

@@ -62,7 +62,9 @@ def window(shape: tuple[int, ...], index) -> Window | None:
                 raise too_many(shape, index)
             try:
                 start, stop, step = entry.indices(shape[len(starts)])
-            except errors.TracerIntegerConversionError:
+            except TypeError:
+                if not _is_traced(entry):
+                    raise
                 raise dynamic_slice_error(entry, index) from None
             # Every step becomes a positive one, and a reversal.
             if step != 1:
@@ -153,6 +155,10 @@ def two_ellipses() -> IndexError:
     return IndexError(
         "an index can only have a single ellipsis ('...'): it stands for as many ':' as are missing"
     )
+
+
+def _is_traced(entry: slice) -> bool:
+    return any(isinstance(x, Tracer) for x in (entry.start, entry.stop, entry.step))
 
 
 def dynamic_slice_error(entry: slice, index) -> IndexError:
@@ -326,7 +332,9 @@ def _entries(shape, index):
             # Traced ends cannot be converted: the error tells how to go on.
             try:
                 e.indices(0)
-            except errors.TracerIntegerConversionError:
+            except TypeError:
+                if not _is_traced(e):
+                    raise
                 raise dynamic_slice_error(e, parts) from None
             entries.append(e)
         elif isinstance(e, (bool, np.bool_)):

@@ -39,7 +39,8 @@ EXACT_NAMES = """
 SUMMED_NAMES = """
     sum nansum mean nanmean var std nanvar nanstd prod nanprod average cumsum cumprod cumulative_*
     nancumsum nancumprod reduce_sum reduce_prod reduce_window reduce trace trapezoid dot
-    dot_general batch_matmul ragged_dot matmul inner outer vdot vecdot matvec vecmat tensordot
+    dot_general batch_matmul ragged_dot* matmul shard_map inner outer vdot vecdot matvec vecmat
+    tensordot
     kron cross einsum convolve* correlate* fftconvolve conv* cov corrcoef poly* fft* *fft *fft2
     *fftn interp gradient multi_dot norm vector_norm matrix_norm associative_scan scan
     jax.Array.dot scatter_add scatter_mul segment_sum segment_prod logsumexp cumlogsumexp

@@ -79,6 +79,12 @@ SKIPPED = {
     "lax.psend": "inside shard_map only",
     "lax.precv": "inside shard_map only",
     "jax.smap": "inside shard_map only",
+    "jax.auto_pcast": "inside shard_map only",
+    "jax.reshard": "over a mesh with Explicit axes only",
+    "jax.ad": "a namespace of what `vjp` takes and returns",
+    "jax.print_environment_info": "prints versions, which differ",
+    "jax.Array.format": "prints how a device of XLA lays memory",
+    "jax.Array.traceback": "a class of XLA's, unless a setting is on",
     **dict.fromkeys(
         ("jax.host_count", "jax.host_id", "jax.host_ids"), "old names of process_*, which warn"
     ),

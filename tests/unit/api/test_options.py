@@ -45,7 +45,7 @@ HINTS = {
         experimental.mesh_utils.create_hybrid_device_mesh: allow_split_physical_axes""",
     "colours, which only terminals show": "debug.visualize_sharding: color_map",
     "words of a message": """
-        util.index util.indices util.elements util.pair util.number: wanted
+        util.index util.indices util.elements util.pair util.number util.function: wanted
         util.lazy_module: hint
         experimental.multihost_utils.assert_equal: fail_message
         api_util.flatten_axes: kws tupled_args

@@ -379,6 +379,7 @@ def test_a_signal_handler_may_compute():
             signal.setitimer(signal.ITIMER_REAL, 0.0007)
 
     f = ga.jit(lambda a: a * 2.0 + 1.0)
+    f(gnp.ones(3))  # a handler that interrupts the trace of a function computes inside of it
     old = signal.signal(signal.SIGALRM, handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.001)

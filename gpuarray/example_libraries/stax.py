@@ -157,7 +157,8 @@ def GeneralConvTranspose(
 
     >>> import gpuarray as ga
     >>> from gpuarray.example_libraries import stax
-    >>> init, _ = stax.Conv1DTranspose(4, (3,), strides=(2,))
+    >>> layout = "NHC", "HIO", "NHC"
+    >>> init, _ = stax.GeneralConvTranspose(layout, 4, (3,), strides=(2,))
     >>> init(ga.random.key(0), (-1, 8, 2))[0]
     (-1, 17, 4)
     """
@@ -187,11 +188,15 @@ def BatchNorm(
 ) -> Layer:
     """Inputs brought to mean 0 and variance 1 along some axes, then scaled and moved.
 
-    >>> import gpuarray as ga
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.example_libraries import stax
-    >>> init, _ = stax.BatchNorm(axis=0)
-    >>> init(ga.random.key(0), (-1, 2))[1]
+    >>> init, apply = stax.BatchNorm(axis=0)
+    >>> _, params = init(ga.random.key(0), (-1, 2))
+    >>> params
     (Array([0., 0.], dtype=float32), Array([1., 1.], dtype=float32))
+    >>> apply(params, gnp.array([[1., 5.], [3., 5.]])).round(3)
+    Array([[-1.,  0.],
+           [ 1.,  0.]], dtype=float32)
     """
     axes = (util.index(axis, "an axis"),) if gnp.ndim(axis) == 0 else util.indices(axis, "axes")
     beta_init, gamma_init = _initializer(beta_init), _initializer(gamma_init)

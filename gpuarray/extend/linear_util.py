@@ -314,6 +314,17 @@ def cache(
 
     Those of a function go when the function does; stores are filled again when one is found.
     `explain(fun, *args)` is called where a result is not there.
+
+    >>> from gpuarray.extend import linear_util as lu
+    >>> @lu.cache
+    ... def traced(fun, n):
+    ...     print("traced")
+    ...     return fun.call_wrapped(n)
+    >>> def double(n):
+    ...     return 2 * n
+    >>> [traced(lu.wrap_init(double), 3) for _ in range(2)]
+    traced
+    [6, 6]
     """
     kept: weakref.WeakKeyDictionary[Any, util.Recent] = weakref.WeakKeyDictionary()
 

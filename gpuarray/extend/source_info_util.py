@@ -54,7 +54,12 @@ class NameStack(NamedTuple):
 
 
 def new_name_stack(name: str = "") -> NameStack:
-    """A stack of one name, or of none."""
+    """A stack of one name, or of none.
+
+    >>> from gpuarray.extend import source_info_util
+    >>> str(source_info_util.new_name_stack("model"))
+    'model'
+    """
     return NameStack((name,) if name else ())
 
 
@@ -135,6 +140,14 @@ def user_context(
 ) -> Iterator[None]:
     """A context that does again what was recorded at a place, an equation's site: an error inside
     of it names the place.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray.extend import source_info_util
+    >>> eqn = ga.make_jaxpr(lambda x: x * 2)(1.0).eqns[0]
+    >>> stack = source_info_util.new_name_stack("again")
+    >>> with source_info_util.user_context(eqn.source_info.site, name_stack=stack):
+    ...     str(source_info_util.current_name_stack())
+    'again'
     """
     with set_name_stack(current_name_stack() if name_stack is None else name_stack):
         try:

@@ -208,13 +208,22 @@ def dce_jaxpr(
 def dce_jaxpr_consts(
     jaxpr: Graph, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Graph, list[bool], list[bool]]:
-    """The same, and which of the Graph's constants are left in it: (Graph, constants, inputs)."""
+    """The same, and which of the Graph's constants are left in it: (Graph, constants, inputs).
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> from gpuarray.interpreters.partial_eval import dce_jaxpr_consts
+    >>> table = gnp.ones(3)
+    >>> graph = ga.make_jaxpr(lambda x, y: (x * 2, y + table))(1.0, 2.0)
+    >>> _, constants, inputs = dce_jaxpr_consts(graph.jaxpr, [True, False])
+    >>> constants, inputs
+    ([False], [True, False])
+    """
     short, used_inputs = dce_jaxpr(jaxpr, used_outputs, instantiate)
     kept = set(short.constvars)
     return short, [v in kept for v in jaxpr.constvars], used_inputs
 
 
-def _whole(used: list[bool], eqn: Eqn) -> tuple[list[bool], Eqn]:
+def _whole(_used: list[bool], eqn: Eqn) -> tuple[list[bool], Eqn]:
     return [True] * len(eqn.invars), eqn
 
 

@@ -15,6 +15,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import out_given
 from gpuarray.core.primitive import Primitive
+from gpuarray.core.spec import PartitionSpec
 from gpuarray.core.trace import Tracer, kept
 from gpuarray.core.value import Array
 from gpuarray.functions.explicit import as_program, makes_terms
@@ -85,7 +86,8 @@ def _segments(
     out_sharding: Any,
 ) -> Any:
     if out_sharding is not None:
-        if name != "segment_sum" and getattr(out_sharding, "spec", out_sharding).unreduced:
+        spec = getattr(out_sharding, "spec", out_sharding)
+        if name != "segment_sum" and isinstance(spec, PartitionSpec) and spec.unreduced:
             raise NotImplementedError(
                 f"{name} cannot be unreduced: its parts are not terms of a sum. Got {out_sharding}"
             )

@@ -271,7 +271,9 @@ def _no_rule(prim: Primitive, word: str) -> frozenset:
 
 
 def _asked(out_sharding: Any) -> PartitionSpec | None:
-    return getattr(out_sharding, "spec", out_sharding)
+    spec = getattr(out_sharding, "spec", out_sharding)
+    # Anything else is refused where the result is placed.
+    return spec if isinstance(spec, PartitionSpec) else None
 
 
 def check_product(

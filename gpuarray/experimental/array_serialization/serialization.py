@@ -94,6 +94,10 @@ def run_deserialization(
     """Read arrays into shardings; of other shapes they are cut, or filled with zeros.
 
     concurrent_gb: taken for programs that give it; arrays are read one after another
+
+    >>> from gpuarray.experimental.array_serialization import serialization
+    >>> serialization.run_deserialization([], [])
+    []
     """
     count = len(tensorstore_specs)
     return [

@@ -47,7 +47,11 @@ def public():
             if name.startswith("_") or not kind or not home.startswith("gpuarray"):
                 continue
             given = rf"\bas {name}\b|^{name} = "
-            if home == module.__name__ or re.search(given, text, re.MULTILINE):
+            # A package has what it imports from its own files; a `main` is a command.
+            own = hasattr(module, "__path__") and home.startswith(f"{module.__name__}.")
+            if name == "main":
+                continue
+            if home == module.__name__ or own or re.search(given, text, re.MULTILINE):
                 found.setdefault(id(value), (value, []))[1].append((module, name))
     return [both for both in found.values() if not inspect.isclass(both[0])]
 

@@ -16,7 +16,9 @@ import gpuarray as ga
 import gpuarray.extend.core
 import gpuarray.numpy as gnp
 from gpuarray import lax, random, scipy
-from gpuarray.interpreters import mlir
+from gpuarray.experimental import sparse
+from gpuarray.extend import linear_util
+from gpuarray.interpreters import batching, mlir
 from tests.support.keywords import INTERNAL, examples, given, names_in
 
 ROOT = pathlib.Path(ga.__file__).parent
@@ -44,6 +46,20 @@ HINTS = {
         experimental.mesh_utils.create_device_mesh: contiguous_submeshes allow_split_physical_axes
         experimental.mesh_utils.create_hybrid_device_mesh: allow_split_physical_axes""",
     "colours, which only terminals show": "debug.visualize_sharding: color_map",
+    "which of XLA's or JAX's ways to do something is meant, and there is one": """
+        experimental.sparse.sparsify: use_tracer
+        ffi.ffi_call: custom_call_api_version
+        interpreters.partial_eval.trace_to_jaxpr_dynamic: lower
+        extend.core.get_opaque_trace_state extend.tracing.get_opaque_trace_state: convention
+        extend.core.new_jaxpr_eqn: ctx""",
+    "an operation has one place: there are no more frames of it": """
+        extend.source_info_util.summarize: num_frames""",
+    "how much is read at a time: arrays are read one after another": """
+        experimental.array_serialization.serialization.run_deserialization: concurrent_gb""",
+    "elements of sparse operands are always multiplied in full": """
+        experimental.sparse.bcoo_conv_general_dilated: precision""",
+    "what windows beyond the array would have, and none may be": """
+        experimental.sparse.bcoo_gather: fill_value""",
     "words of a message": """
         util.index util.indices util.elements util.pair util.number: wanted
         util.lazy_module: hint
@@ -130,6 +146,12 @@ def _from_dlpack():
     assert gnp.from_dlpack(x, copy=True).unsafe_buffer_pointer() != x.unsafe_buffer_pointer()
 
 
+def _exchanged():
+    x = gnp.ones(3)
+    pointer = lambda **o: ga.dlpack.from_dlpack(x, **o).unsafe_buffer_pointer()
+    assert pointer() == x.unsafe_buffer_pointer() != pointer(copy=True)
+
+
 def _device_put():
     x = gnp.ones(3)
     assert ga.device_put(x).unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
@@ -202,6 +224,40 @@ def _global_scale():
     _refused(lambda: of("mxfp8", gnp.ones(1)), ValueError)
 
 
+def _prefix(**options):
+    """What is said of axes that are no prefix of a structure, here of (args, kwargs)."""
+    whole = ga.tree.structure(((1,), {}))
+    with pytest.raises(ValueError) as error:
+        ga.api_util.flatten_axes("in_axes", whole, ([1, 2], {}), **options)
+    return str(error.value)
+
+
+def _refused_precision(product, lhs):
+    # Of dense arrays it is lax.dot_general.
+    numbers = ([1], [0]), ([], [])
+    _refused(lambda: product(lhs, gnp.ones(2), dimension_numbers=numbers, precision="odd"))
+
+
+def _other_effects():
+    new, prim = ga.extend.core.new_jaxpr_eqn, ga.extend.core.primitives.sin_p
+    _refused(lambda: new([], [], prim, {"accuracy": None}, effects={"print"}), ValueError)
+
+
+def _untraced(**options):
+    with pytest.raises(ga.errors.ConcretizationTypeError) as error:
+        ga.jit(lambda x: ga.extend.core.concrete_or_error(int, x, **options))(1)
+    return str(error.value)
+
+
+def _wrapped(**options):
+    return str(linear_util.wrap_init(gnp.sin, **options).debug_info)
+
+
+def _debug_info(**options):
+    return str(ga.api_util.debug_info("jit", gnp.sin, (1.0,), {}, **options))
+
+
+_INFO = linear_util.DebugInfo("jit", "f at file.py:3", ("x",))
 _MATRIX = gnp.arange(24.0).reshape(4, 6)
 ROWS = {
     "grad allow_int": lambda: _allow_int(ga.grad),
@@ -254,6 +310,26 @@ ROWS = {
     "scipy.signal.correlate2d boundary": lambda: _differ(_correlated, {"boundary": "wrap"}),
     "scipy.signal.correlate2d fillvalue": lambda: _differ(_correlated, {"fillvalue": 2.0}),
     "scipy.signal.detrend bp": lambda: _differ(_detrended, {"bp": 3}),
+    "dlpack.from_dlpack copy": _exchanged,
+    "api_util.debug_info result_paths_thunk": lambda: _differ(
+        _debug_info, {"result_paths_thunk": ("out",)}
+    ),
+    "api_util.flatten_axes tupled_args": lambda: _differ(_prefix, {"tupled_args": True}),
+    "api_util.flatten_axes kws": lambda: _differ(
+        lambda **o: _prefix(tupled_args=True, **o), {"kws": True}
+    ),
+    "experimental.sparse.bcoo_dot_general precision": lambda: _refused_precision(
+        sparse.bcoo_dot_general, gnp.eye(2)
+    ),
+    "experimental.sparse.bcsr_dot_general precision": lambda: _refused_precision(
+        sparse.bcsr_dot_general, gnp.eye(2)
+    ),
+    "extend.core.concrete_or_error context": lambda: _differ(_untraced, {"context": "steps"}),
+    "extend.core.new_jaxpr_eqn effects": _other_effects,
+    "extend.linear_util.wrap_init debug_info": lambda: _differ(_wrapped, {"debug_info": _INFO}),
+    "interpreters.batching.bdim_at_front mesh_axis": lambda: _refused(
+        lambda: batching.bdim_at_front(gnp.ones(2), None, 3, mesh_axis="x"), ValueError
+    ),
     "cuda_op grid": _cuda_op,
     "cuda_op vjp": _cuda_op,
     "cuda_op vmap": _cuda_op,
@@ -284,6 +360,9 @@ def test_every_keyword_is_looked_at(tmp_path, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for function, places, label, code, keywords in examples():
+            # It takes JAX's place in this process: tests/unit/compat tries it in others.
+            if label == "install_as_jax":
+                continue
             if code is None:
                 unseen.append(f"{label}: has no example")
                 continue
@@ -339,7 +418,15 @@ PROTOCOLS = {
     "config.py _Override.__exit__",
     "core/value.py _ArrayUfunc.__get__",
     "api/custom_vmap.py sequential_vmap.rule",
+    "example_libraries/stax.py BatchNorm.apply_fun",
+    "example_libraries/stax.py Dense.apply_fun",
+    "example_libraries/stax.py Dropout.apply_fun",
+    "example_libraries/stax.py FanInConcat.init_fun",
+    "example_libraries/stax.py _convolution.apply_fun",
+    "example_libraries/stax.py _pool.apply_fun",
+    "example_libraries/stax.py _pool.init_fun",
     "experimental/checkify.py _Raise.__call__",
+    "experimental/sparse/base.py JAXSparse.__init__",
     "functions/inspect.py named_scope.__exit__",
     "functions/jit.py Jitted.__get__",
     "lax/programs.py _sink",

@@ -47,7 +47,7 @@ from gpuarray.extend.tracing import unsafe_get_axis_names as unsafe_get_axis_nam
 from gpuarray.extend.tracing import valid_jaxtype as valid_jaxtype
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime import lazy
-from gpuarray.util import read_only, wrong_type
+from gpuarray.util import elements, read_only, wrong_type
 
 __all__ = [
     "AbstractToken",
@@ -257,7 +257,7 @@ def new_jaxpr_eqn(
         raise wrong_type(source_info, "the source_info of an equation")
     site = None if source_info is None else source_info.site
     eqn = JaxprEqn(primitive, invars, outvars, params, site)
-    if others := set(effects) - eqn.effects:
+    if others := {*elements(effects, "a set of effects")} - eqn.effects:
         raise ValueError(
             f"an equation of {primitive} has the effects {set(eqn.effects)}, not {others}: they "
             "come from its primitive and the Graphs in its params"

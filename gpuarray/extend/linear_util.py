@@ -326,6 +326,8 @@ def cache(
     traced
     [6, 6]
     """
+    if explain is not None and not callable(explain):
+        raise util.wrong_type(explain, "a function of what is not found, or None")
     kept: weakref.WeakKeyDictionary[Any, util.Recent] = weakref.WeakKeyDictionary()
 
     class _All:

@@ -18,7 +18,7 @@ from gpuarray.core.sharding import Sharding
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.from_pieces import make_array_from_callback
-from gpuarray.util import lazy_module
+from gpuarray.util import elements, lazy_module
 
 __all__ = [
     "GlobalAsyncCheckpointManager",
@@ -105,8 +105,8 @@ def run_deserialization(
         for row in zip(
             shardings,
             tensorstore_specs,
-            global_shapes or [None] * count,
-            dtypes or [None] * count,
+            elements(global_shapes or [None] * count, "a sequence of shapes"),
+            elements(dtypes or [None] * count, "a sequence of dtypes"),
             strict=True,
         )
     ]

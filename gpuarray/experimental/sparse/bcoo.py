@@ -299,6 +299,8 @@ def bcoo_fromdense(
     BCOO(float32[3, 3], nse=1, n_batch=1)
     """
     mat = gnp.asarray(mat)
+    n_batch = util.index(n_batch, "a number of axes")
+    n_dense = util.index(n_dense, "a number of axes")
     if min(n_batch, n_dense, mat.ndim - n_batch - n_dense) < 0:
         raise ValueError(f"{n_batch=} and {n_dense=} are no parts of the axes of {mat.shape}")
     if nse is None:

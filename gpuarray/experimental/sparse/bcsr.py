@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.experimental.sparse import patterns
@@ -291,6 +291,8 @@ def bcsr_fromdense(
     BCSR(float32[3, 3], nse=3)
     """
     mat = gnp.asarray(mat)
+    n_batch = util.index(n_batch, "a number of axes")
+    n_dense = util.index(n_dense, "a number of axes")
     if mat.ndim - n_batch - n_dense != 2:
         raise ValueError("bcsr_fromdense: must have 2 sparse dimensions.")
     return BCSR.from_bcoo(

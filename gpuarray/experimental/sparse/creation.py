@@ -103,6 +103,7 @@ def eye(
     N = util.index(N, "a number of rows")
     M = N if M is None else util.index(M, "a number of columns")
     make = _format(sparse_format, known)._eye
+    index_dtype = dtypes.as_dtype(index_dtype)
     return make(N, M, util.index(k, "a diagonal"), dtype=dtype, index_dtype=index_dtype, **kwds)
 
 
@@ -138,12 +139,14 @@ def random_bcoo(
         raise ValueError(f"Invalid {n_batch=}, {n_dense=} for {shape=}")
     batch, sparse, dense = patterns.split(shape, n_batch, n_sparse)
     size = math.prod(sparse)
-    if not 0 <= nse < size:
+    if not callable(generator):
+        raise util.wrong_type(generator, "a function of a key, a shape and a dtype")
+    if not 0 <= util.number(nse, "a number of stored elements, or a part of all places") < size:
         raise ValueError(f"got {nse=}, expected to be between 0 and {size}")
     if 0 < nse < 1:
         nse = math.ceil(nse * size)
     nse = util.index(nse, "a number of stored elements, or a part of all places")
-    kind = dtypes.default_int() if indices_dtype is None else np.dtype(indices_dtype)
+    kind = dtypes.default_int() if indices_dtype is None else dtypes.as_dtype(indices_dtype)
     if size > np.iinfo(kind).max:
         raise ValueError(
             f"indices_dtype={kind} does not have enough range to generate sparse indices of size "

@@ -494,6 +494,9 @@ PLACED = {
     "dot in jit": lambda x, s: ga.jit(lambda x: gnp.dot(x[None], x, out_sharding=s))(x),
     "matmul": lambda x, s: gnp.matmul(x[None], x, out_sharding=s),
     "tensordot": lambda x, s: gnp.tensordot(x[None], x, 1, out_sharding=s),
+    "a sparse product": lambda x, s: sparse.bcoo_dot_general(
+        sparse.eye(x.size), x, dimension_numbers=(([1], [0]), ([], [])), out_sharding=s
+    ),
     "lax.dot_general": lambda x, s: lax.dot(x[None], x, out_sharding=s),
     "reshape": lambda x, s: x.reshape(3, 1, out_sharding=s),
     "ravel": lambda x, s: gnp.ravel(x[None], out_sharding=s),
@@ -608,6 +611,13 @@ def _jit(**options):
     return lambda: ga.jit(lambda *xs, **kw: (*xs, *kw.values()), **options)(gnp.ones(2))
 
 
+def _sparse_product(**options):
+    numbers = ([1], [0]), ([], [])
+    return sparse.bcoo_dot_general(
+        sparse.eye(2), sparse.eye(2), dimension_numbers=numbers, **options
+    )
+
+
 def _spread(name, what):
     """A vmap spread along an axis, of what has a mesh of one device with the axis x."""
     named = _named(ga.devices()[:1], "x")
@@ -636,6 +646,7 @@ def _spread(name, what):
             ValueError,
             "kwargs when in_shardings",
         ),
+        (lambda: _sparse_product(out_sharding=_here()), NotImplementedError, "sparse result"),
         (lambda: gnp.dot(1, 1, out_sharding=ga.P()), ValueError, "mesh in context"),
         (lambda: gnp.zeros(2, device="cpu", out_sharding=_here()), ValueError, "not both"),
         (lambda: ga.vmap(gnp.sin, spmd_axis_name=("x", "x")), ValueError, "spmd_axis_name.*twice"),

@@ -60,7 +60,7 @@ class _Series:
         return self.terms[k]
 
 
-def _none(k: int) -> None:
+def _none(_k: int) -> None:
     return None
 
 

@@ -47,7 +47,7 @@ from gpuarray.extend.tracing import unsafe_get_axis_names as unsafe_get_axis_nam
 from gpuarray.extend.tracing import valid_jaxtype as valid_jaxtype
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime import lazy
-from gpuarray.util import read_only, wrong_type
+from gpuarray.util import elements, read_only, wrong_type
 
 __all__ = [
     "AbstractToken",
@@ -218,7 +218,7 @@ def call_impl(f: WrappedFun, *args: Any, **_: Any) -> Any:
     return f.call_wrapped(*args)
 
 
-def gensym(suffix: str = "") -> Callable[[ShapedArray], Var]:
+def gensym() -> Callable[[ShapedArray], Var]:
     """A function that makes new variables of an aval; they get their names when printed.
 
     >>> from gpuarray.extend.core import ShapedArray, gensym
@@ -240,7 +240,9 @@ def new_jaxpr_eqn(
 ) -> JaxprEqn:
     """An equation, for Graphs that are put together by hand.
 
-    effects, ctx: taken for programs that give them; an equation's effects are its primitive's
+    effects: an equation's are those of its primitive and of the Graphs in its params; others than
+        these are refused
+    ctx: taken for programs that give it; an equation has no settings but its params
 
     >>> import gpuarray as ga
     >>> from gpuarray.extend import core
@@ -254,7 +256,13 @@ def new_jaxpr_eqn(
     if source_info is not None and not isinstance(source_info, SourceInfo):
         raise wrong_type(source_info, "the source_info of an equation")
     site = None if source_info is None else source_info.site
-    return JaxprEqn(primitive, invars, outvars, params, site)
+    eqn = JaxprEqn(primitive, invars, outvars, params, site)
+    if others := {*elements(effects, "a set of effects")} - eqn.effects:
+        raise ValueError(
+            f"an equation of {primitive} has the effects {set(eqn.effects)}, not {others}: they "
+            "come from its primitive and the Graphs in its params"
+        )
+    return eqn
 
 
 def subjaxprs(jaxpr: Graph) -> Iterator[Graph]:

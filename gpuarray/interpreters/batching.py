@@ -110,10 +110,8 @@ def defvectorized(prim: Primitive) -> None:
     )
 
 
-def defreducer(prim: Primitive, ident: Any = None) -> None:
+def defreducer(prim: Primitive) -> None:
     """Say that an operation of one operand reduces the axes in its param `axes`.
-
-    ident: taken for programs that give what the reduction starts from
 
     >>> from gpuarray.extend.core import Primitive, ShapedArray
     >>> from gpuarray.interpreters import batching

@@ -221,7 +221,7 @@ def dce_jaxpr_consts(
     return short, [v in kept for v in jaxpr.constvars], used_inputs
 
 
-def _whole(used: list[bool], eqn: Eqn) -> tuple[list[bool], Eqn]:
+def _whole(_used: list[bool], eqn: Eqn) -> tuple[list[bool], Eqn]:
     return [True] * len(eqn.invars), eqn
 
 

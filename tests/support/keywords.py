@@ -21,14 +21,8 @@ INTERNAL = {
     *("parallel", "transforms", "primitives", "pytree", "backends", "functions", "api"),
 }
 #: Packages whose files are chapters of one namespace; these of them are namespaces themselves.
-CHAPTERS = (
-    *("gpuarray.numpy", "gpuarray.lax", "gpuarray.random", "gpuarray.custom_derivatives"),
-    *("gpuarray.experimental.sparse", "gpuarray.experimental.array_serialization"),
-)
-NAMESPACES = {
-    *("gpuarray.numpy.fft", "gpuarray.lax.linalg", "gpuarray.experimental.sparse.linalg"),
-    "gpuarray.experimental.array_serialization.serialization",
-}
+CHAPTERS = ("gpuarray.numpy", "gpuarray.lax", "gpuarray.random", "gpuarray.custom_derivatives")
+NAMESPACES = {"gpuarray.numpy.fft", "gpuarray.lax.linalg"}
 
 
 def modules():
@@ -53,8 +47,11 @@ def public():
             if name.startswith("_") or not kind or not home.startswith("gpuarray"):
                 continue
             given = rf"\bas {name}\b|^{name} = "
-            listed = name in getattr(module, "__all__", ())
-            if home == module.__name__ or listed or re.search(given, text, re.MULTILINE):
+            # A package has what it imports from its own files; a `main` is a command.
+            own = hasattr(module, "__path__") and home.startswith(f"{module.__name__}.")
+            if name == "main":
+                continue
+            if home == module.__name__ or own or re.search(given, text, re.MULTILINE):
                 found.setdefault(id(value), (value, []))[1].append((module, name))
     return [both for both in found.values() if not inspect.isclass(both[0])]
 

@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gpuarray.core.avals import aval_of
 from gpuarray.core.sharding import Device
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree import tree
@@ -20,11 +21,12 @@ class Colocated:
 
     __name__: str
 
-    def __init__(self, fun: Callable[..., Any], out_specs_fn: Any, over: Any):
+    def __init__(self, fun: Callable[..., Any], in_specs: Any, out_specs_fn: Any, over: Any):
         # update_wrapper replaces this where the function has a name.
         self.__name__ = type(fun).__name__
         functools.update_wrapper(self, fun)
-        self._fun, self._out_specs_fn, self._over = fun, out_specs_fn, over
+        self._fun, self._in_specs, self._out_specs_fn = fun, in_specs, out_specs_fn
+        self._over = over
 
     def specialize(
         self,
@@ -34,8 +36,17 @@ class Colocated:
     ) -> Colocated:
         """The function for arguments of types, results of types that `out_specs_fn` gives for
         them, and for devices.
+
+        in_specs: the arguments' types, as (args, kwargs)
         """
-        return Colocated(self._fun, out_specs_fn or self._out_specs_fn, devices or self._over)
+        if in_specs is not None and self._in_specs is not None:
+            raise ValueError("in_specs already specified")
+        return Colocated(
+            self._fun,
+            self._in_specs if in_specs is None else in_specs,
+            out_specs_fn or self._out_specs_fn,
+            devices or self._over,
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves = tree.tree_leaves((args, kwargs))
@@ -52,17 +63,19 @@ class Colocated:
                     f"{x.aval} lies on devices of other processes, too: give it its "
                     "addressable_shards."
                 )
+        if self._in_specs is not None:
+            self._check("arguments", (args, kwargs), self._in_specs)
         out = self._fun(*args, **kwargs)
         if self._out_specs_fn is not None:
-            self._check(out, self._out_specs_fn(*args, **kwargs))
+            self._check("results", out, self._out_specs_fn(*args, **kwargs))
         return out
 
-    def _check(self, out: Any, specs: Any) -> None:
-        given, wanted = tree.tree_leaves(out), tree.tree_leaves(specs)
-        types = [[(x.shape, x.dtype) for x in xs] for xs in (given, wanted)]
+    def _check(self, what: str, given: Any, specs: Any) -> None:
+        leaves = [tree.tree_leaves(x) for x in (given, specs)]
+        types = [[(x.shape, x.dtype) for x in map(aval_of, xs)] for xs in leaves]
         if types[0] != types[1]:
             raise TypeError(
-                f"{self.__name__} was specialised for results {types[1]}, and gave {types[0]}"
+                f"{self.__name__} was specialised for {what} {types[1]}, and these are {types[0]}"
             )
 
 
@@ -74,7 +87,7 @@ def make_callable(fun: Callable[..., Any]) -> Colocated:
     >>> make_callable(lambda x: x + 1)(gnp.ones(2))
     Array([2., 2.], dtype=float32)
     """
-    return Colocated(fun, None, None)
+    return Colocated(fun, None, None, None)
 
 
 __getattr__ = _explain_names(__name__)

@@ -18,9 +18,9 @@ def set_cache_dir(path: Any) -> None:
 
     >>> import gpuarray as ga
     >>> from gpuarray.experimental.compilation_cache import compilation_cache
-    >>> compilation_cache.set_cache_dir("/tmp/kernels")
+    >>> compilation_cache.set_cache_dir("kernels")
     >>> ga.config.jax_compilation_cache_dir
-    '/tmp/kernels'
+    'kernels'
     >>> compilation_cache.reset_cache()
     """
     if not isinstance(path, (str, os.PathLike)):

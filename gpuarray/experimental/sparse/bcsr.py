@@ -355,7 +355,6 @@ def bcsr_dot_general(
     >>> sparse.bcsr_dot_general(x, gnp.ones(2), dimension_numbers=(([1], [0]), ([], [])))
     Array([1., 1.], dtype=float32)
     """
-    del precision, out_sharding  # as there
     if isinstance(rhs, JAXSparse) or (isinstance(lhs, JAXSparse) and not isinstance(lhs, BCSR)):
         raise NotImplementedError(
             "bcsr_dot_general currently implemented for BCSR lhs and ndarray rhs."
@@ -364,7 +363,9 @@ def bcsr_dot_general(
         lhs.to_bcoo() if isinstance(lhs, BCSR) else lhs,
         rhs,
         dimension_numbers=dimension_numbers,
+        precision=precision,
         preferred_element_type=preferred_element_type,
+        out_sharding=out_sharding,
     )
 
 

@@ -134,6 +134,14 @@ def extract(indices: Array, dense: Array, *, assume_unique: bool = True) -> Arra
 
     An index that is there several times gets its element at each of them, or if they are not
     assumed to be unique, at the first one only.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray.experimental.sparse import patterns
+    >>> where = gnp.array([[1], [1], [9]])
+    >>> patterns.extract(where, gnp.array([5., 7.]))
+    Array([7., 7., 0.], dtype=float32)
+    >>> patterns.extract(where, gnp.array([5., 7.]), assume_unique=False)
+    Array([7., 0., 0.], dtype=float32)
     """
     found = properties_of_indices(indices, dense.shape)
     n_batch, n_sparse, _, nse = found

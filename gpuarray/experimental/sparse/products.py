@@ -22,6 +22,7 @@ from gpuarray.experimental.sparse.layouts import bcoo_update_layout
 from gpuarray.functions.inspect import eval_shape
 from gpuarray.functions.stages import ShapeDtypeStruct
 from gpuarray.functions.vmap import vmap
+from gpuarray.runtime.transfer import placed
 
 Numbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
@@ -55,8 +56,10 @@ def bcoo_dot_general(
     """A product over some axes: `lax.dot_general`, of sparse and dense arrays.
 
     The result is dense unless both operands are sparse. Axes that are paired must be batch axes of
-    a sparse operand, those that are summed over batch or sparse ones. precision and out_sharding
-    are taken and not used: elements are multiplied in full.
+    a sparse operand, those that are summed over batch or sparse ones.
+
+    precision: elements of sparse operands are multiplied in full
+    out_sharding: where a dense result lies; a sparse one cannot be asked for there
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import sparse
@@ -65,18 +68,32 @@ def bcoo_dot_general(
     Array([1., 1.], dtype=float32)
     """
     kind = preferred_element_type
+    name = "bcoo_dot_general"
     if isinstance(lhs, BCOO) and isinstance(rhs, BCOO):
+        _in_one_place(name, out_sharding)
         return _sparse_dot(lhs, rhs, dimension_numbers, kind)
     if isinstance(lhs, BCOO):
-        return _dot(lhs, gnp.asarray(rhs), dimension_numbers, kind)
+        out = _dot(lhs, gnp.asarray(rhs), dimension_numbers, kind)
+        return placed(name, out, out_sharding)
     if not isinstance(rhs, BCOO):
-        return lax.dot_general(lhs, rhs, dimension_numbers, preferred_element_type=kind)
+        return lax.dot_general(
+            lhs, rhs, dimension_numbers, precision, kind, out_sharding=out_sharding
+        )
     # The other way round, and the axes of the result put in order.
     (contract, batch) = dimension_numbers
     out = _dot(rhs, gnp.asarray(lhs), (contract[::-1], batch[::-1]), kind)  # pyright: ignore[reportArgumentType]
     n_batch = len(batch[0])
     n_swap = rhs.ndim - len(contract[0])
-    return lax.transpose(out, (*range(n_batch), *range(n_swap, out.ndim), *range(n_batch, n_swap)))
+    order = *range(n_batch), *range(n_swap, out.ndim), *range(n_batch, n_swap)
+    return placed(name, lax.transpose(out, order), out_sharding)
+
+
+def _in_one_place(name: str, out_sharding: Any) -> None:
+    if out_sharding is not None:
+        raise NotImplementedError(
+            f"{name} with out_sharding={out_sharding!r}: a sparse result lies in one place. Use "
+            "device_put for its data and indices."
+        )
 
 
 def _dot(lhs: BCOO, rhs: Array, numbers: Numbers, dtype: Any) -> Array:
@@ -356,7 +373,8 @@ def bcoo_conv_general_dilated(
     >>> sparse.bcoo_conv_general_dilated(x, w, window_strides=(1,), padding="VALID").todense()
     Array([[[10.,  1., 20.]]], dtype=float32)
     """
-    del precision, out_sharding  # elements are multiplied in full, and are in one place
+    del precision  # elements are multiplied in full
+    _in_one_place("bcoo_conv_general_dilated", out_sharding)
     structs = [ShapeDtypeStruct(x.shape, x.dtype) for x in (lhs, rhs)]
     out = eval_shape(
         lambda a, b: lax.conv_general_dilated(

@@ -221,7 +221,7 @@ def _sub(eqn: Eqn, x: Any, y: Any) -> Any:
     return _add(eqn, x, y.with_data(lax.neg(y.data)))
 
 
-def _mul(eqn: Eqn, x: Any, y: Any) -> Any:
+def _mul(_eqn: Eqn, x: Any, y: Any) -> Any:
     if not (isinstance(x, BCOO) and isinstance(y, BCOO)):
         mat, dense = (x, y) if isinstance(x, BCOO) else (y, x)
         return mat.with_data(products.bcoo_multiply_dense(mat, dense))
@@ -230,7 +230,7 @@ def _mul(eqn: Eqn, x: Any, y: Any) -> Any:
     return products.bcoo_multiply_sparse(x, y)
 
 
-def _div(eqn: Eqn, x: Any, y: Any) -> Any:
+def _div(_eqn: Eqn, x: Any, y: Any) -> Any:
     if is_sparse(y):
         raise NotImplementedError(
             "Division by a sparse array is not implemented because it would result in dense "

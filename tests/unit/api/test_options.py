@@ -16,7 +16,9 @@ import gpuarray as ga
 import gpuarray.extend.core
 import gpuarray.numpy as gnp
 from gpuarray import lax, random, scipy
-from gpuarray.interpreters import mlir
+from gpuarray.experimental import sparse
+from gpuarray.extend import linear_util
+from gpuarray.interpreters import batching, mlir
 from tests.support.keywords import INTERNAL, examples, given, names_in
 
 ROOT = pathlib.Path(ga.__file__).parent
@@ -44,32 +46,24 @@ HINTS = {
         experimental.mesh_utils.create_device_mesh: contiguous_submeshes allow_split_physical_axes
         experimental.mesh_utils.create_hybrid_device_mesh: allow_split_physical_axes""",
     "colours, which only terminals show": "debug.visualize_sharding: color_map",
+    "which of XLA's or JAX's ways to do something is meant, and there is one": """
+        experimental.sparse.sparsify: use_tracer
+        ffi.ffi_call: custom_call_api_version
+        interpreters.partial_eval.trace_to_jaxpr_dynamic: lower
+        extend.core.get_opaque_trace_state extend.tracing.get_opaque_trace_state: convention
+        extend.core.new_jaxpr_eqn: ctx""",
+    "an operation has one place: there are no more frames of it": """
+        extend.source_info_util.summarize: num_frames""",
+    "how much is read at a time: arrays are read one after another": """
+        experimental.array_serialization.serialization.run_deserialization: concurrent_gb""",
+    "elements of sparse operands are always multiplied in full": """
+        experimental.sparse.bcoo_conv_general_dilated: precision""",
+    "what windows beyond the array would have, and none may be": """
+        experimental.sparse.bcoo_gather: fill_value""",
     "words of a message": """
         util.index util.indices util.elements util.pair util.number util.function: wanted
         util.lazy_module: hint
-        experimental.multihost_utils.assert_equal: fail_message
-        api_util.flatten_axes: kws tupled_args
-        extend.core.concrete_or_error: context""",
-    "libraries give them to JAX's machinery; here there is one way, which needs none of them": """
-        extend.*.get_opaque_trace_state: convention
-        extend.core.gensym: suffix
-        extend.core.new_jaxpr_eqn: ctx effects
-        extend.source_info_util.summarize: num_frames
-        extend.linear_util.wrap_init: debug_info
-        api_util.debug_info: result_paths_thunk
-        interpreters.batching.defreducer: ident
-        interpreters.batching.bdim_at_front: mesh_axis
-        interpreters.partial_eval.trace_to_jaxpr_dynamic: lower
-        experimental.array_serialization.serialization.run_deserialization: concurrent_gb
-        experimental.colocated_python.func.Colocated.specialize: in_specs
-        experimental.sparse.sparsify: use_tracer
-        ffi.ffi_call: custom_call_api_version""",
-    "sparse products are sums of gathered terms, at full precision; JAX does not read them": """
-        experimental.sparse.bcoo_dot_general: precision out_sharding
-        experimental.sparse.bcoo_conv_general_dilated: precision out_sharding
-        experimental.sparse.bcsr_dot_general: precision out_sharding""",
-    "a promise about indices, which are inside of the array": """
-        experimental.sparse.bcoo_gather: unique_indices indices_are_sorted fill_value""",
+        experimental.multihost_utils.assert_equal: fail_message""",
     "what JAX does with programs that are no MLIR here": """
         lax.dce_sink: prevent_mlir_dce
         export.export: disabled_checks
@@ -146,20 +140,16 @@ def _breakpoint_token():
     assert ga.debug.breakpoint(token=5, stdin=io.StringIO("c"), stdout=io.StringIO()) == 5
 
 
-def _from_dlpack(from_dlpack=gnp.from_dlpack):
+def _from_dlpack():
     x = gnp.ones(3)
-    assert from_dlpack(x).unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
-    assert from_dlpack(x, copy=True).unsafe_buffer_pointer() != x.unsafe_buffer_pointer()
+    assert gnp.from_dlpack(x).unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
+    assert gnp.from_dlpack(x, copy=True).unsafe_buffer_pointer() != x.unsafe_buffer_pointer()
 
 
-def _named_children():
-    pair = type("Pair", (), {})
-    key = ga.tree_util.GetAttrKey("first")
-    ga.tree_util.register_pytree_node(
-        pair, lambda p: ((1,), None), lambda _, xs: pair(), lambda p: (((key, 1),), None)
-    )
-    (((path,), _),) = ga.tree_util.tree_flatten_with_path(pair())[0]
-    assert path == key
+def _exchanged():
+    x = gnp.ones(3)
+    pointer = lambda **o: ga.dlpack.from_dlpack(x, **o).unsafe_buffer_pointer()
+    assert pointer() == x.unsafe_buffer_pointer() != pointer(copy=True)
 
 
 def _device_put():
@@ -234,6 +224,40 @@ def _global_scale():
     _refused(lambda: of("mxfp8", gnp.ones(1)), ValueError)
 
 
+def _prefix(**options):
+    """What is said of axes that are no prefix of a structure, here of (args, kwargs)."""
+    whole = ga.tree.structure(((1,), {}))
+    with pytest.raises(ValueError) as error:
+        ga.api_util.flatten_axes("in_axes", whole, ([1, 2], {}), **options)
+    return str(error.value)
+
+
+def _refused_precision(product, lhs):
+    # Of dense arrays it is lax.dot_general.
+    numbers = ([1], [0]), ([], [])
+    _refused(lambda: product(lhs, gnp.ones(2), dimension_numbers=numbers, precision="odd"))
+
+
+def _other_effects():
+    new, prim = ga.extend.core.new_jaxpr_eqn, ga.extend.core.primitives.sin_p
+    _refused(lambda: new([], [], prim, {"accuracy": None}, effects={"print"}), ValueError)
+
+
+def _untraced(**options):
+    with pytest.raises(ga.errors.ConcretizationTypeError) as error:
+        ga.jit(lambda x: ga.extend.core.concrete_or_error(int, x, **options))(1)
+    return str(error.value)
+
+
+def _wrapped(**options):
+    return str(linear_util.wrap_init(gnp.sin, **options).debug_info)
+
+
+def _debug_info(**options):
+    return str(ga.api_util.debug_info("jit", gnp.sin, (1.0,), {}, **options))
+
+
+_INFO = linear_util.DebugInfo("jit", "f at file.py:3", ("x",))
 _MATRIX = gnp.arange(24.0).reshape(4, 6)
 ROWS = {
     "grad allow_int": lambda: _allow_int(ga.grad),
@@ -267,8 +291,6 @@ ROWS = {
         lambda x, i, **o: lax.dynamic_update_index_in_dim(x, 9, i, 0, **o), gnp.arange(3)
     ),
     "numpy.from_dlpack copy": _from_dlpack,
-    "tree_util.register_pytree_node flatten_with_keys_func": _named_children,
-    "dlpack.from_dlpack copy": lambda: _from_dlpack(ga.dlpack.from_dlpack),
     "numpy.delete assume_unique_indices": _delete,
     "interpreters.mlir.lower_fun multiple_results": _lowering,
     "numpy.reshape copy": _reshape,
@@ -288,6 +310,26 @@ ROWS = {
     "scipy.signal.correlate2d boundary": lambda: _differ(_correlated, {"boundary": "wrap"}),
     "scipy.signal.correlate2d fillvalue": lambda: _differ(_correlated, {"fillvalue": 2.0}),
     "scipy.signal.detrend bp": lambda: _differ(_detrended, {"bp": 3}),
+    "dlpack.from_dlpack copy": _exchanged,
+    "api_util.debug_info result_paths_thunk": lambda: _differ(
+        _debug_info, {"result_paths_thunk": ("out",)}
+    ),
+    "api_util.flatten_axes tupled_args": lambda: _differ(_prefix, {"tupled_args": True}),
+    "api_util.flatten_axes kws": lambda: _differ(
+        lambda **o: _prefix(tupled_args=True, **o), {"kws": True}
+    ),
+    "experimental.sparse.bcoo_dot_general precision": lambda: _refused_precision(
+        sparse.bcoo_dot_general, gnp.eye(2)
+    ),
+    "experimental.sparse.bcsr_dot_general precision": lambda: _refused_precision(
+        sparse.bcsr_dot_general, gnp.eye(2)
+    ),
+    "extend.core.concrete_or_error context": lambda: _differ(_untraced, {"context": "steps"}),
+    "extend.core.new_jaxpr_eqn effects": _other_effects,
+    "extend.linear_util.wrap_init debug_info": lambda: _differ(_wrapped, {"debug_info": _INFO}),
+    "interpreters.batching.bdim_at_front mesh_axis": lambda: _refused(
+        lambda: batching.bdim_at_front(gnp.ones(2), None, 3, mesh_axis="x"), ValueError
+    ),
     "cuda_op grid": _cuda_op,
     "cuda_op vjp": _cuda_op,
     "cuda_op vmap": _cuda_op,
@@ -318,11 +360,14 @@ def test_every_keyword_is_looked_at(tmp_path, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for function, places, label, code, keywords in examples():
-            # They start MPI, a command, or other names: their own tests try their arguments.
-            if label in ("distributed.initialize", "collect_profile.main", "install_as_jax"):
+            # It takes JAX's place in this process: tests/unit/compat tries it in others.
+            if label == "install_as_jax":
                 continue
             if code is None:
                 unseen.append(f"{label}: has no example")
+                continue
+            # It starts MPI: tests/unit/runtime/test_processes.py tries its arguments.
+            if label == "distributed.initialize":
                 continue
             for keyword in keywords:
                 count += 1
@@ -369,19 +414,19 @@ def _refuses_all(node) -> bool:
 METHODS = {"core/value.py", "runtime/array.py", "runtime/transfer.py"}
 #: Functions whose parameters are those of a protocol: others call them so.
 PROTOCOLS = {
-    *(f"example_libraries/stax.py {f}.apply_fun" for f in ("BatchNorm", "Dense", "Dropout")),
-    *(f"example_libraries/stax.py {f}.apply_fun" for f in ("_convolution", "_pool")),
-    *(f"example_libraries/stax.py {f}.init_fun" for f in ("FanInConcat", "_pool")),
-    "experimental/jet.py _none",
-    "experimental/sparse/base.py JAXSparse.__init__",
-    "experimental/sparse/transform.py _div",
-    "experimental/sparse/transform.py _mul",
-    "interpreters/partial_eval.py _whole",
     "api/callbacks.py _Check.format_field",
     "config.py _Override.__exit__",
     "core/value.py _ArrayUfunc.__get__",
     "api/custom_vmap.py sequential_vmap.rule",
+    "example_libraries/stax.py BatchNorm.apply_fun",
+    "example_libraries/stax.py Dense.apply_fun",
+    "example_libraries/stax.py Dropout.apply_fun",
+    "example_libraries/stax.py FanInConcat.init_fun",
+    "example_libraries/stax.py _convolution.apply_fun",
+    "example_libraries/stax.py _pool.apply_fun",
+    "example_libraries/stax.py _pool.init_fun",
     "experimental/checkify.py _Raise.__call__",
+    "experimental/sparse/base.py JAXSparse.__init__",
     "functions/inspect.py named_scope.__exit__",
     "functions/jit.py Jitted.__get__",
     "lax/programs.py _sink",
@@ -449,6 +494,9 @@ PLACED = {
     "dot in jit": lambda x, s: ga.jit(lambda x: gnp.dot(x[None], x, out_sharding=s))(x),
     "matmul": lambda x, s: gnp.matmul(x[None], x, out_sharding=s),
     "tensordot": lambda x, s: gnp.tensordot(x[None], x, 1, out_sharding=s),
+    "a sparse product": lambda x, s: sparse.bcoo_dot_general(
+        sparse.eye(x.size), x, dimension_numbers=(([1], [0]), ([], [])), out_sharding=s
+    ),
     "lax.dot_general": lambda x, s: lax.dot(x[None], x, out_sharding=s),
     "reshape": lambda x, s: x.reshape(3, 1, out_sharding=s),
     "ravel": lambda x, s: gnp.ravel(x[None], out_sharding=s),
@@ -563,6 +611,13 @@ def _jit(**options):
     return lambda: ga.jit(lambda *xs, **kw: (*xs, *kw.values()), **options)(gnp.ones(2))
 
 
+def _sparse_product(**options):
+    numbers = ([1], [0]), ([], [])
+    return sparse.bcoo_dot_general(
+        sparse.eye(2), sparse.eye(2), dimension_numbers=numbers, **options
+    )
+
+
 def _spread(name, what):
     """A vmap spread along an axis, of what has a mesh of one device with the axis x."""
     named = _named(ga.devices()[:1], "x")
@@ -591,6 +646,7 @@ def _spread(name, what):
             ValueError,
             "kwargs when in_shardings",
         ),
+        (lambda: _sparse_product(out_sharding=_here()), NotImplementedError, "sparse result"),
         (lambda: gnp.dot(1, 1, out_sharding=ga.P()), ValueError, "mesh in context"),
         (lambda: gnp.zeros(2, device="cpu", out_sharding=_here()), ValueError, "not both"),
         (lambda: ga.vmap(gnp.sin, spmd_axis_name=("x", "x")), ValueError, "spmd_axis_name.*twice"),

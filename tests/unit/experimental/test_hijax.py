@@ -168,6 +168,12 @@ def test_colocated_functions():
     checked = add.specialize(out_specs_fn=lambda x, y: x)
     with pytest.raises(TypeError, match="specialised"):
         checked(gnp.arange(3), 1.5)
+    taken = add.specialize(in_specs=((gnp.arange(3), 1), {}))
+    np.testing.assert_array_equal(taken(gnp.arange(3), 1), [1, 2, 3])
+    with pytest.raises(TypeError, match="specialised for arguments"):
+        taken(gnp.arange(4), 1)
+    with pytest.raises(ValueError, match="in_specs already"):
+        taken.specialize(in_specs=((), {}))
     mesh = ga.sharding.Mesh(np.array(ga.devices("cpu")[:1]), ("x",))
     assert cp.colocated_cpu_devices(mesh) == mesh
     assert cp.colocated_python_class(Box) is Box

@@ -67,6 +67,9 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.enable()
+    # Python looks for garbage after every 700 new objects, and a trace makes thousands: a twelfth of
+    # the time of all tests. Those about garbage ask for a collection.
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.fixture(autouse=True, scope="module")

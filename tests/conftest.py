@@ -67,8 +67,8 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.enable()
-    # Python looks for garbage after every 700 new objects, and a trace makes thousands: a twelfth of
-    # the time of all tests. Those about garbage ask for a collection.
+    # Python looks for garbage after every 700 new objects, and a trace makes thousands: that took a
+    # twelfth of the time. Tests about garbage ask for a collection.
     gc.set_threshold(20_000, 20, 50)
 
 

@@ -74,6 +74,12 @@ class _SharedIterator:
         return self._items[i]
 
 
+def _taken(order: list) -> None:
+    """Do what is ordered, (work, parts), and leave the order empty."""
+    work, parts = order.pop()
+    work(parts)
+
+
 def share(work: Callable[[Iterable], Any], parts: Sequence, most: int | None = None) -> None:
     """Call `work` in several threads on an iterator that all of them draw parts from.
 
@@ -88,13 +94,18 @@ def share(work: Callable[[Iterable], Any], parts: Sequence, most: int | None = N
         return
     # Each thread takes the next part when it is free.
     shared = _SharedIterator(parts)
-    futures = [_pool().submit(work, shared) for _ in range(count - 1)]
+    # A worker holds its order a moment longer than its result is awaited, and one that is cancelled
+    # until it is looked at: an emptied order holds no array, whose memory may be reused by then.
+    orders: list[list] = [[(work, shared)] for _ in range(count - 1)]
+    futures = [_pool().submit(_taken, order) for order in orders]
     try:
         work(shared)
     finally:
-        for future in futures:
+        for future, order in zip(futures, orders):
             # One that has not begun has nothing left to do, and may wait for this very thread.
-            if not future.cancel():
+            if future.cancel():
+                order.clear()
+            else:
                 future.result()  # wait, and raise what a thread raised
 
 

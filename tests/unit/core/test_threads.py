@@ -1,8 +1,10 @@
 """Work shared by threads, and how many of them BLAS has."""
 
+import concurrent.futures
 import sys
 import threading
 import types
+import weakref
 
 import pytest
 
@@ -55,6 +57,35 @@ def test_an_error_of_a_thread_is_the_callers():
 
     with pytest.raises(ValueError, match="part"):
         threads.each(fail, 8, 1)
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["done", "cancelled"])
+def test_workers_keep_nothing_of_what_is_done(busy, monkeypatch):
+    # Workers that hold what they were given for good, as real ones do for a moment.
+    held = []
+
+    class Workers(concurrent.futures.ThreadPoolExecutor):
+        def submit(self, function, /, *arguments):
+            held.append(arguments)
+            if busy:  # never begun, so that it is cancelled
+                return concurrent.futures.Future()
+            return super().submit(function, *arguments)
+
+    class Work:
+        def __call__(self, parts):
+            list(parts)
+
+    class Part:
+        pass
+
+    with Workers(2) as workers:
+        monkeypatch.setattr(threads, "_pool", lambda: workers)
+        work, parts = Work(), [Part() for _ in range(6)]
+        gone = [weakref.ref(one) for one in (work, *parts)]
+        threads.share(work, parts)
+        del work, parts
+        assert len(held) == 2
+        assert [ref() for ref in gone] == [None] * 7
 
 
 class Limits:

@@ -1,13 +1,13 @@
 // Products of small matrices.
 
-//@ ga_product
+//@ ga_matmul
 // o[b, m, n] = sum over k of x[b, m, k] y[b, k, n], with the strides of each operand along these axes. The sum goes up k for
 // every element, whatever the lengths; a few rows and columns at a time stay in registers.
 template <class T> GA_INLINE T ga_step_of(T x, T y, T sum) { return x * y + sum; }
 GA_INLINE float ga_step_of(float x, float y, float sum) { return ga_fma(x, y, sum); }
 GA_INLINE double ga_step_of(double x, double y, double sum) { return ga_fma(x, y, sum); }
 template <ga_index R, ga_index C, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN, ga_index YK, class T>
-GA_INLINE void ga_product_tile(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
+GA_INLINE void ga_matmul_tile(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     T sum[R][C];
     for (ga_index r = 0; r < R; ++r)
         for (ga_index c = 0; c < C; ++c) sum[r][c] = 0;
@@ -20,15 +20,15 @@ GA_INLINE void ga_product_tile(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_A
         for (ga_index c = 0; c < C; ++c) o[r * N + c] = sum[r][c];
 }
 template <ga_index C, ga_index M, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN, ga_index YK, class T>
-GA_INLINE void ga_product_columns(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
+GA_INLINE void ga_matmul_columns(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     constexpr ga_index R = 4;
     ga_index m = 0;
-    for (; m + R <= M; m += R) ga_product_tile<R, C, N, K, XM, XK, YN, YK>(x + m * XM, y, o + m * N);
-    for (; m < M; ++m) ga_product_tile<1, C, N, K, XM, XK, YN, YK>(x + m * XM, y, o + m * N);
+    for (; m + R <= M; m += R) ga_matmul_tile<R, C, N, K, XM, XK, YN, YK>(x + m * XM, y, o + m * N);
+    for (; m < M; ++m) ga_matmul_tile<1, C, N, K, XM, XK, YN, YK>(x + m * XM, y, o + m * N);
 }
 // Elements that lie along the sum in both operands: partial sums side by side, merged in a fixed order, for C columns.
 template <ga_index C, ga_index K, ga_index YN, class T>
-GA_INLINE void ga_product_dots(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
+GA_INLINE void ga_matmul_dots(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     constexpr ga_index L = 16;
     T part[C][L];
     for (ga_index c = 0; c < C; ++c)
@@ -45,38 +45,38 @@ GA_INLINE void ga_product_dots(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_A
     }
 }
 template <ga_index M, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN, ga_index YK, class T>
-GA_INLINE void ga_product_of(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
+GA_INLINE void ga_matmul_of(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     if constexpr (XK == 1 && YK == 1 && (N == 1 || YN != 1) && K >= 32) {
         for (ga_index m = 0; m < M; ++m) {
             ga_index n = 0;
-            for (; n + 4 <= N; n += 4) ga_product_dots<4, K, YN>(x + m * XM, y + n * YN, o + m * N + n);
-            for (; n < N; ++n) ga_product_dots<1, K, YN>(x + m * XM, y + n * YN, o + m * N + n);
+            for (; n + 4 <= N; n += 4) ga_matmul_dots<4, K, YN>(x + m * XM, y + n * YN, o + m * N + n);
+            for (; n < N; ++n) ga_matmul_dots<1, K, YN>(x + m * XM, y + n * YN, o + m * N + n);
         }
     } else if constexpr (N == 1 && XM == 1 && M > 1) {
         // Rows that lie side by side: the product of the operands in the other order.
-        ga_product_of<1, M, K, 0, YK, XM, XK>(y, x, o);
+        ga_matmul_of<1, M, K, 0, YK, XM, XK>(y, x, o);
     } else {
         // A row alone needs more sums at a time, so that an addition does not wait for the one before it.
         constexpr ga_index most = M == 1 ? 128 : 48, even = (N + (N + most - 1) / most - 1) / ((N + most - 1) / most);
         constexpr ga_index C = N < most ? N : (even + 7) / 8 * 8;
         ga_index n = 0;
-        for (; n + C <= N; n += C) ga_product_columns<C, M, N, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
-        if constexpr (N % C != 0) ga_product_columns<N % C, M, N, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
+        for (; n + C <= N; n += C) ga_matmul_columns<C, M, N, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
+        if constexpr (N % C != 0) ga_matmul_columns<N % C, M, N, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
     }
 }
 // Tasks are blocks of R rows.
 template <class T, ga_index R, ga_index M, ga_index N, ga_index K, ga_index XB, ga_index XM, ga_index XK, ga_index YB,
           ga_index YN, ga_index YK>
-static inline void ga_product(ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
+static inline void ga_matmul(ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     constexpr ga_index blocks = (M + R - 1) / R;
     for (ga_index task = first; task < last; ++task) {
         const ga_index b = task / blocks, m = task % blocks * R;
         const T *left = x + b * XB + m * XM, *right = y + b * YB;
         T* const out = o + (b * M + m) * N;
         if (m + R <= M) {
-            ga_product_of<R, N, K, XM, XK, YN, YK>(left, right, out);
+            ga_matmul_of<R, N, K, XM, XK, YN, YK>(left, right, out);
         } else if constexpr (M % R != 0) {
-            ga_product_of<M % R, N, K, XM, XK, YN, YK>(left, right, out);
+            ga_matmul_of<M % R, N, K, XM, XK, YN, YK>(left, right, out);
         }
     }
 }

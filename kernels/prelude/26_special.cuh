@@ -22,6 +22,8 @@ GA_INLINE float ga_erf_inv(float x) {
     if (w == GA_INFF) return x * GA_INFF;
     return x * (w < 5.0f ? ga_polynomial(w - 2.5f, middle) : ga_polynomial(sqrtf(w) - 3.0f, tail));
 }
+
+//@ ga_erf_inv_double if ga_erf_inv
 GA_INLINE double ga_erf_inv(double x) {
     const double middle[23] = {
         -3.64441206401782e-21, -1.6850591381820166e-19, 1.28584807152564e-18, 1.1157877678025181e-17,

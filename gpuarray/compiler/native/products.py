@@ -1,6 +1,6 @@
 """Small products of matrices as loops.
 
-Floor 3. In: an equation that sums products. Out: the call of `ga_product` (kernels/native), whose
+Floor 3. In: an equation that sums products. Out: the call of `ga_matmul` (kernels/native), whose
 lengths and strides are constants, and how much work it is.
 """
 
@@ -48,14 +48,15 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
     block = min(rows, PROCESSOR.product_rows)
     numbers = (ct.memory_type(out), block, rows, columns, steps, lb, lm, lk, rb, rn, rk)
     grain = max(1, PROCESSOR.product_task // max(1, block * columns * steps))
-    name = f"ga_product<{', '.join(map(str, numbers))}>"
+    name = f"ga_matmul<{', '.join(map(str, numbers))}>"
     return ProductCall(name, batch * -(-rows // max(1, block)), grain, float(work))
 
 
 def _stride(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
     """The distance of neighbours along several axes as one."""
-    strides = [math.prod(shape[d + 1 :]) for d in axes]
-    for (d, e), (s, t) in zip(zip(axes, axes[1:]), zip(strides, strides[1:])):
-        if shape[d] > 1 and s != shape[e] * t:
+    # An axis of one element is nowhere, and does not tell how its neighbours lie.
+    long = [d for d in axes if shape[d] > 1]
+    for d, e in zip(long, long[1:]):
+        if math.prod(shape[d + 1 :]) != shape[e] * math.prod(shape[e + 1 :]):
             raise NoKernel("a product along axes that are not one in memory")
-    return strides[-1] if strides else 0
+    return math.prod(shape[long[-1] + 1 :]) if long else 0

@@ -19,6 +19,12 @@ from tests.support import natively
 
 natively.need_compiler()
 
+
+def odd(function):
+    """A function of SciPy's that forgets the sign of zero, with it."""
+    return lambda x: np.copysign(function(x), x)
+
+
 #: Name -> function, in double, and the greatest error in units of the last place.
 FUNCTIONS = {
     "exp": (gnp.exp, np.exp, 1.0),
@@ -28,6 +34,13 @@ FUNCTIONS = {
     "tanh": (gnp.tanh, np.tanh, 1.5),
     "logistic": (nn.sigmoid, special.expit, 2.5),
     "erf": (lax.erf, special.erf, 1.3),
+    "erfc": (lax.erfc, special.erfc, 1.0),
+    "erf_inv": (lax.erf_inv, odd(special.erfinv), 3.5),
+    "i0e": (lax.bessel_i0e, special.i0e, 1.0),
+    "i1e": (lax.bessel_i1e, odd(special.i1e), 1.0),
+    "lgamma": (lax.lgamma, lambda x: special.gammaln(np.where(x == -np.inf, np.inf, x)), 2.0),
+    # nan at both zeros, as JAX has it: the pole has no sign.
+    "digamma": (lax.digamma, lambda x: special.digamma(np.where(x == 0, np.nan, x)), 1.0),
     "sin": (gnp.sin, np.sin, 1.6),
     "cos": (gnp.cos, np.cos, 1.6),
 }
@@ -104,6 +117,16 @@ def test_all_floats(name, compiled):
 def test_double(name, compiled, rng):
     x = np.concatenate([rng.standard_normal(20_000) * s for s in (1e-8, 0.1, 1, 30, 300)])
     check(name, np.abs(x) if name == "log" else x, compiled)
+
+
+def test_beside_the_zeros_of_log_gamma(compiled):
+    near = np.array([1, 2], np.float32)
+    below, above = near, near
+    found = [near]
+    for _ in range(50):
+        below, above = np.nextafter(below, np.float32(0)), np.nextafter(above, np.float32(3))
+        found += [below, above]
+    check("lgamma", np.concatenate(found), compiled)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -20,6 +20,7 @@ from gpuarray.backends.native import library
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.native.emit import emit, unit
 from gpuarray.compiler.native.schedule import FORMS, cut_axes, pieces_of
+from gpuarray.compiler.text import prelude
 from tests import golden
 from tests.support import natively
 
@@ -126,3 +127,19 @@ def test_rows_are_cut_where_they_are_few():
     pieces, length = pieces_of(1, [8_000_000])
     assert pieces > 30
     assert (pieces - 1) * length < 8_000_000 <= pieces * length
+
+
+def arities(block, name: str) -> set[int]:
+    """With how many arguments a block defines a function; empty if it is none."""
+    found = re.findall(rf"\b{name}\(([^()]*)\)\s*\{{", block.text)
+    return {len(x.split(",")) if x.strip() else 0 for x in found}
+
+
+def test_what_takes_the_place_of_the_prelude_is_called_alike():
+    # A name that is the prelude's by accident hides a function that other blocks call.
+    theirs, ours = prelude.blocks(), prelude.blocks(native=True)
+    shared = [n for n in theirs if n in ours and theirs[n].text != ours[n].text]
+    assert len(shared) > 10
+    for name in shared:
+        before, now = arities(theirs[name], name), arities(ours[name], name)
+        assert not before or not now or before & now, name

@@ -61,6 +61,25 @@ class Product(Struct):
     expanded: Callable[[Any], list[Any]]
 
 
+class Loops(NamedTuple):
+    """An operation on each of many matrices as a hand-written function of native code.
+
+    Attributes
+    ----------
+    function, numbers :
+        Its name, and its template arguments behind the type of the first operand.
+    tasks :
+        How many matrices there are. They are operands and results one after the other.
+    work :
+        Operations on numbers for one of them.
+    """
+
+    function: str
+    numbers: tuple[int, ...]
+    tasks: int
+    work: float
+
+
 class Rewrite(Struct):
     """The rewrite rules of one primitive; None where it has none.
 
@@ -78,6 +97,8 @@ class Rewrite(Struct):
         Whether view(f(x, y)) may be rewritten as f(view(x), view(y)) for a pointwise f.
     product : Product
         Rules of a product.
+    loops : (eqn) -> Loops or None
+        The function of native code that computes it where the matrices are small.
     """
 
     same_as: Callable[[Any], Any] | None = None
@@ -86,6 +107,7 @@ class Rewrite(Struct):
     joins: Callable[[Any], int] | None = None
     sinks: bool = False
     product: Product | None = None
+    loops: Callable[[Any], Loops | None] | None = None
 
     @property
     def repeats(self) -> bool:

@@ -290,6 +290,9 @@ class Processor(Struct):
     #: Rows of a product that are a task, and multiply-adds that a thread takes at a time.
     product_rows: int = 16
     product_task: int = 1 << 17
+    #: Operations on a small matrix that is factored, or whose systems are solved, by loops: for
+    #: more, LAPACK's blocks are faster than starting it is slow. Measure: kalman, cholesky_8x8.
+    matrix_work: float = 1 << 13
     #: As in `Target`: in a loop, where the operand's memory is written over.
     in_place_bytes: int = 1 << 10
     #: Elements of a block for which a loop makes all its turns before the next: its carries are

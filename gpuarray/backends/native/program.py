@@ -104,7 +104,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         """The routine of a stretch; None where it would save nothing."""
         steps = self.steps[number:end]
         work = [s for s in steps if not self.is_alias(s)]
-        held = any(isinstance(s, Eqn) and s.primitive.flow for s in work)
+        held = any(isinstance(s, Eqn) and _replaces_calls(s) for s in work)
         if not held and sum(isinstance(s, Kernel) for s in work) < 2:
             return None
         # What later steps or the caller read, and what the views of it look at.
@@ -198,6 +198,13 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         small = math.prod(shape) * dtype.itemsize < memory.POOLED_FROM
         empty = self.bind("empty", np.empty if small else memory.empty)
         return f"{empty}({shape}, {self.bind('dtype', dtype)})"
+
+
+def _replaces_calls(eqn: Eqn) -> bool:
+    """Whether an equation alone is worth a routine: each turn of a loop, or each matrix, would be
+    a call of Python's.
+    """
+    return bool(eqn.primitive.flow or eqn.primitive.rewrite.loops)
 
 
 def compile_kernels(writers: Iterable[NativeProgramWriter]) -> None:

@@ -6,6 +6,7 @@ pieces of one block of memory that the caller brings.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -231,7 +232,22 @@ class StepsWriter:
             self.work += p.work
             self.kernels += 1
         else:
-            raise NoKernel(f"{step.primitive.name} is a routine of a library")
+            self.hand_written(depth, step, targets)
+
+    def hand_written(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
+        """Call the function that there is for an operation on small matrices."""
+        rule = eqn.primitive.rewrite.loops
+        found = None if rule is None else rule(eqn)
+        if found is None or found.work > PROCESSOR.matrix_work:
+            raise NoKernel(f"{eqn.primitive.name} is a routine of a library")
+        kind = ct.memory_type(eqn.invars[0].aval)
+        name = f"{found.function}<{', '.join([kind, *map(str, found.numbers)])}>"
+        given = [self.place(a) for a in eqn.invars]
+        given += [self.made(depth, v, targets) for v in eqn.outvars]
+        grain = max(1, math.ceil(PROCESSOR.product_task / max(1.0, found.work)))
+        self.call(depth, name, found.tasks, grain, given)
+        self.work += found.work * found.tasks
+        self.kernels += 1
 
     def made(self, depth: int, v: Var, targets: dict[Var, str]) -> str:
         """Memory for a value that a step is about to make."""

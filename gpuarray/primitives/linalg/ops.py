@@ -10,34 +10,30 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import leading
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
-from gpuarray.primitives.define import COMPLEX, FLOATING, check_dtype
 from gpuarray.primitives.linalg import host as stacks
+from gpuarray.primitives.linalg import loops
 from gpuarray.primitives.linalg import transforms as rules
+from gpuarray.primitives.linalg.factorisation import (
+    COMPLEX_OF,
+    INT32,
+    best_workspace,
+    check_matrix,
+    check_square,
+    factorisation,
+    matrices_of,
+    of_finite,
+    real_dtype,
+    routine,
+)
 from gpuarray.primitives.linalg.matrices import no_derivative, stack_in_front
-from gpuarray.util import lazy_module, pair
-
-_lapack = lazy_module("scipy.linalg.lapack")
-
-# First letter of a LAPACK routine's name, by dtype.
-_LETTER = {
-    dtypes.float32: "s",
-    dtypes.float64: "d",
-    dtypes.complex64: "c",
-    dtypes.complex128: "z",
-}
-# The real and the complex dtypes of each precision.
-_REAL = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
-_COMPLEX = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}
-_int32 = np.dtype(np.int32)
+from gpuarray.util import pair
 
 _USE_QR = "gpuarray.lax.linalg.qr has a derivative."
 _USE_EIG = "gpuarray.lax.linalg.eig has a derivative."
@@ -70,137 +66,6 @@ class EigImplementation(enum.Enum):
     LAPACK = "lapack"
 
 
-# ---- shared by all factorisations ----
-
-
-def routine(name: str, dtype, complex_name: str | None = None) -> Callable[..., Any]:
-    """Return LAPACK's routine for a dtype; `complex_name` is its name for complex matrices."""
-    # bfloat16 and float16 have none.
-    letter = _LETTER.get(dtype)
-    if letter is None:
-        raise NotImplementedError(
-            f"Unsupported dtype {dtype.name}: LAPACK has routines for float32, float64, complex64 "
-            "and complex128. Convert the matrix first, for example with .astype('float32')."
-        )
-    return getattr(_lapack, letter + (complex_name or name if letter in "cz" else name))
-
-
-def real_dtype(dtype):
-    """Return the dtype of the real part of a number."""
-    return _REAL.get(dtype, dtype)
-
-
-def check_matrix(op: str, x: ShapedArray, position: int = 0, rank: int = 2) -> None:
-    """Raise TypeError unless `x` is a stack of floating-point matrices."""
-    check_dtype(op, x.dtype, FLOATING | COMPLEX, position)
-    if x.ndim < rank:
-        raise TypeError(
-            f"Input {position} to {op} must have rank at least {rank}, but got shape={x.shape}"
-        )
-
-
-def check_square(op: str, x: ShapedArray) -> None:
-    """Raise unless `x` is a stack of square floating-point matrices."""
-    check_matrix(op, x)
-    if x.shape[-1] != x.shape[-2]:
-        raise ValueError(f"The input to {op} must be a square matrix. Got shape {x.shape}.")
-
-
-def stacked(
-    function: Callable[..., Any], arrays: Sequence[np.ndarray], ranks: Sequence[int], avals
-) -> list[np.ndarray]:
-    """Apply `function` to every matrix of a stack; None from it gives nan in all its results."""
-    first = arrays[0]
-    if first.ndim == ranks[0]:  # one matrix
-        outs = function(*arrays)
-        if outs is None:
-            outs = [np.full(a.shape, np.nan if a.dtype.kind in "fc" else 0) for a in avals]
-        return [np.asarray(x, a.dtype, order="C") for x, a in zip(outs, avals)]
-    results = [np.zeros(a.shape, a.dtype) for a in avals]
-    # Every array has the same leading axes; `ranks` says how many of the last ones are one operand.
-    for index in np.ndindex(first.shape[: first.ndim - ranks[0]]):
-        outs = function(*(x[index] for x in arrays))
-        # None: nan in all floats; integers (pivots) have no nan and stay 0.
-        for i, result in enumerate(results):
-            if outs is not None:
-                result[index] = outs[i]
-            elif result.dtype.kind in "fc":
-                result[index] = np.nan
-    return results
-
-
-def _matrices(out: Sequence[tuple[tuple[int, ...], Any]], x: ShapedArray) -> list[ShapedArray]:
-    """Return avals with the leading axes of `x` and the given trailing shapes and dtypes."""
-    return [ShapedArray((*x.shape[:-2], *shape), dtype) for shape, dtype in out]
-
-
-def factorisation(name: str, aval, build, *, single: bool = False, jvp, many=None) -> Primitive:
-    """Define a primitive on a stack of matrices.
-
-    Parameters
-    ----------
-    aval :
-        Function of (aval, **params) that returns the avals of the results (one if `single`).
-    build :
-        Function of (dtype, shape, **params) that returns the function of one matrix.
-    many :
-        Function of (**params) that returns the function of a stack of small matrices, or None.
-    """
-
-    def pick(avals, **params):
-        (x,) = avals
-        outs = [aval(x, **params)] if single else aval(x, **params)
-        # LAPACK takes no matrices without elements.
-        if x.size == 0:
-            return lambda a: _of_empty(a, outs, single)
-        # Once for each shape and dtype: the routine, its workspace, and which way is quicker.
-        function = build(x.dtype, x.shape[-2:], **params)
-        at_once = many(**params) if many is not None and stacks.is_many_small(x.shape) else None
-
-        def run(a):
-            if at_once is None:
-                results = stacked(function, [a], [2], outs)
-            else:
-                results = stacks.on_stacks(at_once)(a)
-            return results[0] if single else results
-
-        return run
-
-    return Primitive(
-        name,
-        Kind.LIBRARY,
-        aval=aval,
-        numpy_pick=pick,
-        multiple_results=not single,
-        weight=100.0,
-        jvp=jvp,
-        transpose=NOT_LINEAR,
-        batch=stack_in_front(name),
-        factors=leading(2),
-    )
-
-
-def _of_empty(a: np.ndarray, outs, single: bool):
-    """Return results for matrices without elements: factors are identities, all else is empty."""
-    results = []
-    for o in outs:
-        square = len(o.shape) >= 2 and o.shape[-1] == o.shape[-2] and o.dtype.kind in "fc"
-        # Square factors of nothing are identities, so that products with them are right.
-        full = np.zeros(o.shape, o.dtype)
-        if square:
-            full[...] = np.eye(o.shape[-1], dtype=o.dtype)
-        # Integer results are permutations: the identity.
-        elif o.dtype == _int32 and len(o.shape) >= 1:
-            full[...] = np.arange(o.shape[-1], dtype=o.dtype)
-        results.append(full)
-    return results[0] if single else results
-
-
-def _finite(function):
-    """Skip matrices with nan or inf, on which LAPACK's iterations may not end."""
-    return lambda a: function(a) if np.isfinite(a).all() else None
-
-
 # ---- Cholesky and LU ----
 
 
@@ -227,13 +92,14 @@ cholesky_p = factorisation(
     single=True,
     jvp=rules.cholesky_jvp,
     many=lambda: stacks.cholesky,
+    small=loops.cholesky,
 )
 
 
 def _lu_aval(x: ShapedArray):
     check_matrix("lu", x)
     m, n = x.shape[-2:]
-    return _matrices([((m, n), x.dtype), ((min(m, n),), _int32), ((m,), _int32)], x)
+    return matrices_of([((m, n), x.dtype), ((min(m, n),), INT32), ((m,), INT32)], x)
 
 
 def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
@@ -269,11 +135,11 @@ def _lu(dtype, shape):
     return one
 
 
-lu_p = factorisation("lu", _lu_aval, _lu, jvp=rules.lu_jvp, many=lambda: stacks.lu)
+lu_p = factorisation("lu", _lu_aval, _lu, jvp=rules.lu_jvp, many=lambda: stacks.lu, small=loops.lu)
 
 
 def _pivots_aval(pivots: ShapedArray, *, permutation_size: int) -> ShapedArray:
-    if pivots.dtype != _int32:
+    if pivots.dtype != INT32:
         raise TypeError(
             f"lu_pivots_to_permutation does not accept dtype {pivots.dtype.name} at position 0. "
             "Accepted dtypes at position 0 are subtypes of int32."
@@ -288,7 +154,7 @@ def _pivots_aval(pivots: ShapedArray, *, permutation_size: int) -> ShapedArray:
             f"Output permutation size {permutation_size} has to exceed the trailing dimension of "
             f"the pivots. Got pivots size {pivots.shape[-1]}"
         )
-    return ShapedArray((*pivots.shape[:-1], permutation_size), _int32)
+    return ShapedArray((*pivots.shape[:-1], permutation_size), INT32)
 
 
 lu_pivots_to_permutation_p = Primitive(
@@ -308,12 +174,7 @@ lu_pivots_to_permutation_p = Primitive(
 
 def _geqrf_aval(x: ShapedArray):
     check_matrix("geqrf", x)
-    return _matrices([(x.shape[-2:], x.dtype), ((min(x.shape[-2:]),), x.dtype)], x)
-
-
-def best_workspace(function, *args) -> int:
-    """Ask LAPACK for its best workspace, on which it decides whether to work in blocks."""
-    return int(function(*args, lwork=-1)[-2][0].real)
+    return matrices_of([(x.shape[-2:], x.dtype), ((min(x.shape[-2:]),), x.dtype)], x)
 
 
 def _workspace(name: str, dtype, *sizes, complex_name: str = "", **options: Any) -> int:
@@ -349,7 +210,7 @@ def _qr_aval(x: ShapedArray, *, pivoting: bool, full_matrices: bool, use_magma=N
     m, n = x.shape[-2:]
     k = m if full_matrices else min(m, n)
     out = [((m, k), x.dtype), ((k, n), x.dtype)]
-    return _matrices(out + ([((n,), _int32)] if pivoting else []), x)
+    return matrices_of(out + ([((n,), INT32)] if pivoting else []), x)
 
 
 def _qr(dtype, shape, *, pivoting: bool, full_matrices: bool, use_magma=None):
@@ -406,7 +267,7 @@ def _eigh_aval(x: ShapedArray, *, lower, sort_eigenvalues, subset_by_index, algo
     if not 0 <= start <= stop <= n:
         raise ValueError(f"subset_by_index must lie in (0, {n}), got {subset_by_index}.")
     k = stop - start
-    return _matrices([((n, k), x.dtype), ((k,), real_dtype(x.dtype))], x)
+    return matrices_of([((n, k), x.dtype), ((k,), real_dtype(x.dtype))], x)
 
 
 def _eigh(dtype, shape, *, lower, sort_eigenvalues, subset_by_index, algorithm=None):
@@ -423,7 +284,7 @@ def _eigh(dtype, shape, *, lower, sort_eigenvalues, subset_by_index, algorithm=N
         w, v, info = syevd(a, compute_v=1, lower=int(lower))
         return (v[:, part], w[part]) if info == 0 else None
 
-    return _finite(one)
+    return of_finite(one)
 
 
 def _many_eigh(*, lower, sort_eigenvalues, subset_by_index, algorithm=None):
@@ -450,14 +311,14 @@ def _eig_aval(
 ):
     check_square("eig", x)
     # Eigenvalues of a real matrix may be complex, so results always are.
-    n, dtype = x.shape[-1], _COMPLEX.get(x.dtype, x.dtype)
+    n, dtype = x.shape[-1], COMPLEX_OF.get(x.dtype, x.dtype)
     vectors = int(compute_left_eigenvectors) + int(compute_right_eigenvectors)
-    return _matrices([((n,), dtype)] + [((n, n), dtype)] * vectors, x)
+    return matrices_of([((n,), dtype)] + [((n, n), dtype)] * vectors, x)
 
 
 def _complex_vectors(v: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
     """Unpack real eigenvectors of LAPACK: a conjugate pair is stored as real and imaginary part."""
-    out = v.astype(_COMPLEX[v.dtype])
+    out = v.astype(COMPLEX_OF[v.dtype])
     # Only the first of a pair has a positive imaginary part.
     for j in np.flatnonzero(imaginary > 0):
         out[:, j] = v[:, j] + 1j * v[:, j + 1]
@@ -492,7 +353,7 @@ def _eig(
         real, imaginary = values
         return (real + 1j * imaginary, *(_complex_vectors(v, imaginary) for v in wanted))
 
-    return _finite(one)
+    return of_finite(one)
 
 
 eig_p = factorisation("eig", _eig_aval, _eig, jvp=rules.eig_jvp)
@@ -516,7 +377,7 @@ def _svd_aval(x: ShapedArray, *, full_matrices, compute_uv, subset_by_index, alg
     if compute_uv:
         rows, columns = (m, n) if full_matrices else (k, k)
         out += [((m, rows), x.dtype), ((columns, n), x.dtype)]
-    return _matrices(out, x)
+    return matrices_of(out, x)
 
 
 def _svd(dtype, shape, *, full_matrices, compute_uv, subset_by_index, algorithm=None):
@@ -542,7 +403,7 @@ def _svd(dtype, shape, *, full_matrices, compute_uv, subset_by_index, algorithm=
             return None
         return (s[part], u[:, cut], vt[cut]) if compute_uv else (s[part],)
 
-    return _finite(one)
+    return of_finite(one)
 
 
 def _many_svd(*, full_matrices, compute_uv, subset_by_index, algorithm=None):
@@ -571,7 +432,7 @@ svd_p = factorisation("svd", _svd_aval, _svd, jvp=rules.svd_jvp, many=_many_svd)
 
 def _schur_aval(x: ShapedArray, *, compute_schur_vectors, sort_eig_vals, select_callable):
     check_square("schur", x)
-    return _matrices([(x.shape[-2:], x.dtype)] * (2 if compute_schur_vectors else 1), x)
+    return matrices_of([(x.shape[-2:], x.dtype)] * (2 if compute_schur_vectors else 1), x)
 
 
 def _schur(dtype, shape, *, compute_schur_vectors, sort_eig_vals, select_callable):
@@ -589,7 +450,7 @@ def _schur(dtype, shape, *, compute_schur_vectors, sort_eig_vals, select_callabl
         t, *_, vectors, _, info = gees(nothing, a, lwork=lwork)
         return (t, vectors) if info == 0 else None
 
-    return _finite(one)
+    return of_finite(one)
 
 
 schur_p = factorisation("schur", _schur_aval, _schur, jvp=no_derivative("schur", _USE_EIG))
@@ -602,7 +463,7 @@ def _hessenberg_aval(x: ShapedArray):
         raise ValueError(
             f"Argument to Hessenberg reduction must have shape [..., n, n], got shape {x.shape}"
         )
-    return _matrices([((n, n), x.dtype), ((max(n - 1, 0),), x.dtype)], x)
+    return matrices_of([((n, n), x.dtype), ((max(n - 1, 0),), x.dtype)], x)
 
 
 def _hessenberg(dtype, shape):
@@ -626,7 +487,7 @@ def _tridiagonal_aval(x: ShapedArray, *, lower: bool):
     n, real = x.shape[-1], real_dtype(x.dtype)
     if n == 0:
         raise ValueError(f"The input to tridiagonal must be a square matrix. Got shape {x.shape}.")
-    return _matrices([((n, n), x.dtype), ((n,), real), ((n - 1,), real), ((n - 1,), x.dtype)], x)
+    return matrices_of([((n, n), x.dtype), ((n,), real), ((n - 1,), real), ((n - 1,), x.dtype)], x)
 
 
 def _tridiagonal(dtype, shape, *, lower: bool):

@@ -132,3 +132,22 @@ def test_beside_the_zeros_of_log_gamma(compiled):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_special_values(name, compiled):
     check(name, np.array(SPECIAL, np.float32), compiled)
+
+
+# ---- halves ----
+
+
+def test_floats_as_halves_and_back():
+    size = 1 << 16
+    aval = ga.ShapeDtypeStruct
+    to = ga.jit(lambda x: x.astype(gnp.float16)).lower(aval((size,), "float32")).jaxpr
+    # A product of halves is rounded to one, and read as a float.
+    back = ga.jit(lambda h: (h * h).astype(gnp.float32)).lower(aval((size,), "float16")).jaxpr
+    narrowed, squared = (natively.written(graph) for graph in (to, back))
+    natively.compile_all([narrowed, squared])
+    for x in floats(4093)[: 16 * size].reshape(16, size):
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(narrowed(x)[0], x.astype(np.float16))
+    h = np.arange(size, dtype=np.uint16).view(np.float16)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(squared(h)[0], (h * h).astype(np.float32))

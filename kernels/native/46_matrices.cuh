@@ -1,0 +1,86 @@
+// Factors of small matrices and their systems, a matrix a task.
+//
+// As LAPACK's: the same choices and the same order of the results; sums may be rounded in another order.
+
+//@ ga_cholesky
+// The lower factor L of N x N matrices L L^T, from their lower triangles; nan where there is none.
+template <class T, ga_index N>
+static inline void ga_cholesky(ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE o) {
+    for (ga_index task = first; task < last; ++task) {
+        const T* const a = x + task * N * N;
+        T* const l = o + task * N * N;
+        bool whole = true;
+        for (ga_index j = 0; j < N; ++j) {
+            T rest = a[j * N + j];
+            for (ga_index k = 0; k < j; ++k) rest -= l[j * N + k] * l[j * N + k];
+            whole &= rest > 0;
+            const T root = ga_sqrt(rest), scale = 1 / root;
+            l[j * N + j] = root;
+            for (ga_index i = j + 1; i < N; ++i) {
+                T sum = a[i * N + j];
+                for (ga_index k = 0; k < j; ++k) sum -= l[i * N + k] * l[j * N + k];
+                l[i * N + j] = sum * scale;
+                l[j * N + i] = 0;
+            }
+        }
+        if (!whole)
+            for (ga_index i = 0; i < N * N; ++i) l[i] = (T)GA_NAN;
+    }
+}
+
+//@ ga_lu
+// L and U of M x N matrices in one, the row that each row changed places with, and where the rows came from: as in LAPACK,
+// the largest element of a column, the first of equal ones, is divided by.
+template <class T, ga_index M, ga_index N>
+static inline void ga_lu(
+    ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE o, int* GA_ALONE pivots, int* GA_ALONE rows) {
+    constexpr ga_index K = M < N ? M : N;
+    for (ga_index task = first; task < last; ++task) {
+        T* const a = o + task * M * N;
+        int *const pivot = pivots + task * K, *const row = rows + task * M;
+        for (ga_index i = 0; i < M * N; ++i) a[i] = x[task * M * N + i];
+        for (ga_index i = 0; i < M; ++i) row[i] = (int)i;
+        for (ga_index k = 0; k < K; ++k) {
+            ga_index at = k;
+            for (ga_index i = k + 1; i < M; ++i)
+                if (ga_abs(a[i * N + k]) > ga_abs(a[at * N + k])) at = i;
+            pivot[k] = (int)at;
+            if (at != k) {
+                for (ga_index j = 0; j < N; ++j) {
+                    const T kept = a[k * N + j];
+                    a[k * N + j] = a[at * N + j];
+                    a[at * N + j] = kept;
+                }
+                const int kept = row[k];
+                row[k] = row[at];
+                row[at] = kept;
+            }
+            // Nothing but zeros below a zero: there is nothing to divide.
+            if (a[k * N + k] == 0) continue;
+            for (ga_index i = k + 1; i < M; ++i) {
+                const T part = a[i * N + k] /= a[k * N + k];
+                for (ga_index j = k + 1; j < N; ++j) a[i * N + j] -= part * a[k * N + j];
+            }
+        }
+    }
+}
+
+//@ ga_triangular
+// Solutions y of C systems A y = b with one N x N triangular matrix each task. Elements of A are AI and AJ apart along its
+// rows and columns, those of a system BI apart, and systems BC.
+template <class T, ga_index N, ga_index C, ga_index AI, ga_index AJ, ga_index BI, ga_index BC, bool LOWER, bool UNIT>
+static inline void ga_triangular(
+    ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE b, T* GA_ALONE o) {
+    for (ga_index task = first; task < last; ++task) {
+        const T* const a = x + task * N * N;
+        T* const y = o + task * N * C;
+        for (ga_index i = 0; i < N * C; ++i) y[i] = b[task * N * C + i];
+        for (ga_index step = 0; step < N; ++step) {
+            const ga_index k = LOWER ? step : N - 1 - step, begin = LOWER ? k + 1 : 0, end = LOWER ? N : k;
+            if constexpr (!UNIT)
+                for (ga_index c = 0; c < C; ++c) y[k * BI + c * BC] /= a[k * AI + k * AJ];
+            for (ga_index i = begin; i < end; ++i)
+                for (ga_index c = 0; c < C; ++c) y[i * BI + c * BC] -= a[i * AI + k * AJ] * y[k * BI + c * BC];
+        }
+    }
+}

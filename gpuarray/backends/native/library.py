@@ -41,12 +41,11 @@ _FLAGS = (
     "-fvisibility=hidden", f"-DGA_HEAD={arrays.HEAD}",
 )  # fmt: skip
 #: Of each the first that the compiler has: all instructions of this CPU; the widest vectors, which
-#: compilers avoid for the sake of older ones; choices that stay choices, as jumps between them are
-#: not vectorised.
+#: compilers avoid for the sake of older ones. Not -fno-thread-jumps, with which more loops are
+#: vectorised: g++ 12 then makes zeros of `i < n ? x[i] : y[i - n]` in some nests.
 _CHOICES = (
     ("-march=native", "-mcpu=native"),
     ("-mprefer-vector-width=512",),
-    ("-fno-thread-jumps",),
 )
 _LINKED = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,nodelete")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,6 +48,13 @@ def collect_profile(
         raise NotImplementedError(
             "no_perfetto_link=False would serve the trace to a browser, which gpuarray does not: "
             "open the file that is written at https://ui.perfetto.dev"
+        )
+    if not isinstance(host, str):
+        raise TypeError(f"host must be the name of a machine, as a string, got {host!r}")
+    if not isinstance(xprof_options, (Mapping, types.NoneType)):
+        raise TypeError(
+            f"xprof_options must be a dict of levels, {{'host_tracer_level': 1}} say, got "
+            f"{xprof_options!r}"
         )
     folder = tempfile.mkdtemp() if log_dir is None else os.fsdecode(os.fspath(log_dir))
     text = profile_server.ask(host, port, duration_in_ms, dict(xprof_options or {}))

@@ -14,6 +14,7 @@ import types
 from typing import Any
 
 import gpuarray as ga
+from tests.support.sampled import profiling_ended
 
 #: What users do not import: the floors below the public one.
 INTERNAL = {
@@ -100,6 +101,7 @@ def given(function, places, keyword: str, value: Any):
     finally:
         for module, name in places:
             setattr(module, name, function)
+        profiling_ended()  # an example that failed in its middle ended nothing that it began
 
 
 def names_in(places) -> dict[str, Any]:

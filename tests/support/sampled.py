@@ -15,12 +15,20 @@ from gpuarray.config import config
 from tests.samples import Sample
 
 
+def profiling_ended() -> None:
+    """End the profiler's server and the trace that somebody began and did not end."""
+    if ga.profiler._server is not None:
+        ga.profiler.stop_server()
+    ga.profiler._end()
+
+
 @contextmanager
 def settings_kept() -> Iterator[None]:
     """Undo what is done to the global settings, ours and those of NumPy's printer."""
     before = dict(config.values)
     printing = np.get_printoptions()
     yield
+    profiling_ended()
     if np.get_printoptions() != printing:
         np.set_printoptions(**printing)
     for name, value in config.values.items():

@@ -266,6 +266,15 @@ class Processor(Struct):
     columns: int = 512
     #: Elements of a row or column that is cut, each piece with a partial result.
     piece: int = 1 << 16
+    #: Rows and columns of a tile whose operands are turned: runs of two lines of memory one way, of
+    #: sixteen the other, where waiting for a line is what takes the time. Measure: transposed_sum.
+    tile_rows: int = 32
+    tile_columns: int = 256
+    #: Bytes of a result that is stored past the cache, which it would not fit into: a smaller one
+    #: is still there when it is read next. Measure: saxpy.
+    streamed_bytes: int = 1 << 24
+    #: Bytes that are computed into the first cache before they are stored past it.
+    stream_block: int = 1 << 11
     #: Bytes of values that are kept from pass to pass over a row; more are computed again.
     #: Measure: softmax.
     row_bytes: int = 1 << 17

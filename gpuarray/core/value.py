@@ -376,7 +376,8 @@ class Array:
 
     def transpose(self, *axes):
         """Axes permuted (reversed by default): `x.transpose(1, 0)` or `x.transpose((1, 0))`."""
-        if not axes or axes == (None,):
+        # Not `axes == (None,)`: an array of axes is compared element by element.
+        if not axes or len(axes) == 1 and axes[0] is None:
             return surface.transpose(self)
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         return surface.transpose(self, tuple(given))

@@ -30,17 +30,23 @@ GA_TASKS k0_rows(
         const float v11 = ga_round<ga_bf16>((float)v10);                  // convert_element_type
         const float v12 = ga_round<ga_bf16>(v11 + 1.001358e-05f);         // add
         const float v13 = ga_round<ga_bf16>(ga_rsqrt(v12));
-        for (ga_index i1 = 0; i1 < 4096; ++i1) {                          // write the row
-            const float x0 = ga_value(in0[row * 4096 + i1]);
-            const float v14 = ga_round<ga_bf16>(x0 - v4);                 // sub
-            const float v15 = ga_round<ga_bf16>(v14 * v13);               // mul
-            const float x1 = ga_value(in1[i1]);
-            const float v16 = ga_round<ga_bf16>(v15 * x1);                // mul
-            const float x2 = ga_value(in2[i1]);
-            const float v17 = ga_round<ga_bf16>(v16 + x2);                // add
-            out0[row * 4096 + i1] = ga_exact<ga_bf16>(v17);
+        for (ga_index block = 0; block < 4096; block += 1024) {
+            const ga_index over = ga_least(block + 1024, 4096);
+            ga_bf16 near0[1024];
+            for (ga_index i1 = block; i1 < over; ++i1) {                  // write the row
+                const float x0 = ga_value(in0[row * 4096 + i1]);
+                const float v14 = ga_round<ga_bf16>(x0 - v4);             // sub
+                const float v15 = ga_round<ga_bf16>(v14 * v13);           // mul
+                const float x1 = ga_value(in1[i1]);
+                const float v16 = ga_round<ga_bf16>(v15 * x1);            // mul
+                const float x2 = ga_value(in2[i1]);
+                const float v17 = ga_round<ga_bf16>(v16 + x2);            // add
+                near0[i1 - block] = ga_exact<ga_bf16>(v17);
+            }
+            ga_stream(out0 + row * 4096 + block, near0, over - block);    // past the cache
         }
     }
+    ga_streamed();
 }
 GA_CALLED int call_k0_rows(ga_array* in0, ga_array* in1, ga_array* in2, ga_array* out0) {
     if (!ga_plain(in0, in1, in2, out0)) return 1;

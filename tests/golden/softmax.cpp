@@ -20,11 +20,17 @@ GA_TASKS k0_rows(ga_index first, ga_index last, const float* GA_ALONE in0, float
             r3[lane] = r3[lane] + v5;
         });
         const float r6 = ga_merged(r3, [](float p, float q) -> float { return p + q; });
-        for (ga_index i1 = 0; i1 < 1024; ++i1) {                          // write the row
-            const float v7 = kept0[i1] / r6;                              // div
-            out0[row * 1024 + i1] = v7;
+        for (ga_index block = 0; block < 1024; block += 512) {
+            const ga_index over = ga_least(block + 512, 1024);
+            float near0[512];
+            for (ga_index i1 = block; i1 < over; ++i1) {                  // write the row
+                const float v7 = kept0[i1] / r6;                          // div
+                near0[i1 - block] = v7;
+            }
+            ga_stream(out0 + row * 1024 + block, near0, over - block);    // past the cache
         }
     }
+    ga_streamed();
 }
 GA_CALLED int call_k0_rows(ga_array* in0, ga_array* out0) {
     if (!ga_plain(in0, out0)) return 1;

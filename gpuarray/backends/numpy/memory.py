@@ -19,6 +19,8 @@ from gpuarray import util
 
 #: For smaller arrays NumPy's own allocator is as fast.
 POOLED_FROM = 1 << 20
+#: Bytes of a line of the cache.
+LINE = 64
 #: The most bytes that the pool keeps.
 KEEP = 1 << 30
 
@@ -54,9 +56,11 @@ class _Block:
 
     def __init__(self, memory: np.ndarray, shape: tuple[int, ...]):
         self.memory = memory
+        # From the beginning of a line of the cache on, so that no vector lies in two of them.
+        place = -(-memory.ctypes.data // LINE) * LINE
         # NumPy's array interface: an array made from it keeps this object alive as its base.
         self.__array_interface__ = {
-            "data": (memory.ctypes.data, False),
+            "data": (place, False),
             "shape": shape,
             "typestr": "|u1",
             "version": 3,
@@ -84,7 +88,7 @@ def empty(shape: tuple[int, ...], dtype) -> np.ndarray:
     if size < POOLED_FROM:
         return np.empty(shape, dtype)
     # Sizes are rounded to 64 KiB, so that blocks fit arrays of similar sizes.
-    rounded = -(-size // 65536) * 65536
+    rounded = -(-(size + LINE) // 65536) * 65536
     with _lock:
         blocks = _free.get(rounded)
         memory = blocks.pop() if blocks else None

@@ -15,6 +15,7 @@ from gpuarray.compiler.native.columns import ColumnsWriter
 from gpuarray.compiler.native.map import MapWriter
 from gpuarray.compiler.native.rows import RowsWriter
 from gpuarray.compiler.native.scatter import ScatterWriter, begun
+from gpuarray.compiler.native.tiles import TilesWriter
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.text.prelude import complete, folder
 
@@ -22,8 +23,10 @@ from gpuarray.compiler.text.prelude import complete, folder
 def emit(kernel: Kernel) -> NativeSource:
     """The native text of a kernel. If it has none, the NoKernel says why."""
     match kernel:
-        case Map() | Tiles():
+        case Map():
             return MapWriter(kernel).source()
+        case Tiles():
+            return TilesWriter(kernel).source()
         case Rows():
             return RowsWriter(kernel).source()
         case Columns():

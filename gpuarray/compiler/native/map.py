@@ -1,7 +1,6 @@
 """Pointwise kernels: a loop for each axis, the innermost along neighbours in memory.
 
-Floor 3. In: a Map kernel, or a Tiles kernel, whose axes are ordered for the values it writes. Out:
-its NativeSource.
+Floor 3. In: a Map kernel. Out: its NativeSource.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import math
 
 from gpuarray.compiler.fuse.group import members_in_order
-from gpuarray.compiler.lower.kernel import Map, Tiles
+from gpuarray.compiler.lower.kernel import Map
 from gpuarray.compiler.native.schedule import cut_axes
 from gpuarray.compiler.native.writer import NativeSource, NativeWriter
 
@@ -17,7 +16,7 @@ from gpuarray.compiler.native.writer import NativeSource, NativeWriter
 class MapWriter(NativeWriter):
     """Tasks are positions along the outer axes, or runs of the only one."""
 
-    def __init__(self, kernel: Map | Tiles):
+    def __init__(self, kernel: Map):
         super().__init__(kernel)
         self.order = list(kernel.order)
         self.axis_name = {i: f"i{k}" for k, i in enumerate(self.order)}

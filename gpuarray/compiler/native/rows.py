@@ -90,9 +90,13 @@ class RowsWriter(FoldWriter):
             step = f"[&](ga_index {self.axis_name[inner]}, ga_index lane) GA_STEP {{"
             self.line(depth, f"ga_lanes<{self.lanes}>({begin}, {end}, {step}", comment)
         else:
-            self.open_axis(depth, inner, begin, end, comment)
+            streamed = self.open_streams(depth, inner, one.stored, begin, end)
+            depth += streamed.depth
+            self.open_axis(depth, inner, *streamed.bounds, comment)
         self.element(depth + 1, one.members, one.stored, states, dict(scope))
         self.line(depth, "});" if in_lanes else "}")
+        if not in_lanes:
+            depth = self.close_streams(depth, streamed)
         for _ in outer:
             depth -= 1
             self.line(depth, "}")

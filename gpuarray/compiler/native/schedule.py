@@ -60,3 +60,10 @@ def cut_axes(lengths: list[int]) -> tuple[int, int]:
     cut = max(1, PROCESSOR.piece // max(1, inside))
     few = math.prod(lengths[:outer]) < PROCESSOR.many_tasks
     return outer, cut if few and outer < len(lengths) and lengths[outer] >= 2 * cut else 0
+
+
+def tile_sides(down: int, across: int) -> tuple[int, int]:
+    """Rows and columns of a tile: operands are read in runs of the rows, results written in runs of
+    the columns, and all of a tile stays in the first cache.
+    """
+    return min(PROCESSOR.tile_rows, down), min(PROCESSOR.tile_columns, across)

@@ -37,6 +37,16 @@ class Phase(Struct):
     arguments: tuple[str, ...]
 
 
+class Streams(Struct):
+    """The loop over blocks of results that are stored past the cache: the bounds of the loop in it,
+    how many loops deeper that is, and the lines behind it.
+    """
+
+    bounds: tuple[str, str]
+    depth: int
+    after: tuple[str, ...]
+
+
 class NativeSource(Struct, eq=False):
     """A kernel as C++ functions, and the phases that call them.
 
@@ -100,6 +110,8 @@ class NativeWriter(Statements, abc.ABC):
         self.room: dict[str, tuple[str, int]] = {}
         # Axes whose loops are not open yet, with what tells where this task begins along them.
         self.ahead: dict[int, str] = {}
+        # Results that are stored past the cache: the element of the array that holds them before.
+        self.streams: dict[Var, str] = {}
 
     @abc.abstractmethod
     def source(self) -> NativeSource:
@@ -142,7 +154,12 @@ class NativeWriter(Statements, abc.ABC):
         self.ahead = {axis: (ends or {}).get(axis, ("", ""))[0] for axis in axes}
         for k, axis in enumerate([None, *axes]):
             if axis is not None:
-                self.open_axis(depth + k - 1, axis, *(ends or {}).get(axis, ("0", "")))
+                bounds = (ends or {}).get(axis, ("0", ""))
+                if k == len(axes):
+                    streamed = self.open_streams(depth + k - 1, axis, left, *bounds)
+                    bounds = streamed.bounds
+                    depth += streamed.depth
+                self.open_axis(depth + k - 1, axis, *bounds)
                 known.add(axis)
                 del self.ahead[axis]
                 scope = dict(scope)  # names end with the loop that they are defined in
@@ -160,6 +177,59 @@ class NativeWriter(Statements, abc.ABC):
                     self.write(level, v)
         for k in reversed(range(len(axes))):
             self.line(depth + k, "}")
+            if k == len(axes) - 1:
+                depth = self.close_streams(depth + k, streamed) - k
+
+    # ---- results that are stored past the cache ----
+    def open_streams(
+        self, depth: int, axis: int, stores: list[Var], begin: str, end: str
+    ) -> Streams:
+        """Open a loop over blocks around the innermost loop, if results of it are stored past the
+        cache: each block is computed into the first cache and stored from there.
+        """
+        end = end or self.number(self.axes[axis])
+        chosen = [v for v in stores if self.is_streamed(v, axis)]
+        if not chosen:
+            return Streams((begin, end), 0, ())
+        widest = max(storage_dtype(v.aval).itemsize for v in chosen)
+        block, i = PROCESSOR.stream_block // widest, self.axis_name[axis]
+        head = f"for (ga_index block = {begin}; block < {end}; block += {block}) {{"
+        self.line(depth, head)
+        self.line(depth + 1, f"const ga_index over = ga_least(block + {block}, {end});")
+        after = []
+        for v in chosen:
+            near = f"near{len(after)}"
+            self.line(depth + 1, f"{ct.memory_type(v.aval)} {near}[{block}];")
+            self.streams[v] = f"{near}[{i} - block]"
+            names, self.axis_name = self.axis_name, self.axis_name | {axis: "block"}
+            place = f"{self.out_name[v]} + {self.at(self.output_index(v))}"
+            self.axis_name = names
+            after.append(f"ga_stream({place}, {near}, over - block);")
+        return Streams(("block", "over"), 1, tuple(after))
+
+    def close_streams(self, depth: int, opened: Streams) -> int:
+        """Store what `open_streams` had kept, behind the innermost loop; the depth outside."""
+        for text in opened.after:
+            self.line(depth, text, "past the cache")
+        if opened.after:
+            self.line(depth - 1, "}")
+        return depth - opened.depth
+
+    def is_streamed(self, v: Var, axis: int) -> bool:
+        """Whether a result is too large for the cache and lies along an axis, each element of it
+        written once.
+        """
+        if v.aval.nbytes < PROCESSOR.streamed_bytes or self.first_thread_guard(v):
+            return False
+        enough = self.axes[axis] * storage_dtype(v.aval).itemsize >= PROCESSOR.stream_block // 2
+        return enough and self.output_index(v).coefficient(axis) == 1
+
+    def write(self, depth: int, v: Var) -> None:
+        """Store one element of a result."""
+        if v in self.streams:
+            self.line(depth, f"{self.streams.pop(v)} = {self.as_stored(v)};")
+        else:
+            super().write(depth, v)
 
     def first_thread_guard(self, v: Var) -> str:
         """The condition under which an output that lacks some of the axes is written: at their
@@ -190,6 +260,8 @@ class NativeWriter(Statements, abc.ABC):
         it; `arguments` are (type, name).
         """
         self.drop_unused()
+        if any("ga_stream(" in line for line in self.lines):
+            self.line(1, "ga_streamed();")
         # Only what the body reads or writes.
         words = set(re.findall(r"\w+", "\n".join(self.lines)))
         arguments = [(kind, a) for kind, a in arguments if a in words]

@@ -37,6 +37,9 @@ CALLS = {
     "ravel F": lambda xp, X=X, M=M, V=V: xp.ravel(X, order="F"),
     "transpose": lambda xp, X=X, M=M, V=V: xp.transpose(X),
     "transpose axes": lambda xp, X=X, M=M, V=V: xp.transpose(X, (1, -1, 0)),
+    "transpose array of axes": lambda xp, X=X, M=M, V=V: xp.asarray(X).transpose(
+        np.array([1, 2, 0])
+    ),
     "permute_dims": lambda xp, X=X, M=M, V=V: xp.permute_dims(X, (2, 0, 1)),
     "matrix_transpose": lambda xp, X=X, M=M, V=V: xp.matrix_transpose(X),
     "swapaxes": lambda xp, X=X, M=M, V=V: xp.swapaxes(X, 0, -1),

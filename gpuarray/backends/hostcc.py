@@ -10,12 +10,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import importlib.util
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import struct
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -75,36 +78,70 @@ class _CRegion(ctypes.Structure):
 
 
 # ---- the compiler ----
+class NoCompilerError(DeviceError):
+    """There is no C++ compiler on this machine."""
+
+
 def compiler() -> str:
-    """Return the path of the host's C++ compiler: $CXX, g++ or clang++."""
+    """Return the command of the host's C++ compiler: $CXX, g++, clang++, or that of the wheel
+    `ziglang`. `words` makes a list of it.
+    """
     wanted = [os.environ.get("CXX", ""), "g++", "clang++"]
     for name in wanted:
-        if name and (path := shutil.which(name)):
-            return path
-    raise DeviceError(
-        "the simulator compiles kernels for the CPU and found no C++ compiler: looked for "
-        f"{', '.join(w for w in wanted if w)}. Install g++ or clang++, or set CXX to one."
+        # A path as it is, or words such as `ccache g++`.
+        for words in ([name], _split(name)):
+            if words and words[0] and (path := shutil.which(words[0])):
+                return shlex.join([path, *words[1:]])
+    if importlib.util.find_spec("ziglang") is not None:
+        return shlex.join([sys.executable, "-m", "ziglang", "c++"])
+    raise NoCompilerError(
+        f"found no C++ compiler: looked for {', '.join(w for w in wanted if w)}, and for the "
+        "package ziglang. Install g++ or clang++, or set CXX to one, or pip install ziglang."
     )
 
 
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quotation without its end
+        return []
+
+
+def words(command: str) -> list[str]:
+    """Return the command of a compiler as the words that it is run with."""
+    return shlex.split(command)
+
+
 @functools.cache
-def version(path: str) -> str:
+def version(command: str) -> str:
     """Return the name and version of a compiler."""
     # The first line names the compiler and its version; others are its licence.
-    return run([path, "--version"]).partition("\n")[0]
+    return run([*words(command), "--version"], PATIENCE).partition("\n")[0]
 
 
 @functools.cache
 def _watched(path: str) -> tuple[str, ...]:
     """Return the flags for kernels, without those that this compiler does not know."""
     # Found out by compiling nothing: older compilers lack the flag.
-    command = [path, _FILLED, "-fsyntax-only", "-x", "c++", os.devnull]
-    knows = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    knows = accepts(path, _FILLED)
     return (*_WATCHED, *([_FILLED] if knows else []))
 
 
+def accepts(command: str, flag: str) -> bool:
+    """Whether a compiler knows a flag."""
+    try:
+        run([*words(command), "-Werror", flag, "-fsyntax-only", "-x", "c++", os.devnull], PATIENCE)
+    except CompileError:
+        return False
+    return True
+
+
+#: Seconds in which a compiler should say what it is.
+PATIENCE = 30.0
 #: Compilers that run, for `stop`.
 _running: set[Any] = set()
+# A forked child did not start those of its parent, and does not end them.
+os.register_at_fork(after_in_child=_running.clear)
 
 
 def run(command: Sequence[str], timeout: float | None = None) -> str:
@@ -112,10 +149,12 @@ def run(command: Sequence[str], timeout: float | None = None) -> str:
     name = os.path.basename(command[0])
     pipe = subprocess.PIPE
     try:
-        # In a group of its own: a compiler starts others, which have to end with it.
+        # In a group of its own: a compiler starts others, which have to end with it. What it says
+        # may be anything.
         process = subprocess.Popen(
-            command, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-        )
+            command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True,
+            text=True, errors="replace",
+        )  # fmt: skip
     except OSError as error:
         raise CompileError(f"{name} cannot be run: {error}") from error
     _running.add(process)
@@ -167,12 +206,16 @@ def compiled(
     """
 
     def make() -> tuple[bytes, bytes]:
-        # A compiler writes to the disk; the store takes the bytes, and the folder goes.
-        with tempfile.TemporaryDirectory(prefix="gpuarray-") as place:
-            target = pathlib.Path(place, "made.so")
-            for command in commands(pathlib.Path(place), target):
+        # A compiler writes to the disk; the store takes the bytes, and the folder goes. Not a
+        # TemporaryDirectory: a forked child would remove that of its parent when it ends.
+        place = pathlib.Path(tempfile.mkdtemp(prefix="gpuarray-"))
+        try:
+            target = place / "made.so"
+            for command in commands(place, target):
                 run(command, timeout)
             return target.read_bytes(), b""
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
 
     return store.load(key, make)
 
@@ -190,7 +233,7 @@ def _runtime(cxx: str) -> pathlib.Path:
     flags = [*_COMMON, "-O2", "-shared", name]
 
     def commands(_, target: pathlib.Path) -> list[list[str]]:
-        return [[cxx, *flags, *(str(host / n) for n in _RUNTIME), "-o", str(target)]]
+        return [[*words(cxx), *flags, *(str(host / n) for n in _RUNTIME), "-o", str(target)]]
 
     return compiled(_store, key, commands).path
 
@@ -211,10 +254,13 @@ def compile_library(text: str, kernels: Sequence[str]) -> Library:
         (place / "kernels.cpp").write_text(source)
         made = str(place / "kernels.o")
         return [
-            [cxx, *flags, "-c", str(place / "kernels.cpp"), "-o", made],
+            [*words(cxx), *flags, "-c", str(place / "kernels.cpp"), "-o", made],
             # -Bsymbolic: a library calls its own functions, and not those of another one with equal
             # names.
-            [cxx, *_LINKED, made, str(runtime), "-o", str(target), "-lgcc", "-lm", "-lc"],
+            [
+                *(*words(cxx), *_LINKED, made, str(runtime), "-o", str(target)),
+                *("-lgcc", "-lm", "-lc"),
+            ],
         ]
 
     return Library(_loaded(runtime), compiled(_store, key, commands).path, kernels[0])

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.backends import hostcc
 from gpuarray.backends.native import arrays, background, library
 from gpuarray.backends.numpy import memory
 from gpuarray.backends.numpy import program as host
@@ -30,6 +31,7 @@ from gpuarray.compiler.native.routine import Routine
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
+from gpuarray.core.target import PROCESSOR
 from gpuarray.errors import CompileError, DeviceError
 
 #: Kernels of less work keep Python's lock: about what taking it back from another thread costs.
@@ -260,6 +262,7 @@ def _built(plan: Plan, consts: Sequence, donated: frozenset[int], space: dict | 
     if not writer.sources:
         return None
     compile_kernels([writer])
+    _succeeded()
     function.kernels = list(writer.sources.values())
     return function
 
@@ -280,7 +283,7 @@ def _built_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Calla
         try:
             new = _built(plan, consts, donated, old.__globals__)
         except Exception as error:  # whatever it is: the caller has had his answer from NumPy
-            _tell(error)
+            _tell(error, asked=False)
             return
         if new is not None:
             # Who holds the function runs the new code from the next call on; the globals are the
@@ -307,15 +310,28 @@ def _nothing() -> None:
 #: Whether there is a compiler, and a place for what it makes, as far as is known.
 _possible = True
 _told = False
+_failures = 0
 
 
-def _tell(error: Exception) -> None:
-    """Warn, once in a process, that NumPy runs what could have been compiled."""
-    global _possible, _told
-    # A refused text, or a compiler that takes too long, says nothing of the next program.
-    if not isinstance(error, CompileError):
+def _succeeded() -> None:
+    global _failures
+    _failures = 0
+
+
+def _tell(error: Exception, asked: bool = True) -> None:
+    """Warn, once in a process, that NumPy runs what could have been compiled.
+
+    Where nobody asked for it, no word is said of a compiler that is not there: `doctor` does.
+    """
+    global _possible, _told, _failures
+    if isinstance(error, library.TooManyError):  # until some are gone
+        return
+    # A refused text, or a compiler that takes too long, says nothing of the next program; several
+    # do.
+    _failures += 1
+    if not isinstance(error, CompileError) or _failures >= PROCESSOR.failures:
         _possible = False
-    if not _told:
+    if not _told and (asked or not isinstance(error, hostcc.NoCompilerError)):
         _told = True
         warnings.warn(
             f"NumPy runs a program, because it could not be compiled: {error} Set "

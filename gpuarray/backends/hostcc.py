@@ -7,6 +7,7 @@ can be launched; kernels/host has the C++ that runs and checks them. Compiled li
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -140,20 +141,41 @@ def accepts(command: str, flag: str) -> bool:
 PATIENCE = 30.0
 #: Compilers that run, for `stop`.
 _running: set[Any] = set()
-# A forked child did not start those of its parent, and does not end them.
-os.register_at_fork(after_in_child=_running.clear)
+#: Folders in which they work.
+_places: set[pathlib.Path] = set()
+_ended = False
 
 
-def run(command: Sequence[str], timeout: float | None = None) -> str:
-    """Run a compiler and return what it says; raise CompileError if it fails."""
+def _forget() -> None:
+    """Forget the compilers of the parent in a forked child, which does not end them."""
+    _running.clear()
+    _places.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+class EndedError(CompileError):
+    """The process ends, and with it its compilers."""
+
+
+def run(
+    command: Sequence[str], timeout: float | None = None, place: pathlib.Path | None = None
+) -> str:
+    """Run a compiler and return what it says; raise CompileError if it fails. What it makes on the
+    way is in the folder `place`.
+    """
+    if _ended:
+        raise EndedError("the process ends")
     name = os.path.basename(command[0])
     pipe = subprocess.PIPE
+    environment = None if place is None else {**os.environ, "TMPDIR": str(place)}
     try:
         # In a group of its own: a compiler starts others, which have to end with it. What it says
         # may be anything.
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True,
-            text=True, errors="replace",
+            text=True, errors="replace", env=environment,
         )  # fmt: skip
     except OSError as error:
         raise CompileError(f"{name} cannot be run: {error}") from error
@@ -168,6 +190,8 @@ def run(command: Sequence[str], timeout: float | None = None) -> str:
         raise CompileError(f"{name} took more than {timeout:g} s and was ended") from None
     finally:
         _running.discard(process)
+    if _ended:
+        raise EndedError("the process ends")
     if process.returncode < 0:
         raise CompileError(f"{name} was ended by signal {-process.returncode}")
     if process.returncode:
@@ -178,9 +202,18 @@ def run(command: Sequence[str], timeout: float | None = None) -> str:
 
 
 def stop() -> None:
-    """End the compilers that run; who waits for one gets a CompileError."""
+    """End the compilers that run; who waits for one gets an EndedError."""
+    global _ended
+    _ended = True
     for process in list(_running):
         _kill(process)
+        process.wait()
+    # Threads that would do so may not live to do it.
+    for place in list(_places):
+        shutil.rmtree(place, ignore_errors=True)
+
+
+atexit.register(stop)
 
 
 def _kill(process: Any) -> None:
@@ -209,13 +242,15 @@ def compiled(
         # A compiler writes to the disk; the store takes the bytes, and the folder goes. Not a
         # TemporaryDirectory: a forked child would remove that of its parent when it ends.
         place = pathlib.Path(tempfile.mkdtemp(prefix="gpuarray-"))
+        _places.add(place)
         try:
             target = place / "made.so"
             for command in commands(place, target):
-                run(command, timeout)
+                run(command, timeout, place)
             return target.read_bytes(), b""
         finally:
             shutil.rmtree(place, ignore_errors=True)
+            _places.discard(place)
 
     return store.load(key, make)
 

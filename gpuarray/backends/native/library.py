@@ -125,9 +125,7 @@ def load(text: str) -> Unit:
 T = TypeVar("T")
 
 
-def _loaded(
-    name: str, text: str, libraries: tuple[str, ...], use: Callable[[ctypes.CDLL], T]
-) -> T:
+def _loaded(name: str, text: str, libraries: tuple[str, ...], use: Callable[[ctypes.CDLL], T]) -> T:
     """Return what `use` makes of a compiled text that is loaded.
 
     A file may be complete and yet no library: the compiler was broken, or the folder has come from

@@ -214,13 +214,16 @@ def test_a_folder_that_refuses(mode, fault, cache):
 @MODES
 def test_a_cache_that_cannot_be_written(mode, cache):
     """What was made serves this process from a temporary folder."""
-    at = DENIED + f"""
+    at = (
+        DENIED
+        + f"""
 there = os.stat({str(cache)!r})
 inside = lambda *a, dir_fd=None, **k: (
     dir_fd is not None and os.readlink(f"/proc/self/fd/{{dir_fd}}").startswith({str(cache)!r})
 )
 deny("rename", errno.EROFS, lambda *a, src_dir_fd=None, **k: inside(dir_fd=src_dir_fd))
 """
+    )
     units, warned = ended(start(cache, mode, before=at))
     assert units == 2
     assert len(warned) == 1

@@ -7,15 +7,19 @@ can be launched; kernels/host has the C++ that runs and checks them. Compiled li
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import functools
+import importlib.util
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import struct
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -75,47 +79,104 @@ class _CRegion(ctypes.Structure):
 
 
 # ---- the compiler ----
+class NoCompilerError(DeviceError):
+    """There is no C++ compiler on this machine."""
+
+
 def compiler() -> str:
-    """Return the path of the host's C++ compiler: $CXX, g++ or clang++."""
+    """Return the command of the host's C++ compiler: $CXX, g++, clang++, or that of the wheel
+    `ziglang`. `words` makes a list of it.
+    """
     wanted = [os.environ.get("CXX", ""), "g++", "clang++"]
     for name in wanted:
-        if name and (path := shutil.which(name)):
-            return path
-    raise DeviceError(
-        "the simulator compiles kernels for the CPU and found no C++ compiler: looked for "
-        f"{', '.join(w for w in wanted if w)}. Install g++ or clang++, or set CXX to one."
+        # A path as it is, or words such as `ccache g++`.
+        for words in ([name], _split(name)):
+            if words and words[0] and (path := shutil.which(words[0])):
+                return shlex.join([path, *words[1:]])
+    if importlib.util.find_spec("ziglang") is not None:
+        return shlex.join([sys.executable, "-m", "ziglang", "c++"])
+    raise NoCompilerError(
+        f"found no C++ compiler: looked for {', '.join(w for w in wanted if w)}, and for the "
+        "package ziglang. Install g++ or clang++, or set CXX to one, or pip install ziglang."
     )
 
 
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quotation without its end
+        return []
+
+
+def words(command: str) -> list[str]:
+    """Return the command of a compiler as the words that it is run with."""
+    return shlex.split(command)
+
+
 @functools.cache
-def version(path: str) -> str:
+def version(command: str) -> str:
     """Return the name and version of a compiler."""
     # The first line names the compiler and its version; others are its licence.
-    return run([path, "--version"]).partition("\n")[0]
+    return run([*words(command), "--version"], PATIENCE).partition("\n")[0]
 
 
 @functools.cache
 def _watched(path: str) -> tuple[str, ...]:
     """Return the flags for kernels, without those that this compiler does not know."""
     # Found out by compiling nothing: older compilers lack the flag.
-    command = [path, _FILLED, "-fsyntax-only", "-x", "c++", os.devnull]
-    knows = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    knows = accepts(path, _FILLED)
     return (*_WATCHED, *([_FILLED] if knows else []))
 
 
+def accepts(command: str, flag: str) -> bool:
+    """Whether a compiler knows a flag."""
+    try:
+        run([*words(command), "-Werror", flag, "-fsyntax-only", "-x", "c++", os.devnull], PATIENCE)
+    except CompileError:
+        return False
+    return True
+
+
+#: Seconds in which a compiler should say what it is.
+PATIENCE = 30.0
 #: Compilers that run, for `stop`.
 _running: set[Any] = set()
+#: Folders in which they work.
+_places: set[pathlib.Path] = set()
+_ended = False
 
 
-def run(command: Sequence[str], timeout: float | None = None) -> str:
-    """Run a compiler and return what it says; raise CompileError if it fails."""
+def _forget() -> None:
+    """Forget the compilers of the parent in a forked child, which does not end them."""
+    _running.clear()
+    _places.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+class EndedError(CompileError):
+    """The process ends, and with it its compilers."""
+
+
+def run(
+    command: Sequence[str], timeout: float | None = None, place: pathlib.Path | None = None
+) -> str:
+    """Run a compiler and return what it says; raise CompileError if it fails. What it makes on the
+    way is in the folder `place`.
+    """
+    if _ended:
+        raise EndedError("the process ends")
     name = os.path.basename(command[0])
     pipe = subprocess.PIPE
+    environment = None if place is None else {**os.environ, "TMPDIR": str(place)}
     try:
-        # In a group of its own: a compiler starts others, which have to end with it.
+        # In a group of its own: a compiler starts others, which have to end with it. What it says
+        # may be anything.
         process = subprocess.Popen(
-            command, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-        )
+            command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True,
+            text=True, errors="replace", env=environment,
+        )  # fmt: skip
     except OSError as error:
         raise CompileError(f"{name} cannot be run: {error}") from error
     _running.add(process)
@@ -129,6 +190,8 @@ def run(command: Sequence[str], timeout: float | None = None) -> str:
         raise CompileError(f"{name} took more than {timeout:g} s and was ended") from None
     finally:
         _running.discard(process)
+    if _ended:
+        raise EndedError("the process ends")
     if process.returncode < 0:
         raise CompileError(f"{name} was ended by signal {-process.returncode}")
     if process.returncode:
@@ -139,9 +202,18 @@ def run(command: Sequence[str], timeout: float | None = None) -> str:
 
 
 def stop() -> None:
-    """End the compilers that run; who waits for one gets a CompileError."""
+    """End the compilers that run; who waits for one gets an EndedError."""
+    global _ended
+    _ended = True
     for process in list(_running):
         _kill(process)
+        process.wait()
+    # Threads that would do so may not live to do it.
+    for place in list(_places):
+        shutil.rmtree(place, ignore_errors=True)
+
+
+atexit.register(stop)
 
 
 def _kill(process: Any) -> None:
@@ -167,12 +239,18 @@ def compiled(
     """
 
     def make() -> tuple[bytes, bytes]:
-        # A compiler writes to the disk; the store takes the bytes, and the folder goes.
-        with tempfile.TemporaryDirectory(prefix="gpuarray-") as place:
-            target = pathlib.Path(place, "made.so")
-            for command in commands(pathlib.Path(place), target):
-                run(command, timeout)
+        # A compiler writes to the disk; the store takes the bytes, and the folder goes. Not a
+        # TemporaryDirectory: a forked child would remove that of its parent when it ends.
+        place = pathlib.Path(tempfile.mkdtemp(prefix="gpuarray-"))
+        _places.add(place)
+        try:
+            target = place / "made.so"
+            for command in commands(place, target):
+                run(command, timeout, place)
             return target.read_bytes(), b""
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+            _places.discard(place)
 
     return store.load(key, make)
 
@@ -190,7 +268,7 @@ def _runtime(cxx: str) -> pathlib.Path:
     flags = [*_COMMON, "-O2", "-shared", name]
 
     def commands(_, target: pathlib.Path) -> list[list[str]]:
-        return [[cxx, *flags, *(str(host / n) for n in _RUNTIME), "-o", str(target)]]
+        return [[*words(cxx), *flags, *(str(host / n) for n in _RUNTIME), "-o", str(target)]]
 
     return compiled(_store, key, commands).path
 
@@ -211,10 +289,13 @@ def compile_library(text: str, kernels: Sequence[str]) -> Library:
         (place / "kernels.cpp").write_text(source)
         made = str(place / "kernels.o")
         return [
-            [cxx, *flags, "-c", str(place / "kernels.cpp"), "-o", made],
+            [*words(cxx), *flags, "-c", str(place / "kernels.cpp"), "-o", made],
             # -Bsymbolic: a library calls its own functions, and not those of another one with equal
             # names.
-            [cxx, *_LINKED, made, str(runtime), "-o", str(target), "-lgcc", "-lm", "-lc"],
+            [
+                *(*words(cxx), *_LINKED, made, str(runtime), "-o", str(target)),
+                *("-lgcc", "-lm", "-lc"),
+            ],
         ]
 
     return Library(_loaded(runtime), compiled(_store, key, commands).path, kernels[0])

@@ -78,6 +78,7 @@ class Store:
         self.largest, self.total = largest, total
         # Bytes that this process may write to a folder (by device and inode) before it scans it.
         self._room: dict[tuple[int, int], int] = {}
+        self._told: pathlib.Path | None = None  # a folder of which a warning said that it is bad
 
     def path(self) -> pathlib.Path:
         """Return where the folder is, or would be."""
@@ -118,6 +119,9 @@ class Store:
             try:
                 return Entry(self._kept(home, name, data), code, note)
             except OSError as error:
+                if home == self._told:  # said once, and not for each of a hundred kernels
+                    continue
+                self._told = home
                 warnings.warn(
                     f"compiled code cannot be kept in {home} ({error.strerror}): other processes "
                     "will compile again. Choose another folder with GPUARRAY_CACHE_DIR.",

@@ -311,6 +311,12 @@ class Processor(Struct):
     patience: int = 1 << 26
     #: Kernels in a routine: what the compiler does in a second or two.
     routine: int = 64
+    #: Libraries that a process has loaded at a time. Each is five maps of memory, of which Linux
+    #: gives a process 65,530, and about 50 kB.
+    units: int = 4096
+    #: Programs in succession that a compiler may fail to compile before no more are tried: each
+    #: may take half a minute.
+    failures: int = 3
 
 
 #: The processor that native code is planned for.

@@ -105,6 +105,7 @@ struct ga_call {
 };
 
 template <ga_index N, class T, class U> __forceinline__ void ga_copy(T* to, const U* from) {
+    if ((const void*)to == (const void*)from) return;
     for (ga_index i = 0; i < N; ++i) to[i] = from[i];
 }
 // For how many of n a condition is true: none (0), some (1), all (2).

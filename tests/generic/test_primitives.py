@@ -55,7 +55,10 @@ def assert_same_bits(found, expected, what: str) -> None:
     assert len(found) == len(expected)
     for f, e in zip(map(stored, found), map(stored, expected), strict=True):
         assert (f.shape, f.dtype) == (e.shape, e.dtype), what
-        if not bits_agree(f, e):
+        if config.native != "off" and dtypes.kind_of(e.dtype) in "fc":
+            # Values computed at once are NumPy's, whose functions are others.
+            assert_near(f, e, what, 1 << 13)
+        elif not bits_agree(f, e):
             raise AssertionError(f"{what}: got\n{f!r}\nexpected\n{e!r}")
 
 

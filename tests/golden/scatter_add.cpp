@@ -17,8 +17,8 @@ GA_TASKS k0_scatter(
         }
     }
 }
-GA_TASKS k0_scatter_copy(ga_index first, ga_index last, const float* GA_ALONE from,
-    float* GA_ALONE to) {
+GA_TASKS k0_scatter_copy(ga_index first, ga_index last, const float* from, float* to) {
+    if (to == from) return;  // it is the operand's memory
     for (ga_index i = first; i < last; ++i) to[i] = from[i];
 }
 GA_CALLED int call_k0_scatter(ga_array* in0, ga_array* in1, ga_array* in2, ga_array* out0) {

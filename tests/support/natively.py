@@ -45,11 +45,11 @@ class Written(NamedTuple):
         return [np.asarray(x) for x in host.local.run(self.function, *inputs)]
 
 
-def written(graph: Graph) -> Written:
-    """A graph as a program."""
+def written(graph: Graph, donated: frozenset[int] = frozenset()) -> Written:
+    """A graph as a program; one with donated inputs takes the set of those that are its own."""
     plan = plan_graph(graph)
     consts = [np.asarray(c) for c in plan.graph.consts]
-    writer = native.NativeProgramWriter(plan.on_native, consts, frozenset(), {})
+    writer = native.NativeProgramWriter(plan.on_native, consts, donated, {})
     return Written(writer.function(), writer)
 
 

@@ -53,3 +53,8 @@ def _agrees(x: np.ndarray) -> bool:
 def plain(buffers: Sequence) -> list[np.ndarray]:
     """Return buffers as arrays in one piece and aligned; those that are not are copied."""
     return [np.require(x, requirements=("C", "A")).view(np.ndarray) for x in buffers]
+
+
+def is_plain(x: object) -> bool:
+    """Whether a buffer is an array in one piece, aligned, that may be written to."""
+    return type(x) is np.ndarray and x.flags.carray

@@ -1,17 +1,22 @@
 """Units of native kernels: compiled, kept on disk, loaded.
 
 Floor 4. In: the text of a unit. Out: a `Unit`, whose functions take ndarrays. What fails on the way
-(no compiler, a broken one, a full disk) raises one of `FAULTS`. Units and the threads that share
-their tasks belong to the process and are never unloaded.
+(no compiler, a broken one, a full disk) raises one of `FAULTS`. A unit is unloaded when nothing has
+a function of it any more; the threads that share tasks belong to the process.
 """
 
 from __future__ import annotations
 
+import _ctypes
+import contextlib
 import ctypes
 import functools
 import pathlib
 import platform
+import sys
+import weakref
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,10 +27,13 @@ from gpuarray.backends.numpy.tiles import thread_count
 from gpuarray.backends.store import Store
 from gpuarray.compiler.text.prelude import folder
 from gpuarray.config import config
+from gpuarray.core.target import PROCESSOR
 from gpuarray.errors import CompileError, DeviceError
-from gpuarray.util import lazy_module
 
-subprocess = lazy_module("subprocess")
+
+class TooManyError(DeviceError):
+    """So many units are loaded that no more should be."""
+
 
 #: What may go wrong between a text and its functions; NumPy runs the program then.
 FAULTS = (CompileError, DeviceError, OSError, MemoryError)
@@ -47,7 +55,7 @@ _CHOICES = (
     ("-march=native", "-mcpu=native"),
     ("-mprefer-vector-width=512",),
 )
-_LINKED = ("-shared", "-Wl,-Bsymbolic", "-Wl,-z,nodelete")
+_LINKED = ("-shared", "-Wl,-Bsymbolic")
 
 #: Functions of Python's that loops call.
 _PYTHON = {
@@ -58,8 +66,8 @@ _PYTHON = {
 
 _store = Store("native", ".so")
 _lock = util.lock()
-#: Loaded units by their text.
-_units: dict[str, Unit] = {}
+#: Loaded units by their text, as long as something has a function of them.
+_units: weakref.WeakValueDictionary[str, Unit] = weakref.WeakValueDictionary()
 
 
 class Unit:
@@ -67,6 +75,13 @@ class Unit:
 
     def __init__(self, library: ctypes.CDLL):
         self._library = library
+        # What the unit needs of this process.
+        ctypes.c_void_p.in_dll(library, "ga_array_type").value = id(np.ndarray)
+        share = ctypes.cast(_pool().ga_pool_share, ctypes.c_void_p)
+        ctypes.c_void_p.in_dll(library, "ga_share").value = share.value
+        for ours, name in _PYTHON.items():
+            function = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p)
+            ctypes.c_void_p.in_dll(library, ours).value = function.value
 
     def function(self, name: str, operands: int, brief: bool) -> Callable[..., int]:
         """Return a function of so many arrays; it returns 1 if one of them has to be copied first.
@@ -77,7 +92,19 @@ class Unit:
         prototype = ctypes.PYFUNCTYPE if brief else ctypes.CFUNCTYPE
         address = ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value
         assert address is not None
-        return prototype(ctypes.c_int, *(ctypes.py_object,) * operands)(address)
+        made: Any = prototype(ctypes.c_int, *(ctypes.py_object,) * operands)(address)
+        made.unit = self  # a call has its function, and so the unit
+        return made
+
+    def __del__(self):
+        # At the end of the process other threads may be in it.
+        if not sys.is_finalizing() and hasattr(self, "_library"):
+            _ctypes.dlclose(self._library._handle)
+
+
+def loaded() -> int:
+    """Return how many units this process has loaded."""
+    return len(_units)
 
 
 def load(text: str) -> Unit:
@@ -88,16 +115,34 @@ def load(text: str) -> Unit:
         return found
     if not arrays.are_readable():
         raise DeviceError("this version of NumPy lays out arrays in a way that is not known")
-    library = ctypes.CDLL(str(_compiled("unit.cpp", text, ("-lm",))))
-    # What the unit needs of this process.
-    ctypes.c_void_p.in_dll(library, "ga_array_type").value = id(np.ndarray)
-    share = ctypes.cast(_pool().ga_pool_share, ctypes.c_void_p)
-    ctypes.c_void_p.in_dll(library, "ga_share").value = share.value
-    for ours, name in _PYTHON.items():
-        function = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p)
-        ctypes.c_void_p.in_dll(library, ours).value = function.value
+    if len(_units) >= PROCESSOR.units:
+        raise TooManyError(f"{PROCESSOR.units} units of native code are loaded")
+    made = _loaded("unit.cpp", text, ("-lm",), Unit)
     with _lock:
-        return _units.setdefault(text, Unit(library))
+        return _units.setdefault(text, made)
+
+
+T = TypeVar("T")
+
+
+def _loaded(name: str, text: str, libraries: tuple[str, ...], use: Callable[[ctypes.CDLL], T]) -> T:
+    """Return what `use` makes of a compiled text that is loaded.
+
+    A file may be complete and yet no library: the compiler was broken, or the folder has come from
+    another machine. It is removed, and made once more.
+    """
+    for last in (False, True):
+        path = _compiled(name, text, libraries)
+        try:
+            return use(ctypes.CDLL(str(path)))
+        except (OSError, ValueError, AttributeError) as error:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            if last:
+                raise CompileError(
+                    f"{hostcc.compiler()} made a library that cannot be loaded: {error}"
+                ) from error
+    raise AssertionError
 
 
 def _compiled(name: str, text: str, libraries: tuple[str, ...]) -> pathlib.Path:
@@ -109,7 +154,7 @@ def _compiled(name: str, text: str, libraries: tuple[str, ...]) -> pathlib.Path:
 
     def commands(place: pathlib.Path, target: pathlib.Path) -> list[list[str]]:
         (place / name).write_text(text)
-        return [[cxx, *flags, str(place / name), "-o", str(target), *libraries]]
+        return [[*hostcc.words(cxx), *flags, str(place / name), "-o", str(target), *libraries]]
 
     return hostcc.compiled(_store, key, commands, PATIENCE).path
 
@@ -120,9 +165,7 @@ def _tuned(cxx: str) -> tuple[str, ...]:
     found: tuple[str, ...] = ()
     for choices in _CHOICES:
         for flag in choices:
-            command = [cxx, "-Werror", flag, "-fsyntax-only", "-x", "c++", "/dev/null"]
-            done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE)
-            if done.returncode == 0:
+            if hostcc.accepts(cxx, flag):
                 found += (flag,)
                 break
     return found
@@ -144,7 +187,11 @@ def _processor() -> str:
 def _pool() -> ctypes.CDLL:
     """Return the library with the threads of this process, which all units share."""
     text = (folder() / "native" / "pool.cpp").read_text()
-    pool = ctypes.CDLL(str(_compiled("pool.cpp", text, ("-lpthread",))))
-    pool.ga_pool_threads(thread_count())
+    pool = _loaded("pool.cpp", text, ("-lpthread",), _started)
     config.on_update("num_threads", lambda _: pool.ga_pool_threads(thread_count()))
+    return pool
+
+
+def _started(pool: ctypes.CDLL) -> ctypes.CDLL:
+    pool.ga_pool_threads(thread_count())
     return pool

@@ -9,6 +9,7 @@ Where nothing can be compiled, the function is that of the NumPy backend.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import warnings
 import weakref
@@ -17,19 +18,27 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.backends import hostcc
 from gpuarray.backends.native import arrays, background, library
 from gpuarray.backends.numpy import memory
 from gpuarray.backends.numpy import program as host
 from gpuarray.backends.writer import compiled_once
 from gpuarray.compiler.fuse.group import FusedGroup
-from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
-from gpuarray.compiler.lower.steps import group_in, inlined_eqns, step_inputs, step_outputs
+from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, Scatter
+from gpuarray.compiler.lower.steps import (
+    group_in,
+    inlined_eqns,
+    step_eqns,
+    step_inputs,
+    step_outputs,
+)
 from gpuarray.compiler.native.emit import emit_alone, unit
-from gpuarray.compiler.native.loops import RoutineWriter
+from gpuarray.compiler.native.loops import RoutineWriter, updates_over
 from gpuarray.compiler.native.routine import Routine
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
+from gpuarray.core.target import PROCESSOR
 from gpuarray.errors import CompileError, DeviceError
 
 #: Kernels of less work keep Python's lock: about what taking it back from another thread costs.
@@ -61,6 +70,50 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         self.sources: dict[str, Source] = {}  # by the name in the generated text
         self.arrays: set[Var] = set()  # values that are arrays for certain
         self.arity: dict[str, int] = {}  # how many arrays each of them takes
+        self.over: set[Var] = set()  # updates that are written into their operand
+        self.into: dict[Var, int] = {}  # results in the memory of a donated input: its number
+        self.find_updates()
+
+    def find_updates(self) -> None:
+        """Find the updates of donated inputs, one after another, that can do without a copy."""
+        number = {v: i for i, v in enumerate(self.graph.invars) if i in self.donated}
+        begun = {v: a for s in self.steps if isinstance(s, Scatter) for v, a in s.aliases.items()}
+        for last in begun:
+            first = last
+            while begun.get(first) in begun:
+                first = begun[first]
+            operand = begun[first]
+            if operand not in number or last in begun.values():
+                continue
+            readers = [s for s in self.steps if operand in step_inputs(s)]
+            updates = updates_over(self.steps, self.graph, operand, last)
+            if updates and not any(self.is_alias(s) for s in readers):
+                self.into[last] = number[operand]
+                self.over |= updates - {first}
+
+    def _overwrites(self) -> dict[int, int]:
+        """Also of kernels that do nothing but put some elements into a donated input, one after
+        another: a kernel would move all of it.
+        """
+        found = super()._overwrites()
+        number = {v: i for i, v in enumerate(self.graph.invars) if i in self.donated}
+        self.updates: set[int] = set()  # the numbers of these steps
+        for i, step in enumerate(self.steps if number else ()):
+            if isinstance(step, Eqn | Scatter) or group_in(step).copy_of is None:
+                continue
+            eqns = step_eqns(step)
+            chain = [e for e in eqns if e.primitive.inplace and e.primitive.update]
+            if not chain or len(chain) < len(eqns):
+                continue
+            first = chain[0].invars[0]
+            read = [a for e in chain for a in e.invars]
+            linked = all(b.invars[0] is a.outvars[0] for a, b in itertools.pairwise(chain))
+            last = isinstance(first, Var) and self.lifetimes.last.get(first) == i
+            if first in number and linked and last and read.count(first) == 1:
+                found.update(dict.fromkeys(map(id, chain), -1))
+                found[id(chain[0])] = number[first]
+                self.updates.add(i)
+        return found
 
     # ---- routines ----
     def write_steps(self) -> None:
@@ -85,10 +138,14 @@ class NativeProgramWriter(host.NumpyProgramWriter):
             return number
         while number < len(self.steps) and kernels < STRETCH:
             step = self.steps[number]
+            if number in self.updates:
+                break
             is_view = isinstance(step, Eqn) and self.is_view(step)
             if not is_view:
                 try:
-                    kernels += RoutineWriter("probe", planned).routine([step], []).kernels
+                    kernels += (
+                        RoutineWriter("probe", planned, self.over).routine([step], []).kernels
+                    )
                 except TypeError:  # no text for it
                     break
             number += 1
@@ -117,7 +174,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
             elif any(v in later for v in step.outvars):
                 later.update(step_inputs(step))
         try:
-            return RoutineWriter(f"routine{number}", planned).routine(steps, made)
+            return RoutineWriter(f"routine{number}", planned, self.over).routine(steps, made)
         except TypeError:  # together they are too many
             return None
 
@@ -145,6 +202,14 @@ class NativeProgramWriter(host.NumpyProgramWriter):
 
     # ---- kernels ----
     def kernel(self, number: int, step: Kernel | FusedGroup) -> None:
+        if number in self.updates:
+            # Its result is where the updates are made.
+            eqns = inlined_eqns(group_in(step))
+            for eqn in eqns:
+                self.call(eqn)
+            (v,) = step.outputs
+            self.names[v] = self.names[eqns[-1].outvars[0]]
+            return
         try:
             if not isinstance(step, Kernel):
                 raise TypeError(f"{step.name} has no kernel")
@@ -182,7 +247,11 @@ class NativeProgramWriter(host.NumpyProgramWriter):
     def allocate(self, results: Iterable[Var]) -> None:
         """Write the lines that make arrays for results."""
         for v in results:
-            self.line(f"{self.name(v)} = {self.empty(v)}")
+            made, number = self.empty(v), self.into.get(v)
+            if number is not None and v.aval.ndim:
+                given = f"{number} in owned and {self.bind('plain', arrays.is_plain)}(a{number})"
+                made = f"a{number} if {given} else {made}"
+            self.line(f"{self.name(v)} = {made}")
             self.arrays.add(v)
 
     def array(self, v: Var) -> str:
@@ -260,6 +329,7 @@ def _built(plan: Plan, consts: Sequence, donated: frozenset[int], space: dict | 
     if not writer.sources:
         return None
     compile_kernels([writer])
+    _succeeded()
     function.kernels = list(writer.sources.values())
     return function
 
@@ -280,7 +350,7 @@ def _built_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Calla
         try:
             new = _built(plan, consts, donated, old.__globals__)
         except Exception as error:  # whatever it is: the caller has had his answer from NumPy
-            _tell(error)
+            _tell(error, asked=False)
             return
         if new is not None:
             # Who holds the function runs the new code from the next call on; the globals are the
@@ -307,15 +377,28 @@ def _nothing() -> None:
 #: Whether there is a compiler, and a place for what it makes, as far as is known.
 _possible = True
 _told = False
+_failures = 0
 
 
-def _tell(error: Exception) -> None:
-    """Warn, once in a process, that NumPy runs what could have been compiled."""
-    global _possible, _told
-    # A refused text, or a compiler that takes too long, says nothing of the next program.
-    if not isinstance(error, CompileError):
+def _succeeded() -> None:
+    global _failures
+    _failures = 0
+
+
+def _tell(error: Exception, asked: bool = True) -> None:
+    """Warn, once in a process, that NumPy runs what could have been compiled.
+
+    Where nobody asked for it, no word is said of a compiler that is not there: `doctor` does.
+    """
+    global _possible, _told, _failures
+    if isinstance(error, library.TooManyError | hostcc.EndedError):  # until some are gone
+        return
+    # A refused text, or a compiler that takes too long, says nothing of the next program; several
+    # do.
+    _failures += 1
+    if not isinstance(error, CompileError) or _failures >= PROCESSOR.failures:
         _possible = False
-    if not _told:
+    if not _told and (asked or not isinstance(error, hostcc.NoCompilerError)):
         _told = True
         warnings.warn(
             f"NumPy runs a program, because it could not be compiled: {error} Set "

@@ -21,8 +21,8 @@ from gpuarray.core.target import PROCESSOR
 class ColumnsWriter(FoldWriter):
     """A task is a block of neighbouring columns, or a piece of one."""
 
-    def __init__(self, kernel: Columns):
-        super().__init__(kernel)
+    def __init__(self, kernel: Columns, user_lines: bool = False):
+        super().__init__(kernel, user_lines)
         self.passes = self.passes_of(kernel.passes, 1 << 62)
         *self.outer, self.across = self.parallel
         self.columns = self.axes[self.across]

@@ -20,25 +20,27 @@ from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.text.prelude import complete, folder
 
 
-def emit(kernel: Kernel) -> NativeSource:
-    """The native text of a kernel. If it has none, the NoKernel says why."""
+def emit(kernel: Kernel, user_lines: bool = False) -> NativeSource:
+    """The native text of a kernel. If it has none, the NoKernel says why. With `user_lines`, which
+    is for readers, comments name the lines that asked for its operations.
+    """
     match kernel:
         case Map():
-            return MapWriter(kernel).source()
+            return MapWriter(kernel, user_lines).source()
         case Tiles():
-            return TilesWriter(kernel).source()
+            return TilesWriter(kernel, user_lines).source()
         case Rows():
-            return RowsWriter(kernel).source()
+            return RowsWriter(kernel, user_lines).source()
         case Columns():
-            return ColumnsWriter(kernel).source()
+            return ColumnsWriter(kernel, user_lines).source()
         case Scatter():
-            return ScatterWriter(kernel).source()
+            return ScatterWriter(kernel, user_lines).source()
     raise NoKernel(f"kernels of the form {kernel.form!r} have no native text yet")
 
 
-def emit_alone(kernel: Kernel) -> NativeSource:
+def emit_alone(kernel: Kernel, user_lines: bool = False) -> NativeSource:
     """The native text of a kernel that is a call of its own."""
-    return begun(emit(kernel))
+    return begun(emit(kernel, user_lines))
 
 
 def unit(sources: Sequence[Any]) -> tuple[str, list[str]]:

@@ -22,8 +22,8 @@ from gpuarray.core.target import PROCESSOR
 class FoldWriter(NativeWriter):
     """Partial results, and what is kept from pass to pass."""
 
-    def __init__(self, kernel: Rows | Columns):
-        super().__init__(kernel)
+    def __init__(self, kernel: Rows | Columns, user_lines: bool = False):
+        super().__init__(kernel, user_lines)
         self.parallel, self.reduced = self.spaces()
         self.lengths = [self.axes[i] for i in self.reduced]
         self.length = math.prod(self.lengths)

@@ -16,8 +16,8 @@ from gpuarray.compiler.native.writer import NativeSource, NativeWriter
 class MapWriter(NativeWriter):
     """Tasks are positions along the outer axes, or runs of the only one."""
 
-    def __init__(self, kernel: Map):
-        super().__init__(kernel)
+    def __init__(self, kernel: Map, user_lines: bool = False):
+        super().__init__(kernel, user_lines)
         self.order = list(kernel.order)
         self.axis_name = {i: f"i{k}" for k, i in enumerate(self.order)}
 

@@ -50,8 +50,14 @@ class Routine(Struct, eq=False):
 class StepsWriter:
     """Writes one function; `planned` gives the plan of a Graph that a step holds."""
 
-    def __init__(self, name: str, planned: Callable[[Graph], Any]):
-        self.name, self.planned = name, planned
+    def __init__(
+        self,
+        name: str,
+        planned: Callable[[Graph], Any],
+        over: frozenset[Var] = frozenset(),
+        user_lines: bool = False,
+    ):
+        self.name, self.planned, self.user_lines = name, planned, user_lines
         self.functions: list[str] = []  # those of the kernels
         self.head: list[str] = []  # literals in memory
         self.lines: list[str] = []
@@ -61,7 +67,7 @@ class StepsWriter:
         self.constant_types: list[str] = []
         self.room = Room()
         self.count = self.kernels = self.inside = self.loops = 0
-        self.over: set[Var] = set()  # updates that are written into their operand
+        self.over = {*over}  # updates that are written into their operand
         self.length = 0  # elements of a loop that goes over blocks of them
         self.work = 0.0
 
@@ -185,6 +191,7 @@ class StepsWriter:
             else:
                 made.update(step_outputs(step))
                 last.update((base(v)[0], number) for v in (*step_outputs(step), *step_inputs(step)))
+        begun = {v: a for s in steps if isinstance(s, Kernel) for v, a in s.aliases.items()}
         # What is a result is written where it is wanted.
         targets: dict[Var, str] = {}
         for a, where in zip(results, wanted, strict=True):
@@ -192,6 +199,9 @@ class StepsWriter:
                 v, whole = base(a)
                 last[v] = len(steps)
                 if where is not None and whole and v in made:
+                    # A chain of updates is made where its last one is wanted.
+                    while v in self.over and begun[v] in made:
+                        v = begun[v]
                     targets.setdefault(v, where)
         for number, step in enumerate(steps):
             pair = contiguous_view(step)
@@ -256,7 +266,7 @@ class StepsWriter:
 
     def kernel(self, depth: int, kernel: Kernel, targets: dict[Var, str]) -> None:
         name = f"{self.name}_k{self.kernels}_{kernel.form}"
-        source = emit(kernel.replace(name=name))
+        source = emit(kernel.replace(name=name), self.user_lines)
         self.kernels += 1
         if self.kernels > PROCESSOR.routine:
             raise NoKernel("it has too many kernels")

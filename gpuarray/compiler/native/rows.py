@@ -18,8 +18,8 @@ from gpuarray.core.graph import Var
 class RowsWriter(FoldWriter):
     """A task is a row, or a piece of one."""
 
-    def __init__(self, kernel: Rows):
-        super().__init__(kernel)
+    def __init__(self, kernel: Rows, user_lines: bool = False):
+        super().__init__(kernel, user_lines)
         self.passes, self.rows = self.passes_of(kernel.passes, kernel.length), kernel.rows
         # Lanes lie along the fastest axis: neighbours in memory.
         self.lanes = lanes_of(self.lengths[-1])

@@ -24,8 +24,8 @@ class ScatterWriter(NativeWriter):
 
     repeatable = False  # it may add to what is there
 
-    def __init__(self, kernel: Scatter):
-        super().__init__(kernel)
+    def __init__(self, kernel: Scatter, user_lines: bool = False):
+        super().__init__(kernel, user_lines)
         group = kernel.group
         eqn = self.eqn = group.members[0].eqn
         self.order = list(range(len(group.axes)))
@@ -105,8 +105,8 @@ def begun(source: NativeSource) -> NativeSource:
     (out,) = source.outputs
     kind, name = ct.memory_type(out.aval), f"{source.name}_copy"
     lines = [
-        f"GA_TASKS {name}(ga_index first, ga_index last, const {kind}* GA_ALONE from,",
-        f"    {kind}* GA_ALONE to) {{",
+        f"GA_TASKS {name}(ga_index first, ga_index last, const {kind}* from, {kind}* to) {{",
+        "    if (to == from) return;  // it is the operand's memory",
         "    for (ga_index i = first; i < last; ++i) to[i] = from[i];",
         "}",
     ]

@@ -23,8 +23,8 @@ from gpuarray.core.index import Index
 class TilesWriter(NativeWriter):
     """Tiles of `high` rows along y and `wide` columns along x."""
 
-    def __init__(self, kernel: Tiles):
-        super().__init__(kernel)
+    def __init__(self, kernel: Tiles, user_lines: bool = False):
+        super().__init__(kernel, user_lines)
         self.order = list(kernel.order)
         self.axis_name = {i: f"i{k}" for k, i in enumerate(self.order)}
         self.y, self.x = kernel.y, kernel.x

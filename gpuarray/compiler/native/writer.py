@@ -103,8 +103,8 @@ class NativeWriter(Statements, abc.ABC):
     #: Whether a task may be run twice.
     repeatable = True
 
-    def __init__(self, kernel: Kernel):
-        super().__init__(kernel)
+    def __init__(self, kernel: Kernel, user_lines: bool = False):
+        super().__init__(kernel, user_lines)
         self.done: list[str] = []  # finished functions
         self.phases: list[Phase] = []
         self.room: dict[str, tuple[str, int]] = {}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import pathlib
-import stat
 import subprocess
 import sys
 
 import pytest
 
+from gpuarray.backends import store
 from tests.support import natively
 
 natively.need_compiler()
@@ -23,8 +23,10 @@ PROGRAM = """
 import warnings
 import numpy as np
 import gpuarray as ga, gpuarray.numpy as gnp
+from gpuarray.backends import hostcc
 from gpuarray.backends.native import background, library
-library.PATIENCE = {patience}
+library.PATIENCE = hostcc.PATIENCE = {patience}
+{before}
 f = ga.jit(lambda x: gnp.sum(x * 2 + 1))
 g = ga.jit(lambda x: x * 3 - 1)
 x = gnp.arange(8.0, dtype="float32")
@@ -36,7 +38,7 @@ with warnings.catch_warnings(record=True) as seen:
     background.wait(60)
     assert float(f(x)) == 64.0
     assert np.asarray(g(x)).tolist() == [3.0 * i - 1 for i in range(8)]
-print("kernels", len(library._units))
+print("kernels", library.loaded())
 for w in seen:
     print("warned", w.category.__name__, str(w.message).replace(chr(10), " "))
 """
@@ -45,11 +47,15 @@ for w in seen:
 MODES = pytest.mark.parametrize("mode", ["auto", pytest.param("wait", marks=pytest.mark.slow)])
 
 
-def start(place: pathlib.Path, mode: str, patience: float = 60.0, **environment: str):
-    """The program in a process of its own, with a cache of its own."""
+def start(
+    place: pathlib.Path, mode: str, patience: float = 60.0, before: str = "", **environment: str
+):
+    """The program in a process of its own, with a cache of its own; `before` does what is to go
+    wrong.
+    """
     settings = {"GPUARRAY_NATIVE": mode, "GPUARRAY_CACHE_DIR": str(place), **environment}
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(patience=patience)],
+        [sys.executable, "-c", PROGRAM.format(patience=patience, before=before)],
         env={**os.environ, **settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -73,6 +79,18 @@ def compiler(place: pathlib.Path, script: str) -> str:
     return str(path)
 
 
+#: Goes on to the name of what is to be made.
+TO_THE_NAME = 'while [ "$1" != -o ]; do shift; done'
+GARBAGE = f'case "$*" in *.cpp*) {TO_THE_NAME}; echo garbage > "$2";; *) echo odd;; esac'
+EMPTY = (
+    f'case "$*" in *.cpp*) {TO_THE_NAME}; exec c++ -shared -fPIC -x c++ /dev/null -o "$2";; '
+    "*) echo odd;; esac"
+)
+HALF = f"""case "$*" in *.cpp*)
+    c++ "$@"; {TO_THE_NAME}; head -c 4000 "$2" > "$2.half"; mv "$2.half" "$2"; kill -9 $$;;
+    *) echo odd;; esac"""
+
+
 @pytest.fixture
 def cache(tmp_path):
     made = tmp_path / "cache"
@@ -91,11 +109,18 @@ def test_no_fault(mode, cache):
     "script",
     [
         'case "$*" in *.cpp*) kill -9 $$;; *) echo odd;; esac',
+        GARBAGE,
+        EMPTY,
         pytest.param("echo broken >&2; exit 3", marks=pytest.mark.slow),
         pytest.param("kill -9 $$", marks=pytest.mark.slow),
         pytest.param("echo odd", marks=pytest.mark.slow),
+        pytest.param(r"printf '\\377\\376' >&2; exit 1", marks=pytest.mark.slow),
+        pytest.param(HALF, marks=pytest.mark.slow),
     ],
-    ids=["killed at work", "fails", "killed", "makes nothing"],
+    ids=[
+        *("killed at work", "makes garbage", "makes a library without functions", "fails"),
+        *("killed", "makes nothing", "says what is no text", "killed half-way"),
+    ],
 )
 def test_a_broken_compiler(mode, script, tmp_path, cache):
     units, warned = ended(start(cache, mode, CXX=compiler(tmp_path, script)))
@@ -106,10 +131,19 @@ def test_a_broken_compiler(mode, script, tmp_path, cache):
 
 @MODES
 def test_no_compiler(mode, tmp_path, cache):
+    """Said where it was asked for; nobody asked for what is done by default."""
     units, warned = ended(start(cache, mode, PATH=str(tmp_path), CXX=""))
     assert units == 0
-    assert len(warned) == 1
-    assert "no C++ compiler" in warned[0]
+    assert len(warned) == (mode == "wait")
+    assert all("no C++ compiler" in w for w in warned)
+
+
+def test_a_compiler_with_arguments(tmp_path, cache):
+    """Such as that of ccache."""
+    other = compiler(tmp_path, 'echo "$1" >> "$(dirname "$0")/called"; shift; exec c++ "$@"')
+    units, warned = ended(start(cache, "wait", CXX=f"{other} gxx"))
+    assert (units, warned) == (2, [])
+    assert set((tmp_path / "called").read_text().split()) == {"gxx"}
 
 
 @MODES
@@ -121,14 +155,79 @@ def test_a_compiler_that_takes_too_long(mode, tmp_path, cache):
     assert "took more than" in warned[0]
 
 
+def test_a_compiler_that_never_says_what_it_is(tmp_path, cache):
+    units, warned = ended(start(cache, "auto", patience=0.5, CXX=compiler(tmp_path, "sleep 100")))
+    assert units == 0
+    assert len(warned) == 1
+    assert "took more than" in warned[0]
+
+
+def test_a_compiler_that_always_fails_is_asked_no_more(tmp_path, cache):
+    script = f'echo "$*" >> {tmp_path}/asked; case "$*" in *.cpp*) exit 1;; *) echo odd;; esac'
+    more = """
+ga.jit(lambda x: x * 2)(np.ones(4))
+for n in range(2, 9):
+    assert np.asarray(ga.jit(lambda x: x * n + 1)(np.ones(4))).tolist() == [n + 1.0] * 4
+"""
+    units, warned = ended(start(cache, "wait", before=more, CXX=compiler(tmp_path, script)))
+    assert (units, warned) == (0, [])  # the warning came before
+    asked = [line for line in (tmp_path / "asked").read_text().splitlines() if ".cpp" in line]
+    assert len(asked) == 3
+
+
+#: What the system says of a folder that is full, or that nothing can be written to.
+DENIED = """
+import errno, os
+def deny(name, code, when=lambda *a, **k: True):
+    real = getattr(os, name)
+    def denied(*args, **kwargs):
+        if when(*args, **kwargs):
+            raise OSError(code, os.strerror(code))
+        return real(*args, **kwargs)
+    setattr(os, name, denied)
+in_folder = lambda *args, dir_fd=None, **kwargs: dir_fd is not None
+new = lambda path, flags, *args, dir_fd=None: dir_fd is not None and flags & os.O_CREAT
+"""
+
+
 @MODES
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.parametrize(
+    "fault",
+    [
+        'deny("open", errno.EROFS, new)',
+        pytest.param('deny("open", errno.ENOSPC, new)', marks=pytest.mark.slow),
+        'deny("fchmod", errno.ENOSPC)',
+        'deny("rename", errno.ENOSPC)',
+        pytest.param('deny("mkdir", errno.EROFS)', marks=pytest.mark.slow),
+        pytest.param('deny("scandir", errno.EIO)', marks=pytest.mark.slow),
+    ],
+    ids=["read-only", "full", "full at write", "full at rename", "no folders", "no list"],
+)
+def test_a_folder_that_refuses(mode, fault, cache):
+    """No file can be made in any folder: the one that would be kept, and the temporary one."""
+    units, warned = ended(start(cache, mode, before=DENIED + fault))
+    assert units in (0, 2)
+    assert len(warned) <= 2  # of the folder, and that NumPy goes on
+    assert all("cannot be" in w or "could not be" in w for w in warned)
+
+
+@MODES
 def test_a_cache_that_cannot_be_written(mode, cache):
-    (cache / "native").mkdir(mode=0o700)
-    (cache / "native").chmod(stat.S_IRUSR | stat.S_IXUSR)
-    units, warned = ended(start(cache, mode))
+    """What was made serves this process from a temporary folder."""
+    at = (
+        DENIED
+        + f"""
+there = os.stat({str(cache)!r})
+inside = lambda *a, dir_fd=None, **k: (
+    dir_fd is not None and os.readlink(f"/proc/self/fd/{{dir_fd}}").startswith({str(cache)!r})
+)
+deny("rename", errno.EROFS, lambda *a, src_dir_fd=None, **k: inside(dir_fd=src_dir_fd))
+"""
+    )
+    units, warned = ended(start(cache, mode, before=at))
     assert units == 2
-    assert all("cannot be kept" in w for w in warned)
+    assert len(warned) == 1
+    assert "cannot be kept" in warned[0]
 
 
 @MODES
@@ -159,6 +258,29 @@ def test_damaged_files_are_made_again(cache):
         path.write_bytes(data[: len(data) // 2] + data[-100:] if damage is None else damage)
     units, warned = ended(start(cache, "wait"))
     assert (units, warned) == (2, [])
+
+
+def test_files_that_are_no_libraries_of_this_machine_are_made_again(cache):
+    """Complete, and for this key, but of another kind of CPU, or without a function."""
+    ended(start(cache, "wait"))
+    files = sorted((cache / "native").glob("*.so"))
+    for path, damage in zip(files, (b"\xb7\0", b"\xf3\0", None), strict=True):
+        data = path.read_bytes()
+        _, code, note, key = store._SIZES.unpack_from(data, len(data) - 32 - store._SIZES.size)
+        text, rest = data[:code], data[code : code + note + key]
+        text = b"no library" if damage is None else text[:18] + damage + text[20:]
+        path.write_bytes(store._packed(text, rest[:note], rest[note:]))
+    units, warned = ended(start(cache, "wait"))
+    assert (units, warned) == (2, [])
+
+
+def test_a_cpu_takes_no_file_of_another(cache):
+    ended(start(cache, "wait"))
+    before = set((cache / "native").iterdir())
+    other = 'library._processor = lambda: "model name : another"'
+    units, warned = ended(start(cache, "wait", before=other))
+    assert (units, warned) == (2, [])
+    assert len(set((cache / "native").iterdir()) - before) == 3
 
 
 def test_kept_files_serve_the_next_process(cache):

@@ -299,3 +299,38 @@ class native_set:
 
     def __exit__(self, *_):
         ga.config.update("native", "off")
+
+
+DONATED = {
+    "one": lambda x: x.at[3].set(7.0),
+    "a chain": lambda x: x.at[3].set(7.0).at[1:9].add(2.0).at[-1].min(-1.0),
+    "constants": lambda x: x.at[0].set(-1.0).at[1].set(-2.0).at[0].set(-3.0),
+    "some": lambda x: x.at[gnp.array([5, 1, 5])].add(gnp.array([1.0, 2.0, 3.0])),
+    "of itself": lambda x: x.at[gnp.array([5, 1])].set(x[2:4] * 2),
+    "read before": lambda x: (gnp.sum(x[:100] * 2), x.at[3].set(7.0) + 0)[::-1],
+    "read after": lambda x: (x.at[3].set(7.0), x[3] + 1),
+    "a view after": lambda x: (x.at[3].set(7.0), x[::-2]),
+    "two": lambda x: (x.at[3].set(7.0), x.at[4].set(8.0)),
+    "both": lambda x: (x.at[3].set(7.0).at[4].set(1.0), x.at[3].set(7.0) * 2),
+    "sums": lambda x: x.at[gnp.arange(90) % 7].add(gnp.exp(-x[:90])),
+}
+
+
+@pytest.mark.parametrize("how", ["as it is", "turned"])
+@pytest.mark.parametrize("name", DONATED)
+def test_donated_operands_of_updates(name, how):
+    """Written over or not, and in one piece or not, the values are the same."""
+    f = DONATED[name]
+    x = np.linspace(0, 1, 1000).astype("float32")
+    expected = [np.asarray(y) for y in ga.tree.leaves(f(gnp.array(x)))]
+    graph = ga.jit(f, donate_argnums=0).lower(ga.ShapeDtypeStruct(x.shape, x.dtype)).jaxpr
+    made = natively.written(graph, frozenset([0]))
+    natively.compile_all([made])
+    for owned in ({0}, set()):
+        given = x.copy() if how == "as it is" else np.ascontiguousarray(x[::-1])[::-1]
+        kept = None if owned else given.copy()
+        found = made(given, owned)
+        for y, e in zip(found, expected, strict=True):
+            np.testing.assert_allclose(y, e, 1e-6)
+        if kept is not None:
+            np.testing.assert_array_equal(given, kept)

@@ -170,6 +170,9 @@ _ROWS = (
     Setting("native", ("auto", "wait", "off"), "off",
             "CPU: compile kernels with the host's C++ compiler, while NumPy answers (auto) or "
             "before the first call (wait).", True, False),
+    Setting("native_after", range(1 << 31), 100,
+            "Milliseconds that NumPy has worked on a program before it is compiled (auto).",
+            False, False),
     Setting("lazy_threshold", range(1 << 62), 1 << 16,
             "CPU arrays with at least so many elements are recorded, smaller ones run at once.",
             False, False),

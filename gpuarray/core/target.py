@@ -309,6 +309,10 @@ class Processor(Struct):
     block: int = 512
     #: Operations on a block after which a loop looks for signals.
     patience: int = 1 << 26
+    #: Calls after which a program that takes so few seconds each is left to NumPy: what native code
+    #: could save is less than the rest of a call takes. Measure: python -m bench host.
+    trial_calls: int = 64
+    trial_seconds: float = 5e-6
     #: Kernels in a routine: what the compiler does in a second or two.
     routine: int = 64
     #: Libraries that a process has loaded at a time. Each is five maps of memory, of which Linux

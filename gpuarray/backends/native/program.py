@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -37,6 +38,7 @@ from gpuarray.compiler.native.loops import RoutineWriter, updates_over
 from gpuarray.compiler.native.routine import Routine
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.pipeline import Plan, plan_graph
+from gpuarray.config import config
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.target import PROCESSOR
 from gpuarray.errors import CompileError, DeviceError
@@ -334,43 +336,72 @@ def _built(plan: Plan, consts: Sequence, donated: frozenset[int], space: dict | 
     return function
 
 
-def _built_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callable[..., list]:
-    """Return the function for NumPy; its second call has it replaced."""
-    writer = host.NumpyProgramWriter(plan, consts, donated)
-    called = writer.bind("called", None)
-    writer.line(f"{called}()")
-    function: Any = writer.function()
-    this = weakref.ref(function)
+class _TimedWriter(host.NumpyProgramWriter):
+    """Writes plans for NumPy that hand on how long each call takes."""
 
-    def compile() -> None:
-        # The program may be gone by the time that its turn comes.
+    def measure(self, count: Callable[[float], None]) -> None:
+        """Have `count` called with the seconds of each call."""
+        self.clock, self.count = self.bind("clock", time.perf_counter), self.bind("count", count)
+        self.line(f"begun = {self.clock}()")
+
+    def write_return(self) -> None:
+        """Write the line that hands the results over, after the one that counts."""
+        if hasattr(self, "count"):
+            self.line(f"{self.count}({self.clock}() - begun)")
+        super().write_return()
+
+
+def _built_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callable[..., list]:
+    """Return the function for NumPy, which is replaced when it has run for a while."""
+    writer = _TimedWriter(plan, consts, donated)
+    calls, seconds = 0, 0.0
+
+    def count(spent: float) -> None:
+        # As a rule, a program that has taken as long as a compiler would is going to run again; one
+        # that is called once or twice costs no compiler. Threads may lose each other's counts.
+        nonlocal calls, seconds
+        calls, seconds = calls + 1, seconds + spent
+        if calls > 1 and seconds * 1000 >= config.values["native_after"]:
+            writer.space[writer.count] = _nothing
+            background.submit(compile)
+        elif calls == PROCESSOR.trial_calls and seconds < calls * PROCESSOR.trial_seconds:
+            # Most of the time of so short a call is not NumPy's, and counting takes its share.
+            become(plainly())
+
+    def plainly() -> Any:
+        plain = host.NumpyProgramWriter(plan, consts, donated)
+        # The names in this space stay what they are: the function may be running.
+        writer.space.update(plain.space)
+        plain.space = writer.space
+        return plain.function()
+
+    def become(new: Any) -> None:
+        # Who holds the function runs the new code from the next call on; the globals are the same,
+        # since both were written into one space.
         old: Any = this()
-        if old is None or not _possible:
-            return
-        try:
-            new = _built(plan, consts, donated, old.__globals__)
-        except Exception as error:  # whatever it is: the caller has had his answer from NumPy
-            _tell(error, asked=False)
-            return
-        if new is not None:
-            # Who holds the function runs the new code from the next call on; the globals are the
-            # same, since both were written into one space.
+        if old is not None:
             old.__dict__.pop("profiled", None)
             old.__dict__.update(new.__dict__)
             old.__code__ = new.__code__
 
-    def first() -> None:
-        writer.space[called] = second
+    def compile() -> None:
+        # The program may be gone by the time that its turn comes.
+        if this() is None or not _possible:
+            return
+        try:
+            new = _built(plan, consts, donated, writer.space) or plainly()
+        except Exception as error:  # whatever it is: the caller has had his answer from NumPy
+            _tell(error, asked=False)
+            new = plainly()
+        become(new)
 
-    def second() -> None:
-        writer.space[called] = _nothing
-        background.submit(compile)
-
-    writer.space[called] = first
+    writer.measure(count)
+    function: Any = writer.function()
+    this = weakref.ref(function)
     return function
 
 
-def _nothing() -> None:
+def _nothing(seconds: float) -> None:
     """Take the place of a counter that has counted enough."""
 
 

@@ -242,6 +242,7 @@ EFFECTS = {
     "cuda_graphs": "test_driver.py::test_random_schedules",
     "num_threads": (3, lambda: tiles.thread_count() == 3),
     "native": "backends/native/test_native_program.py::test_the_setting_chooses",
+    "native_after": "backends/native/test_native_program.py::test_a_program_is_compiled_when",
     "lazy_threshold": (1, lambda: (gnp.ones(3) + 1)._work is not None),
 }
 

@@ -7,9 +7,13 @@ float64 where they are sums, and the same bits whatever shares the work.
 from __future__ import annotations
 
 import ctypes
+import functools
+import itertools
 import os
 import threading
+import time
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +21,8 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from gpuarray.backends.native import arrays, library
+from gpuarray.backends.native import arrays, background, library, program
+from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.core.target import PROCESSOR
 from tests.support import natively
 
@@ -286,6 +291,32 @@ def test_the_setting_chooses(rng):
         compiled = np.asarray(f(x))
     assert np.allclose(plain, compiled, rtol=1e-6)
     assert library._units
+
+
+def programs_after(monkeypatch, calls: int, seconds: float, after: int = 100) -> tuple[int, bool]:
+    """How many compiles are asked for when NumPy has taken so long for each of some calls, and
+    whether the time of a call is still taken.
+    """
+    jobs: list = []
+    monkeypatch.setattr(background, "submit", jobs.append)
+    clock = itertools.count()
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock) * seconds)
+    plan = plan_graph(ga.make_jaxpr(lambda x: gnp.sin(x) + calls)(gnp.ones(3)).jaxpr)
+    ga.config.update("native_after", after)
+    function: Any = program.build(plan, [], mode="auto")
+    for _ in range(calls):
+        np.testing.assert_allclose(function(np.ones(3, np.float32))[0], np.sin(1) + calls)
+    return len(jobs), "begun" in function.__code__.co_varnames
+
+
+def test_a_program_is_compiled_when_numpy_has_worked_for_a_while(monkeypatch):
+    asked = functools.partial(programs_after, monkeypatch)
+    assert asked(1, 5.0) == (0, True)  # never at its first call
+    assert asked(9, 0.01) == (0, True)
+    assert asked(200, 0.01) == (1, True)
+    assert asked(3, 0.0, after=0) == (1, True)
+    # A program of a few microseconds is left to NumPy, and is no longer watched.
+    assert asked(500, 1e-6) == (0, False)
 
 
 class native_set:

@@ -307,7 +307,7 @@ def build(
     """Return a function from buffers to a list of buffers, as `backends.numpy.program.build`.
 
     With the mode "wait" its kernels are compiled. With "auto" NumPy runs it until they are, some
-    time after its second call: a program that is called once costs no compiler.
+    time after NumPy has worked on it for `native_after` milliseconds.
     """
     if not _possible:
         return host.build(plan, consts, donated)

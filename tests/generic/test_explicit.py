@@ -1,6 +1,7 @@
 """Every primitive over a mesh with Explicit axes: types say how results lie, or it is an error.
 
-In: the samples of every primitive, and random ways to cut their operands along a mesh of 4 x 2.
+In: the samples of every primitive, and random ways to cut their operands along a mesh of 4 x 2, of
+which all axes are Explicit, one is Auto, or to which Explicit axes of one device are added.
 Out: the values of one device, laid as the types say that tracing found; where a layout does not
 follow, a ShardingTypeError at the call, and `auto_axes` as the way out. The reference is the same
 program on one device, which other tests compare with NumPy.
@@ -23,13 +24,25 @@ from tests.samples import Sample, values
 pytestmark = pytest.mark.devices
 
 
-def mesh() -> Mesh:
-    return Mesh(np.array(ga.devices()).reshape(4, 2), ("x", "y"), (AxisType.Explicit,) * 2)
+EXPLICIT, AUTO = AxisType.Explicit, AxisType.Auto
+
+#: The types of the axes; those of one device come last.
+MESHES = {
+    "explicit": ((4, 2), (EXPLICIT,) * 2),
+    "mixed": ((4, 2), (EXPLICIT, AUTO)),
+    "mixed, the other one": ((4, 2), (AUTO, EXPLICIT)),
+    "of one device": ((4, 2, 1), (EXPLICIT, EXPLICIT, EXPLICIT)),
+}
+
+
+def mesh(kind: str) -> Mesh:
+    sizes, types = MESHES[kind]
+    return Mesh(np.array(ga.devices()).reshape(sizes), ("x", "y", "z")[: len(sizes)], types)
 
 
 def assert_lies_as_typed(array) -> None:
     """The type of an array and the layout of its pieces say the same."""
-    cuts = cuts_along(mesh().abstract_mesh, array.sharding.spec, array.ndim)
+    cuts = cuts_along(array.sharding.mesh.abstract_mesh, array.sharding.spec, array.ndim)
     assert (cuts_of(array.aval.layout) or ((),) * array.ndim) == cuts
 
 
@@ -47,20 +60,32 @@ _seen: dict[str, int] = {}
 PARAMS = []
 for _sample in SAMPLES:
     _seen[_name(_sample)] = _seen.get(_name(_sample), 0) + 1
-    _marks = [pytest.mark.slow] if _seen[_name(_sample)] > 2 else []
-    PARAMS.append(pytest.param(_sample, marks=_marks, id=str(_sample)))
+    for _kind in MESHES:
+        _often = 2 if _kind == "explicit" else 1
+        _marks = [pytest.mark.slow] if _seen[_name(_sample)] > _often else []
+        PARAMS.append(pytest.param(_sample, _kind, marks=_marks, id=f"{_sample} {_kind}"))
 
 
-@pytest.mark.parametrize("sample", PARAMS)
-def test_types_say_how_results_lie(sample: Sample):
+def named_alone(spec: P, rng, names) -> P:
+    """A spec with an axis of one device for some axis of the value."""
+    parts = [*spec.partitions]
+    if parts and "z" in names:
+        d = rng.integers(len(parts))
+        part = parts[d] if isinstance(parts[d], tuple) else (parts[d],) if parts[d] else ()
+        parts[d] = (*part, "z")
+    return P(*parts)
+
+
+@pytest.mark.parametrize(("sample", "kind"), PARAMS)
+def test_types_say_how_results_lie(sample: Sample, kind: str):
     prim, params = sample.primitive, sample.params
     rng = np.random.default_rng(zlib.crc32(str(sample).encode()) + 1)
-    grid = mesh()
+    grid = mesh(kind)
     fun = lambda *xs: prim.bind(*xs, **params)
     with ga.enable_x64(sample.wide):
         plain = [array_of(v, a) for v, a in zip(values(sample), sample.avals, strict=True)]
         wanted = ga.tree.leaves(ga.jit(fun)(*plain))
-        specs = [drawn_spec(rng, x.shape) for x in plain]
+        specs = [named_alone(drawn_spec(rng, x.shape), rng, grid.axis_names) for x in plain]
         cut = [ga.device_put(x, NamedSharding(grid, s)) for x, s in zip(plain, specs, strict=True)]
         if not cut:
             return

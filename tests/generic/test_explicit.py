@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.mesh import cuts_along
 from gpuarray.errors import ShardingTypeError
@@ -111,3 +113,36 @@ def test_types_say_how_results_lie(sample: Sample, kind: str):
             assert x.aval is y.aval is aval, what
             assert_like(without_layout(x), want, what)
             assert_like(without_layout(y), want, what)
+
+
+#: Several operations in a row, of which some leave parts of an axis that are no even pieces.
+CHAINS = {
+    "roll": lambda a: gnp.roll(a, 3, 0),
+    "diff": lambda a: gnp.diff(a, axis=0),
+    "scan": lambda a: lax.associative_scan(gnp.maximum, a),
+    "thirds": lambda a: a[1::3] * 2,
+    "reflected": lambda a: gnp.pad(a, ((3, 5), (1, 1)), mode="reflect"),
+    "smoothed": lambda a: (a[:-2] + a[1:-1] + a[2:])[1:-1] / 3,
+    "reversed": lambda a: a[::-1] - a,
+    "softmax": lambda a: ga.nn.softmax(a, 0) + ga.nn.softmax(a, 1),
+    "added to": lambda a: a.at[gnp.arange(10) * 3].add(1.0),
+    "variance": lambda a: a.var(0) + a.mean(0),
+}
+
+
+@pytest.mark.parametrize("kind", MESHES)
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_of_operations(name: str, kind: str):
+    fun, grid = CHAINS[name], mesh(kind)
+    values = np.random.default_rng(3).standard_normal((64, 16)).astype(np.float32)
+    want = np.asarray(fun(gnp.asarray(values)))
+    with ga.set_mesh(grid):
+        for spec in (P("x"), P("y", "x"), P(("x", "y")), P(None, "x"), P(("y", "x"))):
+            a = ga.device_put(values, NamedSharding(grid, spec))
+            for how in (lambda f: f, ga.jit):
+                try:
+                    out = how(fun)(a)
+                except ShardingTypeError:
+                    out = auto_axes(fun, out_sharding=P())(a)
+                assert_lies_as_typed(out)
+                np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-5)

@@ -118,10 +118,10 @@ def as_type_says(aval: ShapedArray, spec: Spec | None, grid: Grid) -> Spec:
     if spec is None or spec == want or not mesh.auto_axes:
         return want
     spoken = frozenset(grid.names(mesh, mesh.explicit_axes))
-    if want == tuple(tuple(n for n in part if n in spoken) for part in spec):
-        return spec
     kept = []
     for n, names, part in zip(aval.shape, want, spec, strict=True):
-        more = (*names, *(name for name in part if name not in spoken))
+        said = tuple(name for name in part if name in spoken)
+        more = part if said == names else (*names, *(n for n in part if n not in spoken))
+        # A part of a longer axis may be cut unevenly, which its type does not allow for.
         kept.append(more if n % prod(grid.sizes[name] for name in more) == 0 else names)
     return tuple(kept)

@@ -387,3 +387,23 @@ def test_axes_of_one_device_are_in_types():
             assert types(b) == types(ga.jit(gnp.sin)(b)) == ["f32[8@x,16]"]
             f = ga.shard_map(lambda v: lax.psum(v, "y"), in_specs=P("x", "y"), out_specs=P("x"))
             np.testing.assert_array_equal(f(b), b)
+
+
+def test_parts_of_a_program_over_a_mesh_of_other_axes(mesh):
+    """Results say so in the words of their own mesh, and cotangents lie as what they belong to."""
+    other = mesh.abstract_mesh.update(axis_sizes=(2, 4), axis_names=("a", "b"))
+
+    def fun(v):
+        with use_abstract_mesh(other):
+            out = reshard(gnp.sin(v), P(("a", "b"), None)) * 2
+        return out, reshard(out, P("y", None))
+
+    v = cut("x", "y") / 100
+    there, back = ga.jit(fun)(v)
+    assert there.sharding.spec == P(("a", "b"), None) and there.sharding.mesh.axis_sizes == (2, 4)
+    assert back.sharding == NamedSharding(mesh, P("y", None))
+    for i, out in enumerate((there, back)):
+        np.testing.assert_allclose(out, 2 * np.sin(np.asarray(v)), rtol=1e-6)
+        slope = ga.jit(ga.grad(lambda v, i=i: fun(v)[i].sum()))(v)
+        assert slope.sharding == v.sharding
+        np.testing.assert_allclose(slope, 2 * np.cos(np.asarray(v)), rtol=1e-6)

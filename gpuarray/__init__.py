@@ -81,6 +81,9 @@ from gpuarray.config import no_execution as no_execution
 from gpuarray.config import no_tracing as no_tracing
 from gpuarray.config import numpy_dtype_promotion as numpy_dtype_promotion
 from gpuarray.config import numpy_rank_promotion as numpy_rank_promotion
+from gpuarray.config import (
+    remove_size_one_mesh_axis_from_type as remove_size_one_mesh_axis_from_type,
+)
 from gpuarray.config import softmax_custom_jvp as softmax_custom_jvp
 from gpuarray.config import thread_guard as thread_guard
 from gpuarray.config import threefry_partitionable as threefry_partitionable

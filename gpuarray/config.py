@@ -85,6 +85,8 @@ _ROWS = (
     Setting("auto_pcast", bool, True,
             "In shard_map, let operations mix values that vary between devices and others.", True),
     Setting("softmax_custom_jvp", bool, False, "Differentiate softmax by its own rule.", True),
+    Setting("remove_size_one_mesh_axis_from_type", bool, False,
+            "Types leave out Explicit mesh axes of one device.", True),
     # random numbers
     Setting("threefry_partitionable", bool, False,
             "Use the threefry stream that splits over devices (JAX's newer one).", True),
@@ -595,6 +597,7 @@ default_prng_impl = Context("default_prng_impl")
 disable_jit = Context("disable_jit", True, "disable")
 enable_checks = Context("enable_checks")
 enable_custom_prng = Context("enable_custom_prng")
+remove_size_one_mesh_axis_from_type = Context("remove_size_one_mesh_axis_from_type")
 enable_x64 = Context("enable_x64")
 explain_cache_misses = Context("explain_cache_misses")
 fusion = Context("fusion")

@@ -37,10 +37,7 @@ GROUPS = (
     Group(
         "computations over several devices",
         "`shard_map`, `pmap` and `jit` run over several devices; these are to come",
-        """
-        jax: remove_size_one_mesh_axis_from_type
-        experimental: topologies
-        """,
+        "experimental: topologies",
     ),
     Group(
         "services between processes",

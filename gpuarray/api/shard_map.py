@@ -20,7 +20,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.layout import unreduced_of
-from gpuarray.core.mesh import Mesh, PartitionSpec, contexts, sums_along
+from gpuarray.core.mesh import Mesh, PartitionSpec, contexts, in_types, sums_along
 from gpuarray.core.tracebacks import boundary
 from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.primitives.collective.sums import vary_unreduced_cast_p
@@ -291,7 +291,7 @@ class _Inside(NamedTuple):
         specs_of.check_rank(self.f, "out_specs", f"the result{path}", aval, spec)
         if not self.typed:
             return x
-        lacking = frozenset(names_in_spec(spec)) - aval.vma
+        lacking = in_types(mesh).intersection(names_in_spec(spec)) - aval.vma
         if names := tuple(n for n in mesh.axis_names if n in lacking):
             x = pcast_p.bind(x, axis_name=names)
         lacking = sums_along(mesh, spec)[0] - unreduced_of(aval.layout)

@@ -214,7 +214,8 @@ def check_types(
 ) -> None:
     """Refuse an argument whose type says that it is cut otherwise than its spec does.
 
-    What is whole is cut where it is; anything else would be moved, which `reshard` is for.
+    What is whole is cut where it is; anything else would be moved, which `reshard` is for. If the
+    function is given pieces along some axes of the mesh only, arguments are moved, as in JAX.
     """
     rows = zip(("unreduced", "reduced"), sums_of(aval.layout), sums_along(mesh, spec), strict=True)
     for word, names, asked in rows:
@@ -225,7 +226,7 @@ def check_types(
                 "argument so with `jax.reshard` first."
             )
     cuts = cuts_of(aval.layout)
-    if cuts is None or resolving.depth:
+    if cuts is None or resolving.depth or manual != frozenset(mesh.axis_names):
         return
     mine = tuple(tuple(n for n in part if n in manual) for part in cuts)
     wanted = [names_of_axis(part) for part in spec.partitions]

@@ -19,7 +19,7 @@ from gpuarray.core.flow import ByDevice
 from gpuarray.core.graph import Eqn, Graph, evaluate
 from gpuarray.core.layout import NO_SUMS, cuts_of, layout, sums_of, with_names
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
-from gpuarray.core.mesh import PartitionSpec, contexts, cuts_along, sums_along
+from gpuarray.core.mesh import PartitionSpec, contexts, cuts_along, in_types, sums_along
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.spec import names_of
 from gpuarray.primitives.collective.ops import psum_p
@@ -57,7 +57,7 @@ def piece_aval(
     shape = tuple(n // c for n, c in zip(aval.shape, cuts, strict=True))
     # What varied along axes of another shard_map around still does.
     around = aval.vma - manual
-    names = around | set(names_in_spec(spec)) if typed else around
+    names = around | in_types(mesh).intersection(names_in_spec(spec)) if typed else around
     if typed and any(sums := sums_along(mesh, spec)):
         # All axes are manual then.
         return aval.update(shape=shape, layout=layout(names, sums=sums))
@@ -88,8 +88,9 @@ class axes_inside:
     __slots__ = ("_before", "_mesh", "_names")
 
     def __init__(self, mesh: Any, manual: frozenset, typed: bool):
+        spoken_of = in_types(mesh) if typed else ()
         self._names = named_axes(
-            {n: NamedAxis(mesh.shape[n], typed) for n in mesh.axis_names if n in manual}
+            {n: NamedAxis(mesh.shape[n], n in spoken_of) for n in mesh.axis_names if n in manual}
         )
         # Inside another shard_map over the mesh, its axes are manual already.
         around = contexts.abstract

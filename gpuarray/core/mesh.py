@@ -446,19 +446,30 @@ def sums_along(mesh: Any, spec: PartitionSpec) -> Sums:
 
     Types say nothing of a mesh of one device.
     """
-    return NO_SUMS if mesh.size < 2 else (spec.unreduced, spec.reduced)
+    if mesh.size < 2:
+        return NO_SUMS
+    named = in_types(mesh)
+    return spec.unreduced & named, spec.reduced & named
+
+
+def in_types(mesh: Any) -> frozenset:
+    """Return the axes of a mesh of which types speak: all, or those of several devices.
+
+    >>> in_types(AbstractMesh((4,), "x"))
+    frozenset({'x'})
+    """
+    if not config.state.remove_size_one_mesh_axis_from_type:
+        return frozenset(mesh.axis_names)
+    return frozenset(n for n, size in mesh.shape_tuple if size > 1)
 
 
 def cuts_along(mesh: AbstractMesh, spec: PartitionSpec, ndim: int) -> Cuts:
     """Return the Explicit axes of a mesh by which a spec cuts each axis of a value.
 
-    An axis of the mesh with a single device cuts nothing.
-
     >>> mesh = AbstractMesh((4, 2), ("x", "y"), (AxisType.Explicit, AxisType.Auto))
     >>> cuts_along(mesh, P(("x", "y")), 2)
     (('x',), ())
     """
-    axes = zip(mesh.axis_names, mesh.axis_sizes, mesh.axis_types, strict=True)
-    explicit = {name for name, size, kind in axes if kind is AxisType.Explicit and size > 1}
+    explicit = in_types(mesh).intersection(mesh.explicit_axes)
     parts = [tuple(n for n in names_of(part) if n in explicit) for part in spec.partitions]
     return (*parts, *[()] * (ndim - len(parts)))

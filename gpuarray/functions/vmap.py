@@ -13,7 +13,7 @@ from typing import Any
 
 from gpuarray import util
 from gpuarray.core.avals import aval_of
-from gpuarray.core.layout import Layout, cuts_of, layout, sums_of
+from gpuarray.core.layout import Layout, cuts_of, layout, resolving, shown, sums_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.functions.vmappable import Whole, closed
@@ -114,8 +114,8 @@ def vmap(
         axis = BatchAxis(size, axis_name, spread)
         # Run the function on values that carry the extra axis, wherever each operation leaves it.
         boxed_dims = [None if type(x) is Whole else d for x, d in zip(leaves, dims, strict=True)]
+        cutters = _cutters(leaves, dims, spread)
         out, out_dims = batch_flat(flat, axis, leaves, boxed_dims)
-        cutters = _cutters(leaves, dims)
         # Move the axis of every result to where it is wanted.
         wanted = _out_dims(out_axes, out_spec, len(results))
         placed = []
@@ -178,18 +178,33 @@ def _shape_of(x: Any) -> tuple[int, ...]:
     return x.shape if type(x) is Whole else aval_of(x).shape
 
 
-def _cutters(leaves: list, dims: list) -> Layout | None:
+def _cutters(leaves: list, dims: list, spread: tuple) -> Layout | None:
     """Return how elements along the mapped axis lie, if types say that it is cut: as a Layout of
-    one axis.
+    one axis. ValueError where they, or spmd_axis_name, say different things.
     """
+    along: Layout | None = None
     for x, d in zip(leaves, dims, strict=True):
         if d is None or type(x) is Whole:  # not mapped: it may be anything, a string for one
             continue
         found = aval_of(x).layout
         cuts = cuts_of(found)
-        if found is not None and cuts is not None and cuts[d]:
-            return layout(found.varying, found.mesh, (cuts[d],))
-    return None
+        if found is None or cuts is None or not cuts[d]:
+            continue
+        mine = layout(found.varying, found.mesh, (cuts[d],))
+        along = along or mine
+        assert along is not None
+        if along.cuts != (cuts[d],) and not resolving.depth:
+            raise ValueError(
+                "Mapped away dimension of inputs passed to vmap should be sharded the same. Got "
+                f"inconsistent axis specs: {shown(along.cuts)} and {shown((cuts[d],))}. Lay one "
+                "input as the other with sharding.reshard."
+            )
+    if along is not None and spread and along.cuts != (spread,) and not resolving.depth:
+        raise ValueError(
+            "Only one of spmd_axis_name or arrays sharded on `Explicit` mesh axis type is allowed. "
+            f"Got spmd_axis_name={spread}, and the mapped axis is sharded as {shown(along.cuts)}"
+        )
+    return along
 
 
 def _cut(x: Any, axis: int, along: Layout) -> Any:

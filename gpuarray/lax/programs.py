@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable
+from itertools import zip_longest
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,7 +21,7 @@ from gpuarray.core.layout import cuts_of, sums_of
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts, cuts_along, sums_along
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Sharding, laid_out
-from gpuarray.core.spec import UNCONSTRAINED
+from gpuarray.core.spec import UNCONSTRAINED, names_of
 from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
@@ -34,6 +35,7 @@ from gpuarray.pytree import tree
 from gpuarray.runtime.device import default_place
 from gpuarray.runtime.moves import stays_at
 from gpuarray.runtime.transfer import device_put
+from gpuarray.util import prod
 
 
 def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
@@ -217,6 +219,7 @@ def _constrained(x: Any, sharding: Any) -> Any:
     traced = isinstance(x, Tracer)
     if sharding.mesh.are_all_axes_explicit and sharding.mesh.size > 1:
         return _asserted(x, aval, sharding)
+    sharding = _with_explicit_cuts(sharding, aval)
     if isinstance(sharding.mesh, AbstractMesh):
         sharding = _over_devices(sharding, x, traced)
     if traced:
@@ -229,6 +232,31 @@ def _constrained(x: Any, sharding: Any) -> Any:
         return jit(lambda x: laid(x, sharding))(x)
     _check_movable(x, sharding)
     return device_put(x, sharding)
+
+
+def _with_explicit_cuts(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
+    """Return a sharding along Auto axes with what a value's type says of the Explicit ones."""
+    mesh, spec = sharding.mesh.abstract_mesh, sharding.spec
+    explicit = {*mesh.explicit_axes} if mesh.size > 1 else ()
+    if not explicit:
+        return sharding
+    if any(name in explicit for part in spec.partitions for name in names_of(part)):
+        raise ValueError(
+            "The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto "
+            f"axes of the mesh. Got spec={spec} and mesh={mesh}. You probably meant to use "
+            "`reshard` API?"
+        )
+    cuts = cuts_of(aval.layout)
+    if cuts is None:
+        return sharding
+    # A cut that the type says stays; where the rest is unconstrained, or cannot cut the pieces
+    # evenly, nothing cuts it further.
+    parts = []
+    for part, cut, n in zip_longest(spec.partitions, cuts, aval.shape):
+        names = (*cut, *names_of(part))
+        even = n % prod(mesh.shape[name] for name in names) == 0
+        parts.append(((names if even else cut) if cut else part) or None)
+    return NamedSharding(sharding.mesh, spec.update(partitions=parts))
 
 
 def _asserted(x: Any, aval: ShapedArray, sharding: NamedSharding) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.layout import cuts_of
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import mod
 from gpuarray.numpy.construct import as_type, asarray
@@ -176,8 +177,10 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
             f"fill_value has {len(fills)} entries for {a.ndim} axes: give one value, or one for "
             "each axis"
         )
-    # Known values: NumPy finds them. Traced ones need a size, and a scan.
-    known = known_value(a)
+    # Known values: NumPy finds them. Traced ones need a size, and a scan; so do those that are cut
+    # along Explicit axes, as it is an error there to need them whole.
+    typed = size is not None and cuts_of(aval_of(a).layout) is not None
+    known = None if typed else known_value(a)
     if known is not None:
         found = [k.astype(dtypes.default_int()) for k in np.nonzero(known)]
         if size is not None:

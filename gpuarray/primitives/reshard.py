@@ -155,8 +155,11 @@ def as_typed(x: Any, aval: ShapedArray, mesh: Any = None) -> Any:
     sums = layouts.sums_of(want)
     if layouts.cuts_of(have) == layouts.cuts_of(want) and layouts.sums_of(have) == sums:
         return x
-    for known in (want, have):
-        mesh = mesh or (known and known.mesh)
+    # The axes that the wanted cuts name may be other ones than those of `mesh`.
+    named = want.mesh if want is not None and want.mesh is not None else None
+    if mesh is None or (named is not None and named.shape_tuple != mesh.shape_tuple):
+        mesh = named
+    mesh = mesh or (have and have.mesh)
     if mesh is None:
         return _summed_as(x, sums)
     spec = P(*(layouts.cuts_of(want) or ()), unreduced=sums[0], reduced=sums[1])

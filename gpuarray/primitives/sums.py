@@ -19,6 +19,7 @@ from gpuarray.core import dtypes
 from gpuarray.core import layout as layouts
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.layout import NO_SUMS, NONE, Sums, sums_of, unreduced_of
+from gpuarray.core.mesh import in_types
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.spec import PartitionSpec
 from gpuarray.errors import ShardingTypeError
@@ -301,8 +302,7 @@ def check_product(
             f"rhs_contracting_spec={cuts[1]}"
         )
     named = {n for part in cuts[0] for n in part}
-    # Along an axis of one device nothing is cut, and a sum is its term.
-    if named != _several(lhs, spec.unreduced):
+    if named != _in_types(lhs, spec.unreduced):
         raise ShardingTypeError(
             "out_sharding's unreduced axes should be equal to the contracting specs. Got unreduced "
             f"axes={set(spec.unreduced)} and contracting spec={cuts[0]}"
@@ -316,7 +316,7 @@ def check_sum(x: ShapedArray, axes: Sequence[int], out_sharding: Any) -> None:
         return
     cuts = layouts.cuts_of(x.layout) or ((),) * x.ndim
     named = {n for d in axes for n in cuts[d]} | unreduced_of(x.layout)
-    if not _several(x, spec.unreduced) <= named:
+    if not _in_types(x, spec.unreduced) <= named:
         raise ShardingTypeError(
             "out_sharding's unreduced axes should be in operand's specs that were summed over. Got "
             f"operand={x.str_short(True)}, axes={tuple(axes)}, unreduced_spec={set(spec.unreduced)}"
@@ -347,7 +347,7 @@ def check_same(x: ShapedArray, name: str, out_sharding: Any) -> None:
         )
 
 
-def _several(x: ShapedArray, names: frozenset) -> frozenset:
-    """Return those of some axes of a mesh that have several devices."""
+def _in_types(x: ShapedArray, names: frozenset) -> frozenset:
+    """Return those of some axes of a mesh of which types speak."""
     mesh = x.layout.mesh if x.layout is not None else None
-    return names if mesh is None else frozenset(n for n in names if mesh.shape[n] > 1)
+    return names if mesh is None else names & in_types(mesh)

@@ -52,7 +52,7 @@ class Team:
         # Along Explicit axes the types of results say how they lie.
         if grid.main.are_all_axes_explicit:
             wanted = [
-                _typed(grid.main, v.aval) if s is None else s
+                _typed(_mesh_of(grid, v.aval), v.aval) if s is None else s
                 for s, v in zip(wanted, graph.outvars, strict=True)
             ]
         outs = [
@@ -107,11 +107,16 @@ def _of_sums(grid: Grid, aval: ShapedArray) -> NamedSharding | None:
     """Return how a result lies that sums over axes of a mesh concern; None if none does."""
     if aval.layout is None or not any(sums_of(aval.layout)):
         return None
-    mesh = aval.layout.mesh
-    if mesh.shape_tuple == grid.main.shape_tuple:
-        return _typed(grid.main, aval)
+    return _typed(_mesh_of(grid, aval), aval)
+
+
+def _mesh_of(grid: Grid, aval: ShapedArray) -> Mesh:
+    """Return the devices as the mesh that a type speaks of: its axes may have other names."""
+    mesh = None if aval.layout is None else aval.layout.mesh
+    if mesh is None or mesh.shape_tuple == grid.main.shape_tuple:
+        return grid.main
     devices = grid.main.devices.reshape(mesh.axis_sizes)
-    return _typed(Mesh(devices, mesh.axis_names, mesh.axis_types), aval)
+    return Mesh(devices, mesh.axis_names, mesh.axis_types)
 
 
 def _concerns_sums(sharding: Sharding) -> bool:

@@ -25,7 +25,7 @@ from gpuarray.core.primitive import Kind, Sentinel
 from gpuarray.core.trace import Tracer
 from gpuarray.errors import MissingRuleError
 from gpuarray.primitives.collective.ops import psum_p
-from gpuarray.primitives.collective.sums import vary_unreduced_cast_p
+from gpuarray.primitives.collective.sums import each_own, vary_unreduced_cast_p
 from gpuarray.primitives.linear import add_any
 from gpuarray.primitives.reshard import as_typed, cotangent_aval
 
@@ -90,7 +90,7 @@ def _backwards(
         for names, ct in owed.pop(v, {}).items():
             # Where the value is reduced, its cotangent stays terms.
             if terms := tuple(n for n in names if n in reduced):
-                ct = vary_unreduced_cast_p.bind(ct, axes=terms)
+                ct = vary_unreduced_cast_p.bind(each_own(ct, terms), axes=terms)
             if rest := tuple(n for n in names if n not in reduced):
                 (ct,) = psum_p.bind(ct, axes=rest, axis_index_groups=None)
             give(v, ct)

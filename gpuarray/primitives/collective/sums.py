@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuarray.core.avals import ShapedArray
+from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.layout import Layout, names_of, sums_of, with_names, with_sums
 from gpuarray.core.primitive import LINEAR, Primitive
 from gpuarray.primitives.axes import move_axis
@@ -90,10 +90,17 @@ def _first(prim: Callable[[], Primitive], dimension: str) -> Callable:
     return batch
 
 
-def _other(prim: Callable[[], Primitive], old: str = "", new: str = "") -> Callable:
-    """Return the transpose rule: the operation that takes cotangents back."""
+def _other(
+    prim: Callable[[], Primitive], old: str = "", new: str = "", of_varying: bool = False
+) -> Callable:
+    """Return the transpose rule: the operation that takes cotangents back.
+
+    `of_varying` says that it takes varying ones.
+    """
 
     def transpose(ct: Any, x: Any, **params: Any):
+        if of_varying:
+            ct = each_own(ct, _names(params))
         return (prim().bind(ct, **{new if k == old else k: v for k, v in params.items()}),)
 
     return transpose
@@ -112,7 +119,7 @@ vary_unreduced_cast_p = _defined(
 
 #: The same value as one that may differ.
 reduced_vary_cast_p = _defined(
-    "reduced_vary_cast", REDUCED, VARYING, _other(lambda: vary_unreduced_cast_p)
+    "reduced_vary_cast", REDUCED, VARYING, _other(lambda: vary_unreduced_cast_p, of_varying=True)
 )
 
 #: Terms, to each device's piece of their sum.
@@ -120,7 +127,7 @@ unreduced_reduce_scatter_p = _defined(
     "unreduced_reduce_scatter",
     UNREDUCED,
     VARYING,
-    _other(lambda: all_gather_reduced_p, "scatter_dimension", "all_gather_dimension"),
+    _other(lambda: all_gather_reduced_p, "scatter_dimension", "all_gather_dimension", True),
     ops.reduce_scatter_p.aval,
     _first(lambda: unreduced_reduce_scatter_p, "scatter_dimension"),
 )
@@ -134,6 +141,13 @@ all_gather_reduced_p = _defined(
     ops.all_gather_p.aval,
     _first(lambda: all_gather_reduced_p, "all_gather_dimension"),
 )
+
+
+def each_own(x: Any, names: tuple) -> Any:
+    """Return a value as one that varies along some axes: what all devices share is each one's."""
+    lacking = tuple(n for n in names if state_along(aval_of(x), n) == INVARYING)
+    return ops.pcast_p.bind(x, axis_name=lacking) if lacking else x
+
 
 #: What is nothing but another type.
 CASTS = frozenset({ops.pcast_p, preduced_p, vary_unreduced_cast_p, reduced_vary_cast_p})

@@ -9,10 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import Axes, Cut, Factors, are_runs, given_to, spec_of
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.transforms.partition.moves import received
+from gpuarray.util import prod
 
 #: Operands whose layouts compete, beyond which the largest comes first untried.
 _TRIED = 3
@@ -105,3 +107,21 @@ def _bytes_sent(cut: Cut, factors: Factors, eqn: Eqn, specs: Sequence[Spec], gri
             held = v.aval.size / grid.size(n for names in spec_of(axes, cut) for n in names)
             total += 2 * held * (owed - 1) / owed * storage_dtype(v.aval).itemsize
     return total
+
+
+def as_type_says(aval: ShapedArray, spec: Spec | None, grid: Grid) -> Spec:
+    """Return how a value lies that is cut by `spec`, but along Explicit axes as its type says."""
+    assert aval.layout is not None and aval.layout.cuts is not None
+    mesh = aval.layout.mesh
+    want = tuple(grid.names(mesh, names) for names in aval.layout.cuts)
+    # Along the other axes of the mesh types say nothing: there it stays as it is.
+    if spec is None or spec == want or not mesh.auto_axes:
+        return want
+    spoken = frozenset(grid.names(mesh, mesh.explicit_axes))
+    kept = []
+    for n, names, part in zip(aval.shape, want, spec, strict=True):
+        said = tuple(name for name in part if name in spoken)
+        more = part if said == names else (*names, *(n for n in part if n not in spoken))
+        # A part of a longer axis may be cut unevenly, which its type does not allow for.
+        kept.append(more if n % prod(grid.sizes[name] for name in more) == 0 else names)
+    return tuple(kept)

@@ -37,7 +37,7 @@ from gpuarray.primitives.collective.once import once
 from gpuarray.primitives.collective.sums import CASTS, of_device, unreduced_psum_p
 from gpuarray.primitives.factors import runs_once
 from gpuarray.transforms.partition import terms
-from gpuarray.transforms.partition.cuts import wanted_of_operands
+from gpuarray.transforms.partition.cuts import as_type_says, wanted_of_operands
 from gpuarray.transforms.partition.divide import division, wants
 from gpuarray.transforms.partition.halos import evened, slid
 from gpuarray.transforms.partition.inside import by_rule, through
@@ -192,7 +192,7 @@ class _Splitter:
         for eqn in reversed(live(graph)[0]):
             for v in eqn.outvars:
                 if cuts_of(v.aval.layout) is not None:
-                    asked[v] = self.typed(v.aval)
+                    asked[v] = as_type_says(v.aval, asked.get(v), self.grid)
             ask(eqn.invars, self.wanted_by(eqn, [asked.get(v) for v in eqn.outvars]))
         return {v: spec for v, spec in asked.items() if spec is not None and any(spec)}
 
@@ -259,17 +259,12 @@ class _Splitter:
         found = windowed(eqn, pieces, self) or slid(eqn, pieces, self)
         return self.by_factors(eqn, pieces, wanted) if found is None else found
 
-    def typed(self, aval: ShapedArray) -> Spec:
-        """Return how a type says that a value is cut, along Explicit axes of its mesh."""
-        assert aval.layout is not None and aval.layout.cuts is not None
-        return tuple(self.grid.names(aval.layout.mesh, names) for names in aval.layout.cuts)
-
     def as_typed(self, eqn: Eqn, pieces: Sequence[Piece]) -> None:
         """Lay results as their types say, where these do; what is owed waits for its readers."""
         for i, (v, piece) in enumerate(zip(eqn.outvars, pieces, strict=False)):
             if cuts_of(v.aval.layout) is None or piece.owed is not None:
                 continue
-            want = self.typed(v.aval)
+            want = as_type_says(v.aval, piece.spec, self.grid)
             if piece.spec != want or piece.frame:
                 moved_piece = self.to(piece, want, v.aval, "its type says so")
                 pieces[i] = Piece(moved_piece.value, want)  # pyright: ignore[reportIndexIssue]

@@ -481,3 +481,15 @@ def test_training_with_types():
         want = step(ga.tree.map(gnp.asarray, given), gnp.asarray(batch))
     for a, b in zip(ga.tree.leaves(found), ga.tree.leaves(want), strict=True):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-4, atol=1e-6)
+
+
+def test_vmap_refuses_inputs_whose_mapped_axes_are_cut_differently():
+    a, b = cut("x"), cut(None, "y", shape=(16, 8))
+    product = lambda v, w: v @ w
+    for how in (lambda f: f, ga.jit):
+        with pytest.raises(ValueError, match="Mapped away dimension of inputs passed to vmap"):
+            how(ga.vmap(product, in_axes=(0, 1)))(a, b)
+        with pytest.raises(ValueError, match="Only one of spmd_axis_name or arrays sharded on"):
+            how(ga.vmap(lambda v: v * 2, spmd_axis_name="y"))(a)
+        out = how(ga.vmap(lambda v, w: v * w, spmd_axis_name="x"))(a, a)
+        np.testing.assert_array_equal(out, np.asarray(a) ** 2)

@@ -337,3 +337,73 @@ def test_collectives_leave_other_axes_as_they_are():
         np.testing.assert_array_equal(np.asarray(whole), np.tile(np.asarray(a), 2))
         np.testing.assert_array_equal(np.asarray(swapped).reshape(8, 2, 8), halves[:, ::-1])
     assert seen[0] == (AxisType.Explicit, AxisType.Manual)
+
+
+# ---- axes of both types ----
+
+#: A constraint along the Auto axis, and how a value lies then whose type is cut along the other.
+CONSTRAINTS = {
+    "the axis that is cut": (P("y"), P(("x", "y"), None)),
+    "the other axis": (P(None, "y"), P("x", "y")),
+    "unconstrained": (P(P.UNCONSTRAINED, "y"), P("x", "y")),
+    "none": (P(), P("x", None)),
+}
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+@pytest.mark.parametrize("how", [lambda f: f, ga.jit, lambda f: ga.jit(lambda v: f(v + v) / 2)])
+def test_constraints_along_auto_axes_keep_what_types_say(name, how):
+    given, lies = CONSTRAINTS[name]
+    mixed = ga.make_mesh((4, 2), ("x", "y"), (AxisType.Explicit, AxisType.Auto))
+    with ga.set_mesh(mixed):
+        a = ga.device_put(np.arange(128.0, dtype=np.float32).reshape(8, 16), P("x"))
+        out = how(lambda v: lax.with_sharding_constraint(v, given))(a)
+        assert ga.typeof(out) is ga.typeof(a)
+        assert out.sharding.is_equivalent_to(NamedSharding(mixed, lies), 2)
+        np.testing.assert_array_equal(out, np.asarray(a))
+        with pytest.raises(ValueError, match="can only refer to Auto axes of the mesh"):
+            how(lambda v: lax.with_sharding_constraint(v, P("x")))(a)
+
+
+def test_types_leave_auto_axes_to_the_compiler():
+    mixed = ga.make_mesh((4, 2), ("x", "y"), (AxisType.Explicit, AxisType.Auto))
+    with ga.set_mesh(mixed):
+        a = ga.device_put(np.ones((8, 16), np.float32), P("x", "y"))
+        f = ga.jit(lambda v: gnp.tanh(v) * 2 + v.T.T)
+        assert f(a).sharding.spec == P("x", "y")
+        assert "all_gather" not in str(ga.explain(f)(a))
+        assert types(f(a)) == ["f32[8@x,16]"]
+
+
+def test_axes_of_one_device_are_in_types():
+    with ga.set_mesh(ga.make_mesh((4, 1), ("x", "y"))):
+        a = ga.device_put(np.ones((8, 16), np.float32), P("x", "y"))
+        assert types(a) == types(gnp.sin(a)) == types(ga.jit(gnp.sin)(a)) == ["f32[8@x,16@y]"]
+        assert types(a.T) == ["f32[16@y,8@x]"]
+        with pytest.raises(ShardingTypeError, match="ambiguous"):
+            a @ a.T
+        with ga.remove_size_one_mesh_axis_from_type(True):
+            b = ga.device_put(np.ones((8, 16), np.float32), P("x", "y"))
+            assert types(b) == types(ga.jit(gnp.sin)(b)) == ["f32[8@x,16]"]
+            f = ga.shard_map(lambda v: lax.psum(v, "y"), in_specs=P("x", "y"), out_specs=P("x"))
+            np.testing.assert_array_equal(f(b), b)
+
+
+def test_parts_of_a_program_over_a_mesh_of_other_axes(mesh):
+    """Results say so in the words of their own mesh, and cotangents lie as what they belong to."""
+    other = mesh.abstract_mesh.update(axis_sizes=(2, 4), axis_names=("a", "b"))
+
+    def fun(v):
+        with use_abstract_mesh(other):
+            out = reshard(gnp.sin(v), P(("a", "b"), None)) * 2
+        return out, reshard(out, P("y", None))
+
+    v = cut("x", "y") / 100
+    there, back = ga.jit(fun)(v)
+    assert there.sharding.spec == P(("a", "b"), None) and there.sharding.mesh.axis_sizes == (2, 4)
+    assert back.sharding == NamedSharding(mesh, P("y", None))
+    for i, out in enumerate((there, back)):
+        np.testing.assert_allclose(out, 2 * np.sin(np.asarray(v)), rtol=1e-6)
+        slope = ga.jit(ga.grad(lambda v, i=i: fun(v)[i].sum()))(v)
+        assert slope.sharding == v.sharding
+        np.testing.assert_allclose(slope, 2 * np.cos(np.asarray(v)), rtol=1e-6)

@@ -448,3 +448,26 @@ def test_misuse_inside_of_shard_map(name):
     fun, ins, outs, message = MISUSE[name]
     with pytest.raises(ValueError, match=message):
         mapped(fun, ins, outs, reshard(np.arange(8.0, dtype=np.float32), P("x")))
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [gnp.add, gnp.multiply, lambda a, b: gnp.sin(a) + b * 3, lambda a, b: a - gnp.exp(b)],
+)
+@pytest.mark.parametrize("add_up", [True, False])
+def test_cotangents_that_all_devices_share_are_terms_of_each(fun, add_up):
+    """Where a sum over devices follows, cotangents are the same on all of them."""
+    a = ga.device_put(np.arange(16.0, dtype=np.float32).reshape(8, 2) / 16, P("x"))
+    whole = np.array([0.25, -0.5], np.float32)
+    b = ga.device_put(whole, P(reduced={"x"}))
+    body = lambda a, b: lax.psum(fun(a, b), "x") if add_up else fun(a, b)
+    of_pieces = ga.shard_map(body, out_specs=P() if add_up else P("x"))
+    slope = ga.grad(lambda a, b: of_pieces(a, b).sum(), (0, 1))
+    plain = ga.grad(lambda a, b: fun(a, b).sum(), (0, 1))
+    with ga.set_mesh(None):
+        want = plain(gnp.asarray(np.asarray(a)), gnp.asarray(whole))
+    for how in (slope, ga.jit(slope)):
+        found = how(a, b)
+        assert found[1].sharding.spec.unreduced == {"x"}
+        np.testing.assert_allclose(found[0], want[0], rtol=1e-6)
+        np.testing.assert_allclose(reshard(found[1], P()), want[1], rtol=1e-5)

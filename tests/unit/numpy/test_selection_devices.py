@@ -5,6 +5,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray.errors import ShardingTypeError
 
 pytestmark = pytest.mark.devices
 
@@ -47,3 +48,17 @@ def test_results_are_where_the_values_are(name):
     for x, expected in zip(found, ga.tree.leaves(CASES[name](*map(gnp.asarray, (X, Y, MASK))))):
         assert x.devices() == {device} and x.committed
         np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.parametrize("how", [lambda f: f, ga.jit])
+@pytest.mark.parametrize("name", ["nonzero", "flatnonzero", "argwhere", "where", "unique"])
+def test_positions_of_a_cut_array_are_refused_jitted_or_not(name, how):
+    """Along Explicit axes what needs its operand whole is an error, as in JAX 0.10.2."""
+    with ga.set_mesh(ga.make_mesh((8,), ("x",))):
+        x = ga.device_put(np.arange(16) % 3, ga.P("x"))
+        with pytest.raises(ShardingTypeError):
+            how(lambda v: getattr(gnp, name)(v, size=16))(x)
+        whole = ga.sharding.reshard(x, ga.P())
+        found = ga.tree.leaves(how(lambda v: getattr(gnp, name)(v, size=16))(whole))
+    for a, want in zip(found, ga.tree.leaves(getattr(gnp, name)(np.arange(16) % 3, size=16))):
+        np.testing.assert_array_equal(a, want)

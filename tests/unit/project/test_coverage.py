@@ -151,7 +151,6 @@ def test_other_names_are_pythons_own():
 @pytest.mark.parametrize(
     "line",
     [
-        "from gpuarray import remove_size_one_mesh_axis_from_type",
         "import gpuarray.cloud_tpu_init",
         "import gpuarray.experimental.topologies",
         "from gpuarray.experimental.topologies import make_mesh",

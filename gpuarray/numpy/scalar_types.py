@@ -193,6 +193,8 @@ def iscomplexobj(x: Any) -> builtins.bool:
     >>> gnp.iscomplexobj(gnp.zeros(2, complex))
     True
     """
+    if isinstance(x, (list, tuple)):  # of tracers, too, which NumPy cannot read
+        return any(map(iscomplexobj, x))
     kind = getattr(x, "dtype", None)
     if kind is None:
         kind = (asarray(x) if hasattr(x, "__jax_array__") else np.asarray(x)).dtype

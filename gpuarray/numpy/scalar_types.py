@@ -144,7 +144,13 @@ class finfo(dtypes.finfo):
     """
 
     def __new__(cls, dtype: Any):
-        found = dtypes.finfo(_dtype_or_same(dtype))
+        try:
+            found = dtypes.finfo(_dtype_or_same(dtype))
+        except ValueError:  # in other words by each release of NumPy
+            raise ValueError(
+                f"data type {dtype!r} not inexact: finfo takes floating and complex dtypes, iinfo "
+                "integers."
+            ) from None
         return _SINGLE if found is _SINGLE_LIMITS else found
 
 

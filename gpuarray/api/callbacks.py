@@ -271,22 +271,43 @@ def _split(args: tuple, kwargs: dict) -> tuple[list, tuple, Any]:
     return [x for x in leaves if _is_value(x)], static, spec
 
 
+def _only_options(name: str, args: tuple, kwargs: dict) -> None:
+    """Refuse what belongs into the second call: the first one takes options alone."""
+    if args or kwargs:
+        given = [repr(a) for a in args] + [f"{k}={v!r}" for k, v in kwargs.items()]
+        raise TypeError(
+            f"{name} received unexpected arguments in the two-call form: {', '.join(given)}. Give "
+            f"them in the second call: {name}(options)(what, values)."
+        )
+
+
 @boundary
 def debug_callback(
-    callback: Callable[..., Any],
+    callback: Callable[..., Any] | None = None,
     *args: Any,
     ordered: bool = False,
     partitioned: bool = False,
     **kwargs: Any,
-) -> None:
+) -> Any:
     """Call a Python function for its side effects, from inside any program, without results.
 
-    It sees primals only, and once for each element under vmap.
+    It sees primals only, and once for each element under vmap. With options alone the result is a
+    function that has them: `debug.callback(ordered=True)(callback, *args)`, so that keyword
+    arguments of the callback may have the options' names.
 
     >>> import gpuarray as ga
     >>> _ = ga.jit(lambda x: (ga.debug.callback(lambda v: print(float(v)), x), x)[1])(2.0)
     2.0
     """
+    if callback is None:
+        _only_options("debug_callback", args, kwargs)
+        return lambda callback, /, *args, **kwargs: _bind_debug(
+            callback, args, kwargs, ordered, partitioned
+        )
+    return _bind_debug(callback, args, kwargs, ordered, partitioned)
+
+
+def _bind_debug(callback: Any, args: tuple, kwargs: dict, ordered: bool, partitioned: bool) -> None:
     _need_callable(callback, "debug.callback")
     values, static, spec = _split(args, kwargs)
     flat = _Mixed(callback, spec, "debug.callback", static)
@@ -318,34 +339,35 @@ class _Check(string.Formatter):
 
 
 class _Printer:
-    """Prints arguments in a format."""
+    """Prints arguments in a format, with the print options of NumPy where it was called for.
+
+    The text is made when the values are known: later, and maybe in another thread.
+    """
 
     def __init__(self, fmt: str):
-        self.fmt = fmt
+        self.fmt, self.options = fmt, np.get_printoptions()
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         plain = tree.tree_map(_printable, (args, kwargs))
-        print(self.fmt.format(*plain[0], **plain[1]))
+        with np.printoptions(**self.options):
+            text = self.fmt.format(*plain[0], **plain[1])
+        self.show(text)
+
+    def show(self, text: str) -> None:
+        print(text)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Printer) and self.fmt == other.fmt
+        return type(other) is type(self) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
-        return hash(self.fmt)
+        return hash((type(self), self.fmt))
 
 
 class _Logger(_Printer):
     """Logs arguments in a format."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
-        plain = tree.tree_map(_printable, (args, kwargs))
-        logger.info(self.fmt.format(*plain[0], **plain[1]))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Logger) and self.fmt == other.fmt
-
-    def __hash__(self) -> int:
-        return hash((_Logger, self.fmt))
+    def show(self, text: str) -> None:
+        logger.info(text)
 
 
 def _printable(x: Any) -> Any:
@@ -359,14 +381,17 @@ def _printable(x: Any) -> Any:
 
 
 def debug_print(
-    fmt: str,
+    fmt: str | None = None,
     *args: Any,
     ordered: bool = False,
     partitioned: bool = False,
     skip_format_check: bool = False,
     **kwargs: Any,
-) -> None:
+) -> Any:
     """Print values when they are computed, from inside any program: `fmt` as for `str.format`.
+
+    With options alone the result is a function that has them:
+    `debug.print(ordered=True)("{}", x)`.
 
     >>> import gpuarray as ga
     >>> @ga.jit
@@ -376,17 +401,21 @@ def debug_print(
     >>> _ = f(1.5)
     x = 1.5, 3.00
     """
-    _say(_Printer, fmt, args, kwargs, ordered, partitioned, skip_format_check)
+    options = ordered, partitioned, skip_format_check
+    if fmt is None:
+        _only_options("debug_print", args, kwargs)
+        return lambda fmt, /, *args, **kwargs: _say(_Printer, fmt, args, kwargs, *options)
+    return _say(_Printer, fmt, args, kwargs, *options)
 
 
 def debug_log(
-    fmt: str,
+    fmt: str | None = None,
     *args: Any,
     ordered: bool = False,
     partitioned: bool = False,
     skip_format_check: bool = False,
     **kwargs: Any,
-) -> None:
+) -> Any:
     """As `debug.print`, but to the logger "gpuarray.debug" of `logging`, at level INFO.
 
     >>> import logging, sys, gpuarray as ga
@@ -397,7 +426,11 @@ def debug_log(
     x = 1.5
     >>> logger.removeHandler(handler)
     """
-    _say(_Logger, fmt, args, kwargs, ordered, partitioned, skip_format_check)
+    options = ordered, partitioned, skip_format_check
+    if fmt is None:
+        _only_options("debug_log", args, kwargs)
+        return lambda fmt, /, *args, **kwargs: _say(_Logger, fmt, args, kwargs, *options)
+    return _say(_Logger, fmt, args, kwargs, *options)
 
 
 def _say(

@@ -19,6 +19,7 @@ from gpuarray.control.graph_edits import (
     check_operands,
     chosen,
     cut,
+    forwarded,
     graph_work,
     interpreted,
     jvp_filled,
@@ -35,6 +36,7 @@ from gpuarray.core.graph import Atom, Graph, Var, evaluate
 from gpuarray.core.layout import also_varying, joined, reconciled
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind
+from gpuarray.core.value import Array
 from gpuarray.primitives.axes import move_axis
 from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import zeros
@@ -206,7 +208,22 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, branches: Graphs, **param
             for x, d in zip(operands, in_dims, strict=True)
         ]
         results.append(evaluate(batch_graph(branch, axis, in_dims, out_dims).graph, *inputs))
-    return [_select(index, *column) for column in zip(*results, strict=True)], list(out_dims)
+    out = [_select(index, *column) for column in zip(*results, strict=True)]
+    # An operand that every branch returns as it is needs no choice, and stays unbatched if it is.
+    dims = list(out_dims)
+    for k, sources in enumerate(zip(*map(forwarded, branches), strict=True)):
+        source = sources[0]
+        if source is not None and sources.count(source) == len(sources):
+            out[k], dims[k] = _array(operands[source]), in_dims[source]
+    return out, dims
+
+
+def _array(x: Any) -> Any:
+    """A result is an Array, though the operand that it is may be a Python number."""
+    if isinstance(x, Array):
+        return x
+    a = aval_of(x)
+    return do.convert_element_type(x, new_dtype=a.dtype, weak_type=a.weak_type, sharding=None)
 
 
 def _select(which, *cases):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, evaluate, storage_dtype, subgraphs
 from gpuarray.core.linear import Zero, tangent_aval
 from gpuarray.core.primitive import Kind, registry
@@ -80,6 +81,38 @@ def _aval_in(graphs: Sequence[Graph], key: int) -> ShapedArray:
     # Any of the graphs that have this constant: its aval is the same in all.
     pairs = ((v, c) for g in graphs for v, c in zip(g.constvars, g.consts, strict=True))
     return next(v.aval for v, c in pairs if id(c) == key)
+
+
+def forwarded(graph: Graph) -> list[int | None]:
+    """For each result of a graph the number of the input that it is, None where it is computed.
+
+    It is followed through calls, and through loops that carry it along unchanged.
+    """
+    numbers = {v: i for i, v in enumerate(graph.invars)}
+    made_by = {v: (e, k) for e in graph.eqns for k, v in enumerate(e.outvars)}
+
+    def source(a: Any) -> int | None:
+        while isinstance(a, Var) and a not in numbers:
+            if a not in made_by:
+                return None
+            eqn, k = made_by[a]
+            prim = eqn.primitive
+            called = None if prim.inline is None else prim.inline(eqn)
+            if called is not None:
+                place = forwarded(called)[k]
+                if place is None:
+                    return None
+            else:
+                flow = None if prim.flow is None else prim.flow(eqn)
+                if not isinstance(flow, Loop) or k >= len(flow.carry):
+                    return None
+                if forwarded(flow.body)[k] != len(flow.consts) + k:
+                    return None
+                place = flow.carry[k]
+            a = eqn.invars[place]
+        return numbers.get(a) if isinstance(a, Var) else None
+
+    return [source(a) for a in graph.outvars]
 
 
 def reordered(graph: Graph, invars: Sequence[Var], outputs: Sequence[Any]) -> Graph:

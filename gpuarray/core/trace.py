@@ -7,7 +7,7 @@ boxed value. The base trace, which evaluates, lives above this floor and is inst
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -184,16 +184,24 @@ class Tracer(Array):
         return ""
 
     def __bool__(self):
+        # No value would make these clear.
+        if self.aval.size == 0:
+            raise ValueError("The truth value of an empty array is ambiguous. Ask x.size > 0.")
+        if self.aval.size > 1:
+            raise ValueError(
+                "The truth value of an array with more than one element is ambiguous. Use x.any() "
+                "or x.all()."
+            )
         raise errors.TracerBoolConversionError(self)
 
     def __int__(self):
-        raise errors.ConcretizationTypeError(self, _concrete_help("int"))
+        _number(self, "int")
 
     def __float__(self):
-        raise errors.ConcretizationTypeError(self, _concrete_help("float"))
+        _number(self, "float")
 
     def __complex__(self):
-        raise errors.ConcretizationTypeError(self, _concrete_help("complex"))
+        _number(self, "complex")
 
     def __index__(self):
         if self.aval.shape or dtypes.kind_of(self.aval.dtype) not in "iub":
@@ -210,10 +218,10 @@ class Tracer(Array):
         raise errors.TracerArrayConversionError(self)
 
     def item(self, *args):
-        raise errors.ConcretizationTypeError(self, _concrete_help("item"))
+        raise errors.ConcretizationTypeError(self, _method_help("item"))
 
     def tolist(self):
-        raise errors.ConcretizationTypeError(self, _concrete_help("tolist"))
+        raise errors.ConcretizationTypeError(self, _method_help("tolist"))
 
     # Queries about data on a device.
     addressable_data, devices = _needs_data("addressable_data"), _needs_data("devices")
@@ -242,9 +250,24 @@ class Tracer(Array):
 Tracer._aval = Tracer.aval
 
 
-def _concrete_help(function: str) -> str:
-    return (
+def _number(self, function: str) -> NoReturn:
+    """What `int(x)` and the like say of a traced value."""
+    if self.aval.size != 1 or self.aval.shape:
+        raise TypeError(
+            "Only scalar arrays can be converted to Python scalars, got "
+            f"{errors.shape_of(self)}: index it first, or use x.item()."
+        )
+    raise errors.ConcretizationTypeError(
+        self,
         f"The problem arose with the `{function}` function: it needs the value, and only the shape "
-        "and dtype are known while tracing. Keep the computation in arrays (x.astype(...)), or "
-        "mark the argument static (static_argnums/static_argnames)."
+        f"and dtype are known while tracing. To convert an array, try using `x.astype({function})` "
+        "instead, or mark the argument static (static_argnums/static_argnames).",
+    )
+
+
+def _method_help(name: str) -> str:
+    return (
+        f"The {name}() method was called on traced array elements, whose values are not known "
+        "while tracing. Keep the computation in arrays, or mark the argument static "
+        "(static_argnums/static_argnames)."
     )

@@ -272,6 +272,10 @@ class Array:
                 f"Array.__contains__: query value must be a scalar, got query.shape={item.shape}. "
                 "For each of several use gpuarray.numpy.isin."
             )
+        if not is_operand(item):
+            raise TypeError(
+                f"Array.__contains__: unsupported operand type {type(item)}: expected a number."
+            )
         return bool(surface.any(surface.equal(self, item)))
 
     # ---- operators ----

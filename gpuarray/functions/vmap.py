@@ -20,7 +20,7 @@ from gpuarray.functions.vmappable import Whole, closed
 from gpuarray.primitives.reshard import as_typed
 from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
-from gpuarray.transforms.references import Ref, taken_out, values_of, with_values, write_back
+from gpuarray.transforms.references import Part, Ref, taken_out, values_of, with_values, write_back
 
 
 def vmap(
@@ -146,6 +146,12 @@ def vmap(
 
     def over_references(args: tuple, kwargs: dict, leaves: list, dims: list) -> Any:
         """Call with mapped references: each element is read and written by the call it is for."""
+        is_part = lambda x: isinstance(x, Part)
+        if any(map(is_part, tree.tree_leaves((args, kwargs), is_leaf=is_part))):
+            raise TypeError(
+                "vmap cannot map over ref.at[index] (TransformedRefs are not allowed): the index "
+                "is of the whole reference. Give vmap the reference, and index it in the function."
+            )
         refs, (args, kwargs) = taken_out((args, kwargs), "vmap")
         axes = [d for x, d in zip(leaves, dims, strict=True) if isinstance(x, Ref)]
         kept = [d for x, d in zip(leaves, dims, strict=True) if not isinstance(x, Ref)]

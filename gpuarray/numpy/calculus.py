@@ -18,7 +18,7 @@ from gpuarray.numpy.functions import clip
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, as_tuple, promoted, promoted_inexact
 from gpuarray.numpy.selection import choose_by, where
-from gpuarray.numpy.shapes import broadcast_to, ravel, reshape
+from gpuarray.numpy.shapes import broadcast_to, ravel, reshape, shape
 from gpuarray.numpy.sorting import argsort, searchsorted
 from gpuarray.util import canonical_axis
 
@@ -238,6 +238,8 @@ def interp(x, xp, fp, left=None, right=None, period=None) -> Array:
     if dtypes.kind_of(x.dtype) == "c":
         raise ValueError("jnp.interp: complex x values not supported.")
     if period is not None:
+        if shape(period):
+            raise ValueError(f"period must be a scalar; got an array of shape {shape(period)}")
         x, xp, fp = _periodic(x, xp, fp, period)
     n = xp.shape[0]
     # The segment that each x falls into; outside the ends it is the nearest one.

@@ -13,6 +13,7 @@ from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import true_divide
+from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.functions import clip, conj, real, sqrt
 from gpuarray.numpy.operands import arrays, promoted_inexact
 from gpuarray.numpy.products import dot
@@ -68,6 +69,8 @@ def _signals(name: str, a, v) -> list[Array]:
 
 def _slide(a: Array, v: Array, mode: str, precision, preferred) -> Array:
     wanted = None if preferred is None else dtypes.check_user_dtype(preferred, "convolve")
+    # Sums are of floats; where integers are preferred, they are converted in the end.
+    rounds = wanted is not None and dtypes.kind_of(wanted) in "iub"
     m = v.shape[0]
     # How far the window may stick out at either end.
     paddings = {"full": (m - 1, m - 1), "same": (m // 2, m - m // 2 - 1), "valid": (0, 0)}
@@ -80,9 +83,9 @@ def _slide(a: Array, v: Array, mode: str, precision, preferred) -> Array:
         (1,),
         [paddings[mode]],
         precision=precision,
-        preferred_element_type=wanted,
+        preferred_element_type=None if rounds else wanted,
     )
-    return out[0, 0, :]
+    return as_type(out, wanted)[0, 0, :] if rounds else out[0, 0, :]
 
 
 def _inexact(name: str, dtype: Any) -> Any:
@@ -185,7 +188,8 @@ def corrcoef(x, y=None, rowvar: bool = True, dtype=None) -> Array:
     Array([[ 1., -1.],
            [-1.,  1.]], dtype=float32)
     """
-    c = cov(x, y, rowvar, dtype=dtype)
+    wanted = None if dtype is None else _inexact("corrcoef", dtype)
+    c = cov(x, y, rowvar, dtype=wanted)
     # One variable: 1, or nan where it does not vary.
     if c.ndim == 0:
         return c / c

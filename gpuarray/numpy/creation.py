@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import errors, lax, util
+from gpuarray.config import numpy_dtype_promotion
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import Tracer
@@ -451,6 +452,20 @@ def meshgrid(*xi, copy: bool = True, sparse: bool = False, indexing: str = "xy")
     return [out[place] for place in range(len(axes))]
 
 
+def sliced(key: slice, name: str) -> Array:
+    """The range that a slice between the brackets of `jnp.name` means."""
+    for part in ("start", "stop", "step"):
+        if isinstance(getattr(key, part), Tracer):
+            raise errors.ConcretizationTypeError(
+                getattr(key, part), f"It is the slice {part} of jnp.{name}: a length must be known."
+            )
+    start = 0 if key.start is None else key.start
+    # 0:1:5j means five points, both ends included.
+    if isinstance(key.step, complex):
+        return linspace(start, key.stop, int(abs(key.step)))
+    return arange(start, key.stop, 1 if key.step is None else key.step)
+
+
 class _Grid:
     """What `mgrid` and `ogrid` share: slices between brackets become ranges."""
 
@@ -463,16 +478,14 @@ class _Grid:
     def _range(self, key: Any) -> Array:
         if not isinstance(key, slice):
             raise TypeError(f"{self._name} takes slices, got {key!r}")
-        start = 0 if key.start is None else key.start
-        # 0:1:5j means five points, both ends included.
-        if isinstance(key.step, complex):
-            return linspace(start, key.stop, int(abs(key.step)))
-        return arange(start, key.stop, 1 if key.step is None else key.step)
+        return sliced(key, self._name)
 
     def _ranges(self, keys: Sequence[Any]) -> list[Array]:
         """The ranges in the dtype they have in common."""
         ranges = [self._range(k) for k in keys]
-        return [as_type(r, dtypes.result_type(*ranges)) for r in ranges]
+        # Numbers of one grid: a setting that forbids mixing dtypes is about the user's arrays.
+        with numpy_dtype_promotion("standard"):
+            return [as_type(r, dtypes.result_type(*ranges)) for r in ranges]
 
 
 class _OpenGrid(_Grid):

@@ -22,7 +22,7 @@ from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode
 from gpuarray.numpy import indexer
 from gpuarray.numpy.arithmetic import divmod, mod
 from gpuarray.numpy.construct import asarray
-from gpuarray.numpy.creation import arange, linspace
+from gpuarray.numpy.creation import sliced
 from gpuarray.numpy.functions import clip
 from gpuarray.numpy.joining import concatenate, stack, tile
 from gpuarray.numpy.operands import array, arrays, need_concrete, no_out
@@ -308,8 +308,8 @@ def ravel_multi_index(
             if known is None:
                 need_concrete(
                     i,
-                    "ravel_multi_index: the default mode='raise' is not available while tracing; "
-                    "use 'wrap', 'clip' or 'ignore'",
+                    "ravel_multi_index, which was jit-compiled with mode='raise': that needs the "
+                    "values. Use mode='wrap' or mode='clip' instead, or 'ignore'",
                 )
             if ((known < 0) | (known >= n)).any():
                 raise ValueError(f"invalid entry in coordinates array: outside 0..{n - 1}")
@@ -555,6 +555,7 @@ class _Concatenator:
 
     # What a string such as "0,2,1" changes, as in NumPy: the axis to join along, the least number
     # of axes, and where the axes of a smaller array go.
+    name = "r_"
     axis = 0
     ndmin = 1
     trans1d = -1
@@ -582,7 +583,7 @@ class _Concatenator:
         for item in keys:
             if isinstance(item, str):
                 raise ValueError("string directive must be placed at the beginning")
-            made = _ranged(item) if isinstance(item, slice) else asarray(item)
+            made = sliced(item, self.name) if isinstance(item, slice) else asarray(item)
             rank = made.ndim
             if rank < ndmin:
                 made = add_axes(atleast_1d(made), range(ndmin - max(rank, 1)))
@@ -611,15 +612,6 @@ def range_of_from(start: int, rank: int, ndmin: int) -> list[int]:
     return list(range(first, first + rank))
 
 
-def _ranged(item: slice) -> Array:
-    start = 0 if item.start is None else item.start
-    step = 1 if item.step is None else item.step
-    # 1:2:5j means five points, both ends included.
-    if isinstance(step, complex):
-        return linspace(start, item.stop, int(abs(step)))
-    return arange(start, item.stop, step)
-
-
 class RClass(_Concatenator):
     """Joins along the first axis: `r_[1, 2, 3:5]`, `r_[0:1:5j]`.
 
@@ -639,6 +631,7 @@ class CClass(_Concatenator):
     """
 
     # Vectors become columns, which are joined side by side.
+    name = "c_"
     axis = -1
     ndmin = 2
     trans1d = 0

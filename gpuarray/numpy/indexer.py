@@ -262,7 +262,7 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
         else:
             if advanced and i == advanced[0] and adjacent:
                 place_spread()
-            if n == 0 and isinstance(e, int):
+            if n == 0 and (isinstance(e, int) or not getattr(e, "ndim", 1)):
                 raise IndexError(f"index is out of bounds for axis {axis} with size 0")
             # What a mask selects is in bounds already.
             value = e.value if isinstance(e, Known) else wrapped(e, n, axis) if wrap else e

@@ -22,7 +22,7 @@ from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimen
 from gpuarray.numpy import indexer
 from gpuarray.numpy.arithmetic import power, true_divide
 from gpuarray.numpy.construct import as_type, asarray
-from gpuarray.numpy.promotion import convert, value
+from gpuarray.numpy.promotion import convert, fitting, value
 from gpuarray.numpy.shapes import add_axes, stretch
 from gpuarray.primitives.movement.ops import (
     broadcast_in_dim_p,
@@ -444,7 +444,7 @@ def _update(
                 wrap_negative_indices=wrap_negative_indices,
             )
         return placed(f"at[].{kind}", out, out_sharding)
-    values, aval = value(values), x.aval
+    values, aval = value(fitting(values, x.dtype)), x.aval
     given = aval_of(values)
     # The result keeps the dtype of x: say so where values may not fit.
     if given.dtype != aval.dtype:

@@ -12,7 +12,6 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray.core import dtypes
-from gpuarray.core.avals import machine_int
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.arithmetic import power
@@ -32,8 +31,7 @@ def _coordinates(shape: tuple[int, int]) -> tuple[Array, Array]:
 def _offset(k: Any) -> Any:
     """The number of a diagonal: a Python int, or a traced integer."""
     if not isinstance(k, Array):
-        k = machine_int(util.index(k))
-        return np.int32(min(max(k, -(2**30)), 2**30))  # no matrix has a diagonal beyond
+        return np.int32(min(max(util.index(k), -(2**30)), 2**30))  # no matrix has a diagonal beyond
     if dtypes.kind_of(k.dtype) not in "iu" or k.ndim:
         raise TypeError(f"k must be an integer scalar, got {k.aval.str_short()}")
     return as_type(k, dtypes.int32)

@@ -317,6 +317,10 @@ def _tensordot_axes(axes, a: Array, b: Array) -> tuple[tuple[int, ...], tuple[in
                 tuple(canonical_axis(i, a.ndim) for i in first),
                 tuple(canonical_axis(i, b.ndim) for i in second),
             )
+        raise TypeError(
+            "tensordot requires both axes lists to be either ints, tuples or lists; got "
+            f"axes={first!r} and {second!r}."
+        )
     raise TypeError(
         "tensordot axes argument must be an int, a pair of ints, or a pair of lists/tuples of ints."
     )
@@ -413,7 +417,7 @@ def trace(a, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype=None, out=No
     """
     no_out("trace", out)
     a = array("trace", a)
-    for axis in (axis1, axis2):
-        canonical_axis(axis, a.ndim)
+    if canonical_axis(axis1, a.ndim) == canonical_axis(axis2, a.ndim):
+        raise ValueError(f"trace: axis1 and axis2 can not be same, got {axis1=} and {axis2=}.")
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "trace")
     return diagonal(a, offset, axis1, axis2).sum(-1, dtype=wanted)

@@ -224,6 +224,14 @@ def check_rank_promotion(name: str, shapes: list[tuple[int, ...]]) -> None:
         )
 
 
+def fitting(x: Any, dtype: Any) -> Any:
+    """A Python int in the dtype of an unsigned array, where it fits that and not its own."""
+    if type(x) is int and x > dtypes.iinfo(dtypes.default_int()).max:
+        if dtypes.kind_of(dtype) == "u" and x <= dtypes.iinfo(dtype).max:
+            return dtype.type(x)
+    return x
+
+
 # ---- all of it ----
 
 
@@ -385,9 +393,16 @@ def unary(
 
 
 def binary(
-    name: str, pick: Pick, to: Callable[[Any], Any] | None = None, weak: Weak = "kept"
+    name: str,
+    pick: Pick,
+    to: Callable[[Any], Any] | None = None,
+    weak: Weak = "kept",
+    any_ranks: bool = False,
 ) -> Callable[[Any, Any], Array]:
-    """A function of two array-likes: promoted through `to`, then given to what `pick` says."""
+    """A function of two array-likes: promoted through `to`, then given to what `pick` says.
+
+    any_ranks: whether that takes operands of different ranks, so that no axes are added.
+    """
     stays = weak
 
     def plan(x: Any, y: Any, kx: Any, ky: Any) -> Callable[[Any, Any], Array]:
@@ -399,7 +414,7 @@ def binary(
         ranks = {k.ndim for k in (kx, ky) if not isinstance(k, type) and k.ndim}
         # A setting that forbids it means the user's expressions, not what functions here are made
         # of.
-        if len(ranks) > 1:
+        if len(ranks) > 1 and not any_ranks:
             same_rank = run
 
             def run(x: Any, y: Any) -> Array:

@@ -144,7 +144,13 @@ class finfo(dtypes.finfo):
     """
 
     def __new__(cls, dtype: Any):
-        found = dtypes.finfo(_dtype_or_same(dtype))
+        try:
+            found = dtypes.finfo(_dtype_or_same(dtype))
+        except ValueError:  # in other words by each release of NumPy
+            raise ValueError(
+                f"data type {dtype!r} not inexact: finfo takes floating and complex dtypes, iinfo "
+                "integers."
+            ) from None
         return _SINGLE if found is _SINGLE_LIMITS else found
 
 
@@ -193,6 +199,8 @@ def iscomplexobj(x: Any) -> builtins.bool:
     >>> gnp.iscomplexobj(gnp.zeros(2, complex))
     True
     """
+    if isinstance(x, (list, tuple)):  # of tracers, too, which NumPy cannot read
+        return any(map(iscomplexobj, x))
     kind = getattr(x, "dtype", None)
     if kind is None:
         kind = (asarray(x) if hasattr(x, "__jax_array__") else np.asarray(x)).dtype

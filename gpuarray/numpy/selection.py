@@ -55,7 +55,7 @@ def where(condition, x=None, y=None, /, *, size: int | None = None, fill_value=N
 
 
 #: Two operands in the dtype they promote to.
-_pair: Any = binary("where", lambda dtype: lambda x, y: (x, y))
+_pair: Any = binary("where", lambda dtype: lambda x, y: (x, y), any_ranks=True)
 
 
 def choose_by(condition, x, y):

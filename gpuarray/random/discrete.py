@@ -17,6 +17,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.functions.jit import jit
 from gpuarray.lax.args import ArrayLike, canonicalize_shape, shape_of
+from gpuarray.numpy.operands import static_int
 from gpuarray.random.arguments import int_dtype, one_key, placed, ranked, sample_shape, spread
 from gpuarray.random.basic import _uniform, as_, keys_from, randint, raw_bits
 from gpuarray.random.continuous import _gumbel, gumbel_mode
@@ -33,11 +34,6 @@ def _check_array(name: str, x: Any) -> None:
 
 def _is_integer(x: Any) -> bool:
     return dtypes.kind_of(dtypes.dtype(x)) in "iu"
-
-
-def _concrete(x: Any) -> int:
-    """A scalar integer whose value is needed now."""
-    return util.index(x)
 
 
 @functools.partial(jit, static_argnames=("axis",))
@@ -78,7 +74,7 @@ def permutation(
     if not rank:
         if not _is_integer(x):
             raise TypeError("x must be an integer or at least 1-dimensional")
-        n = max(0, _concrete(x))
+        n = max(0, static_int(x, "argument x of jax.random.permutation()"))
         return placed(
             "permutation", _shuffle(key, lax.iota(dtypes.dtype(x), n), axis=0), out_sharding
         )
@@ -116,7 +112,7 @@ def choice(
     own = shape_of(a)
     whole = not own
     if whole:
-        n = _concrete(a) if _is_integer(a) else int(a)
+        n = static_int(a, "argument a of jax.random.choice()") if _is_integer(a) else int(a)
     else:
         axis = canonical_axis(axis, len(own))
         n = own[axis]

@@ -52,7 +52,7 @@ def loggamma(
     True
     """
     traced = functools.partial(_gamma, log_space=True)
-    return _with("gamma", traced, key, (a,), shape, dtype, out_sharding)
+    return _with("loggamma", traced, key, (a,), shape, dtype, out_sharding)
 
 
 @sampler

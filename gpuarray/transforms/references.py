@@ -15,7 +15,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuarray import errors
 from gpuarray.core import dtypes
@@ -23,6 +23,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.primitives.define import do
 from gpuarray.pytree import tree
+from gpuarray.pytree.registration import register_pytree_node
 from gpuarray.transforms.batch import BatchTrace
 from gpuarray.transforms.tracing import GraphTrace, Touched, TracedFunction
 from gpuarray.util import Struct
@@ -224,7 +225,11 @@ class _At(Struct):
 
 
 class Part:
-    """Elements of a Ref at an index, to be read and written as a Ref is."""
+    """Elements of a Ref at an index, to be read and written as a Ref is.
+
+    It is a node of pytrees whose leaves are the Ref and the arrays in the index, so that
+    transformed functions take it as an argument.
+    """
 
     def __init__(self, whole: Ref | Part, index: Any):
         self.whole, self.index = whole, index
@@ -243,6 +248,14 @@ class Part:
         return self.whole.dtype
 
     @property
+    def ndim(self) -> int:
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+    @property
     def at(self) -> _At:
         """References to parts of the part."""
         return _At(self)
@@ -258,6 +271,39 @@ class Part:
         part = Ref(self.whole[self.index])  # checks shapes and dtypes as a Ref does
         part.write(what, index, value)
         self.whole[self.index] = part._value
+
+
+class _Fixed(NamedTuple):
+    """What a Part's index has in a place that no transformation changes."""
+
+    kind: type
+    value: Any
+
+
+def _flatten_part(part: Part) -> tuple[list, tuple]:
+    several = isinstance(part.index, tuple)
+    children, layout = [part.whole], []
+    for entry in part.index if several else (part.index,):
+        if isinstance(entry, slice):
+            layout.append(_Fixed(slice, (entry.start, entry.stop, entry.step)))
+        elif entry is None or entry is Ellipsis or isinstance(entry, int):
+            layout.append(_Fixed(type(entry), entry))
+        else:
+            layout.append(None)
+            children.append(entry)
+    return children, (several, tuple(layout))
+
+
+def _unflatten_part(aux: tuple, children: Sequence[Any]) -> Part:
+    (several, layout), (whole, *values) = aux, children
+    rest = iter(values)
+    entries = [
+        next(rest) if e is None else slice(*e.value) if e.kind is slice else e.value for e in layout
+    ]
+    return Part(whole, tuple(entries) if several else entries[0])
+
+
+register_pytree_node(Part, _flatten_part, _unflatten_part)
 
 
 def _checked(index: Any, shape: tuple[int, ...]) -> Any:

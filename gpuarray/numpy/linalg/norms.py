@@ -58,8 +58,8 @@ def _vector_norm(x: Array, ord, axes: tuple[int, ...], keepdims: bool) -> Array:
     if ord is None or (isinstance(ord, (int, float)) and ord == 2):
         return sqrt(squares(x).sum(**options))
     if isinstance(ord, (int, float)):
-        if ord == np.inf:
-            return abs(x).max(**options)
+        if ord == np.inf:  # of no elements it is 0, as the sums are
+            return abs(x).max(**options, initial=0)
         if ord == -np.inf:
             return abs(x).min(**options)
         # How many are not zero.
@@ -87,11 +87,13 @@ def _matrix_norm(x: Array, ord, axes: tuple[int, ...], keepdims: bool) -> Array:
         if not keepdims and first < second:
             second -= 1
         sums = abs(x).sum(axis=first, keepdims=keepdims)
-        return (sums.max if ord > 0 else sums.min)(axis=second, keepdims=keepdims)
+        if ord > 0:  # of an empty matrix it is 0
+            return sums.max(axis=second, keepdims=keepdims, initial=0)
+        return sums.min(axis=second, keepdims=keepdims)
     if ord in (2, -2, "nuc"):
         # Spectral norms are the extreme singular values, the nuclear norm is their sum.
         s = svd(moveaxis(x, axes, (-2, -1)), compute_uv=False)
-        value = s.sum(-1) if ord == "nuc" else s.max(-1) if ord == 2 else s.min(-1)
+        value = s.sum(-1) if ord == "nuc" else s.max(-1, initial=0) if ord == 2 else s.min(-1)
         return add_axes(value, sorted(axes)) if keepdims else value
     raise ValueError(f"Invalid order '{ord}' for matrix norm.")
 

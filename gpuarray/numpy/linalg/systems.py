@@ -5,6 +5,7 @@ Floor 6. In: (…, m, n) arrays, promoted to floats. Out: arrays; leading axes a
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.numpy.arithmetic import sign
 from gpuarray.numpy.comparison import equal, not_equal
 from gpuarray.numpy.einsum import einsum
@@ -96,19 +98,38 @@ def pinv(a, rtol=None, hermitian: bool = False, *, rcond=None) -> Array:
     """
     a = inexact_matrix("pinv", a)
     if rtol is not None and rcond is not None:
-        raise ValueError("pinv: only one of rtol and rcond may be specified, got both.")
+        raise ValueError("pinv: only one of rtol and rcond may be specified.")
     rtol = rcond if rtol is None else rtol
     m, n = a.shape[-2:]
     if rtol is None:
         # JAX's default.
         rtol = 10.0 * max(m, n) * float(dtypes.finfo(a.dtype).eps)
-    rtol = array("jnp.linalg.pinv", rtol)
+    return _pinv(a, array("jnp.linalg.pinv", rtol), hermitian)
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(2,))
+def _pinv(a, rtol, hermitian):
     u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
     # One limit for each matrix of a stack, against its largest singular value.
     cutoff = rtol[..., None] * s[..., :1]
     # Small singular values count as 0: 1 / inf.
     s = where(s > cutoff, s, np.inf)
     return matmul(adjoint(vh), lax.convert_element_type(1 / s, a.dtype)[..., None] * adjoint(u))
+
+
+@_pinv.defjvp
+def _pinv_jvp(hermitian, primals, tangents):
+    # Through the singular vectors it would not exist where singular values are equal, as those of
+    # the identity are; P itself has a derivative wherever the rank does not change:
+    #   dP = -P dA P + P Pᴴ dAᴴ (1 - A P) + (1 - P A) dAᴴ Pᴴ P
+    # (Golub and Pereyra, 1973).
+    a, rtol = primals
+    da, p = tangents[0], _pinv(a, rtol, hermitian)
+    ph, dah = adjoint(p), adjoint(da)
+    first = matmul(p, matmul(ph, dah))
+    second = matmul(matmul(dah, ph), p)
+    dp = first - matmul(matmul(first, a), p) + second - matmul(p, matmul(a, second))
+    return p, dp - matmul(matmul(p, da), p)
 
 
 def lstsq(
@@ -322,6 +343,8 @@ def matrix_rank(M, rtol=None, *, hermitian: bool = False, tol=None) -> Array:
     Array(1, dtype=int32)
     """
     a = inexact_matrix("matrix_rank", M)
+    if rtol is not None and tol is not None:
+        raise ValueError("matrix_rank: only one of tol or rtol may be specified.")
     if a.ndim < 2:
         # NumPy's rule for scalars and vectors: rank 1 unless all is zero.
         return lax.convert_element_type(not_equal(a, 0).any(), dtypes.default_int())

@@ -10,6 +10,7 @@ is one more axis of the operand, in front.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from gpuarray import errors
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.axes import axis_size
 from gpuarray.core.layout import Layout, names_of, with_names
 from gpuarray.core.linear import Zero, is_zero
 from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
@@ -402,7 +404,8 @@ def _to_all_batch(axis, args, dims, *, split_axis, concat_axis, axis_name, axis_
         )
         return out, 0
     _no_groups(params["axis_index_groups"])
-    _only_name(axis_name, "all_to_all")
+    if len(_names(axis_name)) > 1:
+        return _to_all_of_several(axis, x, s, c, _names(axis_name), n, params), 0
     _check_size(axis, n, "all_to_all")
     _, *shape = aval_of(x).shape
     # The transpose swaps source and destination.
@@ -416,6 +419,35 @@ def _to_all_batch(axis, args, dims, *, split_axis, concat_axis, axis_name, axis_
     shape[s] //= n
     shape[c] *= n
     return _reshape(x, (n, *shape)), 0
+
+
+def _to_all_of_several(axis, x, s, c, names: tuple, total: int, params: dict):
+    """all_to_all over several axes, one of which is vmap's: along that one here, along the others
+    by the collective. `x` has vmap's axis in front.
+    """
+    p, n, (_, *shape) = names.index(axis.name), axis.size, aval_of(x).shape
+    rest = (*names[:p], *names[p + 1 :])
+    others, piece, dims = total // n, shape[s] // total, len(shape)
+    # How many elements there are along the names in front of vmap's, and behind it.
+    front = math.prod(map(axis_size, names[:p])) if p < len(rest) else others
+    back = others // front
+    # [source, ..., split, ...] -> [destination, others, source, ...]: pieces have a destination
+    # along each kind of axis, and change places with the source along vmap's.
+    x = _reshape(x, (n, *shape[:s], front, n, back, piece, *shape[s + 1 :]))
+    kept = [1 + i + (3 if i >= s else 0) for i in range(dims)]
+    x = do.transpose(x, permutation=(2 + s, 1 + s, 3 + s, 0, *kept))
+    shape[s] = piece
+    x = _reshape(x, (n, others, n, *shape))
+    # Along the other axes: what was numbered by destination is numbered by source.
+    own = {"axis_name": rest, "axis_size": others}
+    x = all_to_all_p.bind(x, split_axis=1, concat_axis=1, **(params | own))
+    # [destination, front, back, source, ...]: sources in their order in front of the concatenated.
+    x = _reshape(x, (n, front, back, n, *shape))
+    where = [4 + i for i in range(dims)]
+    where[c:c] = [1, 3, 2]
+    x = do.transpose(x, permutation=(0, *where))
+    shape[c] *= total
+    return _reshape(x, (n, *shape))
 
 
 def _to_all_transpose(ct, x, *, split_axis, concat_axis, **params):

@@ -297,3 +297,43 @@ def test_programs_are_found_again():
     before = len(ga.debug.cache_report(10_000).splitlines())
     ga.jit(lambda x: sine(x))(gnp.ones(3))
     assert len(ga.debug.cache_report(10_000).splitlines()) == before
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit], ids=["eager", "jit"])
+def test_options_in_a_call_of_their_own(wrap, capsys):
+    seen = []
+
+    def f(x):
+        ga.debug.print(ordered=True)("x = {x}, {fmt}, {ordered}", x=x, fmt=2, ordered=3)
+        ga.debug.callback(ordered=True)(
+            lambda x, ordered: seen.append((int(x), ordered)), x, ordered=1
+        )
+
+    wrap(f)(42)
+    ga.effects_barrier()
+    assert capsys.readouterr().out == "x = 42, 2, 3\n" and seen == [(42, 1)]
+
+
+@pytest.mark.parametrize("name", ["print", "callback", "log"])
+def test_values_belong_into_the_second_call(name):
+    function = getattr(ga.debug, name)
+    for args, kwargs in (((), {"a": 42}), ((None, 42), {"ordered": True})):
+        with pytest.raises(TypeError, match=f"debug_{name} received unexpected arguments .*42"):
+            function(*args, **kwargs)
+    with pytest.raises(ValueError, match="Unused keyword arguments.*partitioned"):
+        ga.debug.print(ordered=True)("hello {a}", a=42, partitioned=True)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit], ids=["eager", "jit"])
+def test_numbers_are_printed_as_numpy_would_where_print_is_called(wrap, capsys):
+    x = np.array([1.2345, 2.3456, 1e-7], np.float32)
+
+    def f(x, digits):
+        with np.printoptions(precision=digits, suppress=True):
+            ga.debug.print("{} {:.1f}", x, x[0])
+
+    for digits in (2, 3, 2):
+        wrap(lambda x: f(x, digits))(x)  # noqa: B023
+        ga.effects_barrier()
+        with np.printoptions(precision=digits, suppress=True):
+            assert capsys.readouterr().out == f"{x} 1.2\n"

@@ -60,3 +60,27 @@ def test_cotangents_are_added_to_references(wrap):
     assert one.shape == X.shape and two.tolist() == expected.tolist()
     with pytest.raises(ValueError, match="with_refs takes what to do with the cotangents of all"):
         f_vjp.with_refs(total)
+
+
+def test_arguments_that_are_none_are_no_values():
+    w = gnp.arange(3.0)
+    # One more argument is kept, whose number must not be moved by those that are None.
+    f = lambda none, x, tree, w: (x * w).sum() if none is None else none
+    out, f_vjp = ga.vjp(f, None, w, {"a": None, "b": 2.0}, w + 1)
+    none, x, rest, last = f_vjp(1.0)
+    assert none is None and rest["a"] is None and rest["b"] == 0
+    np.testing.assert_array_equal(x, w + 1)
+    np.testing.assert_array_equal(last, w)
+    kept, f_vjp.args_res = f_vjp.args_res, [None, None, {"a": None, "b": None}, None]
+    with pytest.raises(ValueError, match="were taken out"):
+        f_vjp(1.0)
+    f_vjp.args_res = kept
+    np.testing.assert_array_equal(f_vjp(1.0)[1], w + 1)
+
+
+@pytest.mark.parametrize("ct", [5, np.int32(5), 2.5, np.zeros((), ga.dtypes.float0)])
+def test_any_cotangent_of_an_integer_result_will_do(ct):
+    _, f_vjp = ga.vjp(lambda x: (2 * x, gnp.int32(3)), 1.0)
+    assert f_vjp((1.0, ct)) == (2.0,)
+    with pytest.raises(ValueError, match="unexpected JAX type"):
+        f_vjp((1.0, np.zeros(2)))

@@ -351,3 +351,44 @@ def test_messages_name_the_argument():
         ga.vjp(f, ref, 1.0)
     with pytest.raises(ValueError, match="returned a mutable array"):
         _with_rule(lambda r: r)(ref)
+
+
+def through_cond(body):
+    return lambda v: ga.lax.cond(gnp.int32(1) > 0, body, lambda v: None, v)
+
+
+@pytest.mark.parametrize("outer", [lambda f: f, ga.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize(
+    "transform",
+    [lambda f: f, ga.jit, ga.remat, through_cond, lambda f: lambda v: ga.vjp(f, v)[0]],
+    ids=["plain", "jit", "remat", "cond", "vjp"],
+)
+def test_parts_are_arguments(transform, outer):
+    def double(v):
+        v[...] = 2 * v[...] + gnp.ones_like(v)
+
+    def program(i, places):
+        ref = ga.new_ref(gnp.arange(10.0))
+        transform(double)(ref.at[2:7])
+        transform(double)(ref.at[i])  # an index that is traced
+        transform(lambda d: double(d["part"]))({"part": ref.at[places]})
+        transform(double)(ref.at[2:].at[::3])  # a part of a part
+        return ref[...]
+
+    x = np.arange(10.0)
+    for index in (slice(2, 7), 1, np.array([8, 9]), slice(2, None, 3)):
+        x[index] = 2 * x[index] + 1
+    np.testing.assert_array_equal(outer(program)(1, np.array([8, 9])), x)
+
+
+def test_a_part_is_a_pytree():
+    ref = ga.new_ref(gnp.arange(6.0).reshape(3, 2))
+    part = ref.at[gnp.int32(1), None, ::-1]
+    leaves, spec = ga.tree_util.tree_flatten(part)
+    assert leaves[0] is ref and leaves[1] == 1 and len(leaves) == 2
+    again = ga.tree_util.tree_unflatten(spec, leaves)
+    again[0, 0] = 7.0
+    assert ref[1].tolist() == [2.0, 7.0] and (part.ndim, part.size) == (2, 2)
+    assert hash(spec) == hash(ga.tree_util.tree_structure(ref.at[gnp.int32(0), None, ::-1]))
+    with pytest.raises(TypeError, match="vmap cannot map over ref.at"):
+        ga.vmap(lambda v: v[...])(ref.at[1:])

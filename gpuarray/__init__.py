@@ -94,6 +94,7 @@ from gpuarray.core.mesh import P as P
 from gpuarray.core.mesh_context import set_mesh as set_mesh
 from gpuarray.core.sharding import Device as Device
 from gpuarray.core.sharding import Shard as Shard
+from gpuarray.core.slices import ds as ds
 from gpuarray.core.tracebacks import install as _install_hooks
 from gpuarray.core.value import Array as Array
 from gpuarray.custom_derivatives import closure_convert as closure_convert

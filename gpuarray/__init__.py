@@ -94,7 +94,6 @@ from gpuarray.core.mesh import P as P
 from gpuarray.core.mesh_context import set_mesh as set_mesh
 from gpuarray.core.sharding import Device as Device
 from gpuarray.core.sharding import Shard as Shard
-from gpuarray.core.slices import ds as ds
 from gpuarray.core.tracebacks import install as _install_hooks
 from gpuarray.core.value import Array as Array
 from gpuarray.custom_derivatives import closure_convert as closure_convert
@@ -114,6 +113,7 @@ from gpuarray.functions.jit import jit as jit
 from gpuarray.functions.vmap import vmap as vmap
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.names import list_names as _list_names
+from gpuarray.primitives.slices import ds as ds
 from gpuarray.runtime.device import default_backend as default_backend
 from gpuarray.runtime.device import device_count as device_count
 from gpuarray.runtime.device import devices as devices

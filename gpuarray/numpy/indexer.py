@@ -15,12 +15,12 @@ import numpy as np
 from gpuarray import config, errors, lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import machine_int
-from gpuarray.core.slices import Slice
 from gpuarray.core.trace import Tracer, is_base
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.promotion import constant
 from gpuarray.primitives.elementwise.arithmetic import add_p, lt_p, select_n_p
+from gpuarray.primitives.slices import Slice
 from gpuarray.transforms.jvp import JVPTracer
 
 _state = config.state

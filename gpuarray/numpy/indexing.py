@@ -16,7 +16,6 @@ from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import cuts_of, out_given
-from gpuarray.core.slices import Slice
 from gpuarray.core.trace import is_base
 from gpuarray.core.value import Array
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
@@ -42,6 +41,7 @@ from gpuarray.primitives.movement.ops import (
     squeeze_p,
 )
 from gpuarray.primitives.reshard import as_typed
+from gpuarray.primitives.slices import Slice
 from gpuarray.runtime.transfer import placed
 
 _INT32 = np.iinfo(np.int32)

@@ -21,9 +21,9 @@ from gpuarray import errors
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.slices import Slice
 from gpuarray.core.value import Array
 from gpuarray.primitives.define import do
+from gpuarray.primitives.slices import Slice
 from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchTrace
 from gpuarray.transforms.tracing import GraphTrace, Touched, TracedFunction

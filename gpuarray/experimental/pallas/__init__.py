@@ -3,9 +3,6 @@
 Floor 6. In: functions of references. Out: functions of arrays, that compile as all others do.
 """
 
-from gpuarray.core.slices import Slice as Slice
-from gpuarray.core.slices import ds as ds
-from gpuarray.core.slices import ds as dslice  # noqa: F401
 from gpuarray.experimental.pallas.call import pallas_call as pallas_call
 from gpuarray.experimental.pallas.helpers import align_to as align_to
 from gpuarray.experimental.pallas.helpers import broadcast_to as broadcast_to
@@ -36,6 +33,9 @@ from gpuarray.experimental.pallas.specs import no_block_spec as no_block_spec
 from gpuarray.experimental.pallas.specs import squeezed as squeezed
 from gpuarray.lax.shapes import empty as empty
 from gpuarray.names import explain_names as _explain_names
+from gpuarray.primitives.slices import Slice as Slice
+from gpuarray.primitives.slices import ds as ds
+from gpuarray.primitives.slices import ds as dslice  # noqa: F401
 
 ANY = MemorySpace.ANY
 BlockDim = Blocked | Element | Squeezed

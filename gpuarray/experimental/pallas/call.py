@@ -39,6 +39,7 @@ from gpuarray.numpy.construct import asarray
 from gpuarray.pytree import tree
 from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
 from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.util import index
 
 
 def pallas_call(
@@ -123,7 +124,17 @@ def pallas_call(
         )
     if cost_estimate is not None and not isinstance(cost_estimate, CostEstimate):
         raise TypeError(f"cost_estimate must be a pl.CostEstimate, got {cost_estimate!r}.")
-    aliases = {operator.index(i): operator.index(o) for i, o in input_output_aliases.items()}
+    if not isinstance(input_output_aliases, Mapping):
+        raise TypeError(
+            "input_output_aliases must be a dict {number of an input: number of an output}, got "
+            f"{input_output_aliases!r}."
+        )
+    if metadata is not None and not (
+        isinstance(metadata, Mapping)
+        and all(isinstance(x, str) for pair in metadata.items() for x in pair)
+    ):
+        raise TypeError(f"metadata must be a dict from str to str, got {metadata!r}.")
+    aliases = {index(i): index(o) for i, o in input_output_aliases.items()}
     out_shape = tuple(out_shape) if isinstance(out_shape, list) else out_shape
     outs, out_spec = tree.flatten(out_shape)
     for x in outs:

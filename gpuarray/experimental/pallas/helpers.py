@@ -68,6 +68,9 @@ def loop(
     Array(18, dtype=int32, weak_type=True)
     """
     zero: Any = 0
+    for what, x in (("lower", lower), ("upper", upper), ("step", step)):
+        if not isinstance(x, (int, np.integer, Array)) or getattr(x, "shape", ()):
+            raise TypeError(f"loop: {what} must be an integer scalar, got {x!r}.")
     if any(isinstance(x, Tracer) for x in (lower, upper, step)):
         dtype = result_type(lower, upper, step)
         lower, upper, step = (lax.convert_element_type(x, dtype) for x in (lower, upper, step))

@@ -14,12 +14,12 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
-from gpuarray.core.slices import Slice
 from gpuarray.core.value import Array
 from gpuarray.experimental.pallas.specs import uninitialised
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.selection import where
+from gpuarray.primitives.slices import Slice
 from gpuarray.transforms.references import Part, Ref
 
 __all__ = [

@@ -56,9 +56,9 @@ TABLE = [
         f"jax.jit(lambda x: {call(DOUBLE, LIKE, TILED, 'x + 1')} * 2)({X})",
         f"jax.jit(lambda x, n: {call(DOUBLE, LIKE, f'grid=(n,), in_specs=[{ROWS}], out_specs={ROWS}', 'x')})({X}, 3)",
         f"jax.jvp(lambda x: {call('lambda x, o: w(o, jnp.sin(x[...]))', LIKE, TILED, 'x')}, ({X},), ({X},))",
+        call("lambda x, o: (w(o, jnp.zeros_like(o)), pl.loop(0, 8, step=3)(lambda i: w(o, o[...] + x[i])))[2:] or None", "S((12,), 'float32')", "grid=()", X),
+        call("lambda x, o: pl.run_scoped(lambda s: (w(s, x[...] * 2), w(o, s[...]))[2:] or None, pl.ANY((10,), 'float32'))", "S((10,), 'float32')", "grid=()", V),
     ]),
-    ("jax.experimental.pallas.loop", [call("lambda x, o: (w(o, jnp.zeros_like(o)), pl.loop(0, 8, step=3)(lambda i: w(o, o[...] + x[i])))[2:] or None", "S((12,), 'float32')", "grid=()", X)]),
-    ("jax.experimental.pallas.run_scoped", [call("lambda x, o: pl.run_scoped(lambda s: (w(s, x[...] * 2), w(o, s[...]))[2:] or None, pl.ANY((10,), 'float32'))", "S((10,), 'float32')", "grid=()", V)]),
     ("jax.experimental.pallas.cdiv", [f"[{P}.cdiv(a, 4) for a in (0, 1, 4, 5)]", f"{P}.cdiv(i32([1, 8]), 4)", f"{P}.align_to(5, 4)", f"{P}.next_power_of_2(5)", f"{P}.next_power_of_2(-1)", f"{P}.strides_from_shape((2, 3, 4))", f"{P}.reciprocal({V})", f"{P}.broadcast_to(5, (2,))"]),
     ("jax.ds", [f"{X}[{i}]" for i in (
         "jax.ds(1, 2)", "jax.ds(-1, 1)", "jax.ds(0, 2, 2)", "jax.ds(jnp.int32(-1), 2)", "jax.ds(jnp.int32(7), 3)", "jax.ds(jnp.int32(0), 2, 3)", "jax.ds(jnp.int32(1), 2), 1", "jax.ds(jnp.int32(1), 2), i32([0, 1])",

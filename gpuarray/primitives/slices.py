@@ -1,6 +1,6 @@
 """Pieces of an axis whose length is fixed and whose start may be traced: `ds(start, size)`.
 
-Floor 1. In: a start, a length, a step. Out: a Slice, which stands between the brackets of an array
+Floor 2. In: a start, a length, a step. Out: a Slice, which stands between the brackets of an array
 or of a reference where `x[start:start + size]` could not: a traced start hides the length.
 """
 

@@ -58,6 +58,8 @@ NAMESPACES = {
     "gpuarray.experimental.checkify": "checks inside compiled functions",
     "gpuarray.experimental.compilation_cache.compilation_cache": "where compiled kernels are kept",
     "gpuarray.experimental.jet": "Taylor mode",
+    "gpuarray.experimental.pallas": "Kernels over blocks",
+    "gpuarray.experimental.pallas.triton": "Masked reads and atomic updates in kernels",
     "gpuarray.experimental.mesh_utils": "grids of devices",
     "gpuarray.experimental.ode": "ordinary differential equations",
     "gpuarray.experimental.rnn": "LSTM networks",

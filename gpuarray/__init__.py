@@ -116,6 +116,7 @@ from gpuarray.functions.jit import jit as jit
 from gpuarray.functions.vmap import vmap as vmap
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.names import list_names as _list_names
+from gpuarray.primitives.slices import ds as ds
 from gpuarray.runtime.device import default_backend as default_backend
 from gpuarray.runtime.device import device_count as device_count
 from gpuarray.runtime.device import devices as devices

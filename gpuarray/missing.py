@@ -56,10 +56,16 @@ GROUPS = (
     ),
     Group(
         "kernels in other languages",
-        "`cuda_op` makes an operation of CUDA C++, `pure_callback` of a Python function",
+        "`cuda_op` makes an operation of CUDA C++, `pure_callback` of a Python function; of Pallas "
+        "there is what holds on every device",
         """
-        jax: ds
-        experimental: buffer_callback fused mosaic pallas
+        experimental: buffer_callback fused mosaic
+        experimental.pallas: BoundedSlice Buffered CompilerParams DeviceIdType HOST Indirect
+            RevisitMode core_map debug_check delay enable_debug_checks enable_poison_buffers
+            estimate_cost get_global kernel lower_as_mlir pallas_call_p pallas_export_experimental
+            select_ref semaphore semaphore_read semaphore_signal semaphore_wait
+            fuser mosaic_gpu ops tpu tpu_sc
+        experimental.pallas.triton: CompilerParams elementwise_inline_asm max_contiguous
         extend: pallas
         ffi: build_ffi_lowering_function ffi_lowering include_dir
             register_ffi_target_as_batch_partitionable register_ffi_type register_ffi_type_id
@@ -142,6 +148,11 @@ REMOVED = {
     "sharding.PositionalSharding": _NAMED,
     "sharding.GSPMDSharding": _NAMED,
     "sharding.use_mesh": "set_mesh(mesh)",
+    "experimental.pallas.load": "experimental.pallas.triton.load(ref.at[index], mask=mask)",
+    "experimental.pallas.store": "experimental.pallas.triton.store(ref.at[index], x, mask=mask)",
+    "experimental.pallas.swap": "ref.swap(ref, index, x)",
+    "experimental.pallas.atomic_add": "experimental.pallas.triton.atomic_add(ref, index, x)",
+    "experimental.pallas.dot": "experimental.pallas.triton.dot(a, b)",
     "lax.all_gather_invariant": "lax.all_gather(x, axis_name, to='invarying')",
 }
 

@@ -21,6 +21,7 @@ __getattr__ = _explain_names(
         "mesh_utils",
         "multihost_utils",
         "ode",
+        "pallas",
         "pjit",
         "rnn",
         "shard_alike",

@@ -20,6 +20,7 @@ from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.promotion import constant
 from gpuarray.primitives.elementwise.arithmetic import add_p, lt_p, select_n_p
+from gpuarray.primitives.slices import Slice
 from gpuarray.transforms.jvp import JVPTracer
 
 _state = config.state
@@ -205,7 +206,9 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
     arrays = [e for e in entries if isinstance(e, (Known, Array, np.ndarray)) and e.shape]
     # NumPy: next to an index array, integers are index arrays too.
     advanced = [
-        i for i, e in enumerate(entries) if arrays and not isinstance(e, slice) and e is not None
+        i
+        for i, e in enumerate(entries)
+        if arrays and not isinstance(e, (slice, Slice)) and e is not None
     ]
     # Index arrays broadcast to one shape; integers among them do not change it.
     spread = _common_shape([entries[i].shape for i in advanced if not isinstance(entries[i], int)])
@@ -259,6 +262,23 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
                 collapsed.append(axis)
                 sizes[axis] = 1
             result.append(count)
+        elif isinstance(e, Slice):
+            if e.size > n:
+                raise TypeError(
+                    f"slice sizes must be less than or equal to operand shape: got {e} for axis "
+                    f"{axis} of an array of shape {shape}. Take a shorter slice."
+                )
+            start = wrapped(e.start, n, axis) if wrap else e.start
+            sizes[axis] = e.size if e.stride == 1 else 1
+            if e.stride == 1:
+                starts.append((axis, start, ()))
+                offset.append(len(result))
+            else:
+                steps = lax.mul(np.int32(e.stride), lax.iota(np.int32, e.size))
+                starts.append((axis, lax.add(asarray(start, np.int32), steps), (len(result),)))
+                batch_at.append(len(result))
+                collapsed.append(axis)
+            result.append(e.size)
         else:
             if advanced and i == advanced[0] and adjacent:
                 place_spread()
@@ -292,7 +312,7 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
         tuple(result),
         tuple(backwards),
         tuple(new),
-        not arrays,
+        not arrays and not any(isinstance(e, Slice) for e in entries),
     )
 
 
@@ -362,7 +382,7 @@ def _entries(shape, index):
 
 def _entry(e):
     """One entry of an index, in one of the types that the rest of this file knows."""
-    if e is None or e is Ellipsis or isinstance(e, (slice, bool, np.bool_, int)):
+    if e is None or e is Ellipsis or isinstance(e, (slice, Slice, bool, np.bool_, int)):
         return e
     if isinstance(e, np.integer):
         return int(e)

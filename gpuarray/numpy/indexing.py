@@ -8,7 +8,7 @@ and scatters where it holds arrays. Reads clamp what is out of bounds, updates s
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,15 @@ from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimen
 from gpuarray.numpy import indexer
 from gpuarray.numpy.arithmetic import power, true_divide
 from gpuarray.numpy.construct import as_type, asarray
-from gpuarray.numpy.promotion import convert, fitting, value
+from gpuarray.numpy.masks import (
+    POINTWISE,
+    aligned_with,
+    as_values_of,
+    in_common_dtype,
+    mask_of,
+    masked,
+)
+from gpuarray.numpy.promotion import fitting, value
 from gpuarray.numpy.shapes import add_axes, stretch
 from gpuarray.primitives.movement.ops import (
     broadcast_in_dim_p,
@@ -33,6 +41,7 @@ from gpuarray.primitives.movement.ops import (
     squeeze_p,
 )
 from gpuarray.primitives.reshard import as_typed
+from gpuarray.primitives.slices import Slice
 from gpuarray.runtime.transfer import placed
 
 _INT32 = np.iinfo(np.int32)
@@ -92,9 +101,8 @@ def _dynamic(x: Array, index) -> Array:
     """Indices with arrays in them: scalars and slices are a dynamic slice, the rest a gather."""
     entries = index if isinstance(index, tuple) else (index,)
     # x[i], x[i, 2:5]: a dynamic slice is cheaper than a gather, also to differentiate.
-    scalars = [_is_scalar_index(e) for e in entries]
-    if any(scalars) and all(s or _is_plain(e) for s, e in zip(scalars, entries, strict=True)):
-        return _dynamic_slice(x, entries, scalars)
+    if _is_window(entries):
+        return _dynamic_slice(x, entries)
     return take_target(x, indexer.target(x.shape, index), GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
@@ -109,23 +117,53 @@ def _is_plain(e) -> bool:
     return e is None or e is Ellipsis or type(e) is int or isinstance(e, np.integer)
 
 
-def _dynamic_slice(x: Array, index: tuple, scalars: list[bool]) -> Array:
-    # The index with 0 for every traced scalar says all but where those axes begin.
-    # A dynamic slice needs an element to move to.
-    if any(n == 0 for n in x.shape):
-        return take_target(x, indexer.target(x.shape, index), GatherScatterMode.PROMISE_IN_BOUNDS)
-    plain = tuple([0 if s else e for s, e in zip(scalars, index, strict=True)])
+def _is_window(entries: tuple) -> bool:
+    """Whether an index is one window whose start is traced, or a Slice."""
+    moving = [_is_moving(e) for e in entries]
+    return any(moving) and all(m or _is_plain(e) for m, e in zip(moving, entries, strict=True))
+
+
+def _is_moving(e) -> bool:
+    return _is_scalar_index(e) or (type(e) is Slice and e.stride == 1)
+
+
+class _Moving(NamedTuple):
+    """A window whose start may be traced: what is left is as in the Window."""
+
+    starts: list[Any]
+    sizes: tuple[int, ...]
+    found: indexer.Window
+
+
+def _moving(x: Array, index: tuple) -> _Moving:
+    # The index with 0 for every traced start says all but where those axes begin.
+    plain = tuple([_standing(e) for e in index])
     found = indexer.window(x.shape, plain)
     assert found is not None
     starts: list[Any] = list(found.starts)
-    sizes = tuple(b - a for a, b in zip(found.starts, found.limits, strict=True))
-    integers = [e for e in index if isinstance(e, (Array, int, np.integer))]
-    # The axes of integers, in order: traced ones replace the 0.
-    for axis, e in zip(found.dropped, integers, strict=True):
-        if isinstance(e, Array):
+    sizes = [b - a for a, b in zip(found.starts, found.limits, strict=True)]
+    # Entries that take an axis, in order: an Ellipsis takes all that are left.
+    taken = [e for e in index if e is not None]
+    left = len(x.shape) - sum(e is not Ellipsis for e in taken)
+    axis = 0
+    for e in taken:
+        if e is Ellipsis:
+            axis += left
+            continue
+        if isinstance(e, Slice):
+            if e.size > x.shape[axis]:
+                raise TypeError(
+                    f"slice sizes must be less than or equal to operand shape: got {e} for axis "
+                    f"{axis} of an array of shape {x.shape}. Take a shorter slice."
+                )
+            starts[axis], sizes[axis] = e.start, e.size
+            if isinstance(e.start, int) and e.start < 0:
+                starts[axis] += x.shape[axis]
+        elif isinstance(e, Array):
             starts[axis] = e
+        axis += 1
     # The starts of a dynamic slice have one dtype.
-    kinds = {s.dtype for s in starts if isinstance(s, Array)}
+    kinds = {s.dtype for s in starts if isinstance(s, Array)} or {dtypes.default_int()}
     common = kinds.pop() if len(kinds) == 1 else np.result_type(*kinds)
     if common.itemsize < 4:
         common = np.dtype(np.int32)  # narrow integers need not reach the end of the axis
@@ -139,12 +177,28 @@ def _dynamic_slice(x: Array, index: tuple, scalars: list[bool]) -> Array:
                 starts[axis] = at_axis if same else lax.convert_element_type(at_axis, common)
             elif not default:
                 starts[axis] = common.type(s)
+    elif len(starts) > 1 or starts[0].dtype != common:
+        starts = [
+            lax.convert_element_type(s, common) if isinstance(s, Array) else s for s in starts
+        ]
+    return _Moving(starts, tuple(sizes), found)
+
+
+def _standing(e):
+    """An entry of a window as it would be if its start were 0."""
+    if isinstance(e, Slice):
+        return slice(None)
+    return 0 if isinstance(e, Array) else e
+
+
+def _dynamic_slice(x: Array, index: tuple) -> Array:
+    # A dynamic slice needs an element to move to.
+    if any(n == 0 for n in x.shape):
+        return take_target(x, indexer.target(x.shape, index), GatherScatterMode.PROMISE_IN_BOUNDS)
+    starts, sizes, found = _moving(x, index)
+    if is_base():
         out = dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
     else:
-        if len(starts) > 1 or starts[0].dtype != common:
-            starts = [
-                lax.convert_element_type(s, common) if isinstance(s, Array) else s for s in starts
-            ]
         out = lax.dynamic_slice(x, starts, sizes)
     if found.reversed:
         out = lax.rev(out, tuple(found.reversed))
@@ -371,13 +425,13 @@ class IndexUpdateRef:
         """
         x = self.array
         # x.at[mask] with a mask of x's shape is a select: it may be traced.
-        mask = _mask_of(x, self.index)
+        mask = mask_of(x, self.index)
         if mask is not None:
-            return lax.select(mask, _as(func(x), x), x)
+            return lax.select(mask, as_values_of(func(x), x), x)
         t = indexer.target(x.shape, self.index, wrap_negative_indices)
         # The whole array.
         if not t.starts and 0 not in t.shape:
-            return _as(func(x), x)
+            return as_values_of(func(x), x)
         return _scatter(
             x,
             t,
@@ -407,15 +461,6 @@ _SCATTER = {
     "multiply": lax.scatter_mul,
     "min": lax.scatter_min,
     "max": lax.scatter_max,
-}
-# The same updates where old and new values stand side by side.
-_POINTWISE = {
-    "set": lambda x, y: y,
-    "add": lax.add,
-    "subtract": lax.sub,
-    "multiply": lax.mul,
-    "min": lax.min,
-    "max": lax.max,
 }
 
 
@@ -455,12 +500,17 @@ def _update(
         # A contiguous window at a known place: no scatter.
         if found is not None and found.strides is None:
             return _update_window(x, found, kind, values, given)
+    # A window at a traced place that is moved inside: no scatter either.
+    if mode == "clip" and kind == "set" and wrap_negative_indices and 0 not in aval.shape:
+        entries = index if isinstance(index, tuple) else (index,)
+        if _is_window(entries) and not any(e is None for e in entries):
+            return _update_moving(x, entries, values)
     # Under a mask each element stays or changes in its place: no positions, so it may be traced.
-    mask = _mask_of(x, index)
+    mask = mask_of(x, index)
     if mask is not None:
-        aligned = _align(values, given, aval.shape, index)
+        aligned = aligned_with(values, given, aval.shape, index)
         if aligned is not None:
-            return _masked(x, mask, kind, aligned)
+            return masked(x, mask, kind, aligned)
     t = indexer.target(aval.shape, index, wrap_negative_indices)
     return _scatter(x, t, _SCATTER[kind], values, mode, indices_are_sorted, unique_indices, kind)
 
@@ -504,7 +554,7 @@ def _update_window(x: Array, found: indexer.Window, kind: str, values, given) ->
     if outside or 0 in sizes:
         return x  # updates out of bounds are skipped
     if kind == "set":
-        values = _as(values, x)
+        values = as_values_of(values, x)
         if not given.shape:
             values = broadcast_in_dim_p.bind(
                 values, shape=sizes, broadcast_dimensions=(), sharding=None
@@ -512,18 +562,20 @@ def _update_window(x: Array, found: indexer.Window, kind: str, values, given) ->
     else:
         # Read, combine in the common dtype, write back in x's.
         part = dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
-        values = _as(_POINTWISE[kind](*_common(part, values)), x)
+        values = as_values_of(POINTWISE[kind](*in_common_dtype(part, values)), x)
     return dynamic_update_slice_p.bind(x, values, *starts)
 
 
-def _as(values, x: Array):
-    """`values` with the dtype and weak type of `x`."""
-    aval = aval_of(values)
-    if aval.dtype == x.dtype and aval.weak_type == x.weak_type:
-        return values
-    if isinstance(values, complex) and dtypes.kind_of(x.dtype) != "c":
-        values = values.real  # as converting an array drops imaginary parts
-    return convert(values, x.dtype, x.weak_type)
+def _update_moving(x: Array, index: tuple, values) -> Array:
+    """Set a window whose start may be traced; one that reaches over the end is moved inside."""
+    starts, sizes, found = _moving(x, index)
+    kept = [n for i, n in enumerate(sizes) if i not in found.dropped]
+    values = stretch(as_values_of(values, x), tuple(kept))
+    if found.reversed:
+        gone = found.dropped
+        axes = [axis - sum(d < axis for d in gone) for axis in found.reversed]
+        values = lax.rev(values, tuple(axes))
+    return lax.dynamic_update_slice(x, lax.reshape(values, sizes), starts)
 
 
 def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, kind="set") -> Array:
@@ -539,9 +591,9 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
             final.insert(i, 1)
         # Setting converts the values; adding promotes both, and the result is converted back.
         if kind == "set" or _is_key(x):
-            values = _as(values, x)
+            values = as_values_of(values, x)
         else:
-            x, values = _common(x, values)
+            x, values = in_common_dtype(x, values)
         values = stretch(values, tuple(final))
         if t.new:
             values = lax.squeeze(values, t.new)
@@ -552,7 +604,7 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
         return origin
     if indices is None and values is not None:
         # All of the array: no positions are needed. It lies as it did, whatever the values.
-        out = as_typed(asarray(_POINTWISE[kind](x, values)), x.aval)
+        out = as_typed(asarray(POINTWISE[kind](x, values)), x.aval)
         return as_type(out, origin.dtype, origin.weak_type)
     dims = ScatterDimensionNumbers(
         update_window_dims=t.offset,
@@ -571,80 +623,3 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
     if t.expand:
         out = lax.squeeze(out, t.expand)
     return as_type(out, origin.dtype, origin.weak_type)
-
-
-def _common(x, values):
-    """Both operands in the dtype they promote to."""
-    a, b = aval_of(x), aval_of(values)
-    if a is b:
-        return x, values
-    dtype, weak = dtypes.promote2(a.dtype, a.weak_type, b.dtype, b.weak_type)
-    return convert(x, dtype, weak), convert(values, dtype, weak)
-
-
-# ---- updates under a boolean mask: no positions are needed, so they work while tracing ------
-
-
-def _mask_of(x: Array, index) -> Array | None:
-    """The boolean array that says which elements an index selects, where it is one mask among full
-    slices.
-    """
-    entries = index if isinstance(index, tuple) else (index,)
-    # Exactly one mask, and only full slices around it.
-    masks = [e for e in entries if isinstance(e, Array) and e.dtype == np.bool_ and e.ndim]
-    if len(masks) != 1:
-        return None
-    before = _mask_axis(x.ndim, entries)
-    if before is None:
-        return None
-    mask = masks[0]
-    if mask.shape != x.shape[before : before + mask.ndim]:
-        return None  # the general way reports it
-    return lax.broadcast_in_dim(mask, x.shape, tuple(range(before, before + mask.ndim)))
-
-
-def _mask_axis(ndim: int, entries) -> int | None:
-    """The first axis a mask among full slices applies to; None when other entries are around."""
-    # As many axes as the entries take, counting an Ellipsis as none.
-    taken = sum(e.ndim if isinstance(e, Array) else e is not Ellipsis for e in entries)
-    axis = 0
-    found = None
-    for e in entries:
-        if isinstance(e, Array):
-            found = axis
-            axis += e.ndim
-        elif e is Ellipsis:
-            axis += ndim - taken
-        elif isinstance(e, slice) and e == slice(None):
-            axis += 1
-        else:
-            return None
-    return found
-
-
-def _align(values, given, shape: tuple[int, ...], index):
-    """`values` with the axis that counts the selected elements spread over the mask's axes; None if
-    it has one.
-    """
-    entries = index if isinstance(index, tuple) else (index,)
-    mask = next(e for e in entries if isinstance(e, Array))
-    before = _mask_axis(len(shape), entries)
-    assert before is not None
-    after = len(shape) - before - mask.ndim
-    # Values without an axis for the selected elements are the same for all of them.
-    if len(given.shape) <= after:
-        return values
-    # An axis of length 1 there broadcasts; a longer one would need to know which element is which.
-    count = len(given.shape) - after - 1  # the axis of selected elements
-    if given.shape[count] != 1 or len(given.shape) > before + 1 + after:
-        return None
-    return lax.reshape(values, (*given.shape[:count], *[1] * mask.ndim, *given.shape[count + 1 :]))
-
-
-def _masked(x: Array, mask, kind: str, values) -> Array:
-    if kind == "set":
-        new = stretch(_as(values, x), x.shape)
-    else:
-        left, right = _common(x, values)
-        new = as_type(_POINTWISE[kind](left, stretch(right, x.shape)), x.dtype, x.weak_type)
-    return as_type(lax.select(mask, new, x), x.dtype, x.weak_type)

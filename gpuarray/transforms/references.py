@@ -21,7 +21,9 @@ from gpuarray import errors
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.value import Array
 from gpuarray.primitives.define import do
+from gpuarray.primitives.slices import Slice
 from gpuarray.pytree import tree
 from gpuarray.pytree.registration import register_pytree_node
 from gpuarray.transforms.batch import BatchTrace
@@ -193,7 +195,12 @@ class Ref:
                 f"Value shape: {new.shape}. Broadcast the value first."
             )
         place = old.at[index]
-        new = place.add(value) if what == "addupdate" else place.set(value)
+        if what == "addupdate":
+            new = place.add(value)
+        else:
+            # As in JAX a window that reaches over the end is moved inside; other positions that
+            # are out of range are skipped.
+            new = place.set(value, mode="clip" if _is_moving(index) else None)
         # A Ref never becomes weakly typed by what is written to it.
         if aval_of(new).weak_type:
             new = do.convert_element_type(new, new_dtype=aval.dtype, weak_type=False, sharding=None)
@@ -306,6 +313,14 @@ def _unflatten_part(aux: tuple, children: Sequence[Any]) -> Part:
 register_pytree_node(Part, _flatten_part, _unflatten_part)
 
 
+def _is_moving(index: Any) -> bool:
+    """Whether an index is a window, made of numbers and slices, whose start may be traced."""
+    entries = index if isinstance(index, tuple) else (index,)
+    moving = [isinstance(e, Slice) or (isinstance(e, Array) and e.ndim == 0) for e in entries]
+    plain = [e is Ellipsis or isinstance(e, (int, slice)) for e in entries]
+    return any(moving) and all(m or p for m, p in zip(moving, plain, strict=True))
+
+
 def _checked(index: Any, shape: tuple[int, ...]) -> Any:
     """Return an index; raise ValueError if a number in it is known to be out of range."""
     entries = index if isinstance(index, tuple) else (index,)
@@ -315,6 +330,12 @@ def _checked(index: Any, shape: tuple[int, ...]) -> Any:
     for i, n in zip(entries, shape, strict=False):
         if isinstance(i, int) and i >= n:
             raise ValueError(f"Out of bound indexer: idx={i}, dim={n}.")
+        if isinstance(i, Slice) and not i.is_dynamic_start:
+            if i.start + max(i.size - 1, 0) * i.stride >= n:
+                raise ValueError(
+                    f"Out of bound slice: start={i.start}, size={i.size}, stride={i.stride}, "
+                    f"dim={n}."
+                )
     return index
 
 

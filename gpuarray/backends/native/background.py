@@ -1,4 +1,4 @@
-"""Compiling while NumPy answers: one thread that takes programs in the order in which they are asked for.
+"""Compiling while NumPy answers: one thread that takes programs in the order of their asking.
 
 Floor 4. In: what to do. Out: nothing; it is done some time later. The thread starts with the first
 job. At the end of the process what runs is ended: compilers too, whose files are then removed.

@@ -48,6 +48,7 @@ HINTS = {
     "colours, which only terminals show": "debug.visualize_sharding: color_map",
     "which of XLA's or JAX's ways to do something is meant, and there is one": """
         experimental.sparse.sparsify: use_tracer
+        experimental.pallas.pallas_call: metadata cost_estimate
         ffi.ffi_call: custom_call_api_version
         interpreters.partial_eval.trace_to_jaxpr_dynamic: lower
         extend.core.get_opaque_trace_state extend.tracing.get_opaque_trace_state: convention

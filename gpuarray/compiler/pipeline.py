@@ -31,6 +31,7 @@ from gpuarray.compiler.native import schedule as native
 from gpuarray.compiler.rewrite.products import exchange_products, expand_small_products
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
+from gpuarray.compiler.rewrite.split_axes import split_axes
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind
 from gpuarray.util import Struct
@@ -44,6 +45,8 @@ def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
     graph = _rewrite(simplify, graph)
     if fusion:
         graph = _rewrite(exchange_products, graph)
+        # After views have sunk below what may be computed behind them.
+        graph = _rewrite(split_axes, graph)
     steps, refusals = fuse(graph, fusion)
     _check(fuse, graph, steps)
     return Plan(graph, named(steps), refusals, fusion)
@@ -62,6 +65,8 @@ def _plan_for_device(plan: Plan) -> Plan:
     if fusion:
         graph = _rewrite(expand_small_products, graph)
         graph = _rewrite(take_apart_small_axes, graph)
+        if graph is not plan.graph:
+            graph = _rewrite(split_axes, graph)
     # Fuse again only where the device's graph differs, or has loops that it can run in registers.
     if graph is not plan.graph or any(e.primitive.flow for e in graph.eqns):
         steps, refusals = fuse(graph, fusion, flows=True)
@@ -93,6 +98,7 @@ def _plan_for_native(plan: Plan) -> Plan:
     if fusion:
         graph = _rewrite(expand_small_products, graph)
     if graph is not plan.graph:
+        graph = _rewrite(split_axes, graph) if fusion else graph
         steps, refusals = fuse(graph, fusion)
         _check(fuse, graph, steps)
     if fusion:

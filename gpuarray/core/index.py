@@ -197,10 +197,13 @@ class ViewRule(Struct):
     order : (eqn) -> list or None
         The operand axis that each axis of the result is, None for new ones. None in all if axes are
         split, merged or cut.
+    keeps_order : (eqn) -> bool
+        Whether the result has all elements of the operand, in the same row-major order.
     """
 
     through: Callable[[Eqn, list[Index]], list[Index]]
     order: Callable[[Eqn], list[int | None] | None] = lambda eqn: None
+    keeps_order: Callable[[Eqn], bool] = lambda eqn: False
 
 
 def through(view: Eqn, coordinates: list[Index]) -> list[Index]:

@@ -205,6 +205,9 @@ class Target(Struct):
     vectors_from: int = 1 << 12
     #: How far back a vector is taken apart: text grows with it. Measure: nbody, compile time.
     component_depth: int = 48
+    #: Parts that an axis is split into at reshapes, at most: each is an axis of kernels, and NumPy
+    #: has 64. Measure: group_norm.
+    axis_parts: int = 8
 
     # ---- text ----
 

@@ -124,6 +124,21 @@ def batch_norm(x, gain, offset):
     return (x - mean) * lax.rsqrt(var + 1e-5) * gain + offset
 
 
+def group_norm(x, gain, offset):
+    """Channels last, 32 groups of them, each with mean 0 and variance 1 in every image."""
+    groups = x.reshape(*x.shape[:-1], 32, -1)
+    mean = groups.mean((1, 2, 4), keepdims=True)
+    var = gnp.square(groups - mean).mean((1, 2, 4), keepdims=True)
+    return ((groups - mean) * lax.rsqrt(var + 1e-5)).reshape(x.shape) * gain + offset
+
+
+def in_blocks(x):
+    """Rounded to 8 bits in blocks of 32 that share a scale, and read back."""
+    blocks = x.reshape(-1, 32)
+    scale = gnp.max(gnp.abs(blocks), axis=1, keepdims=True) / 127.0
+    return (gnp.round(blocks / scale).astype("int8") * scale).reshape(x.shape) - x
+
+
 def programs() -> dict[str, Program]:
     """What is kept, by name."""
     rows, wide = shape("float32", 4096, 1024), shape("bfloat16", 8192, 4096)
@@ -154,6 +169,11 @@ def programs() -> dict[str, Program]:
             batch_norm,
             (shape("float32", 32, 56, 56, 64), *(shape("float32", 64),) * 2),
         ),
+        "group_norm": (
+            group_norm,
+            (shape("bfloat16", 64, 16, 16, 256), *(shape("bfloat16", 256),) * 2),
+        ),
+        "in_blocks": (in_blocks, (shape("float32", 1 << 22),)),
         "small_products": (lambda a, b: nn.relu(a @ b), (shape("float32", 10_000, 3, 3),) * 2),
         "transposed_away": (lambda a, b: a.T * b.T, (shape("float32", 501, 1023),) * 2),
         "five_point": (five_point, (shape("float32", 1026, 1026),)),
@@ -239,7 +259,7 @@ def path(name: str) -> pathlib.Path:
 NATIVE = (
     "saxpy", "gelu_bias", "transposed_add", "gather", "padded_stencil", "mean_squared", "softmax",
     "layer_norm", "row_argmin", "column_sum", "softmax_columns", "mandelbrot",
-    "ema_scan", "scatter_add", "recurrent",
+    "ema_scan", "scatter_add", "recurrent", "in_blocks",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.kernel import Batch, DeviceStep
 from gpuarray.compiler.lower.steps import step_inputs, step_outputs
 from gpuarray.core.graph import Eqn, Literal, Var, params_key, storage_dtype
+from gpuarray.core.index import view_rule
 from gpuarray.core.primitive import Kind
 from gpuarray.core.target import TARGET
 
@@ -119,7 +120,9 @@ def _access_kind(load: Load, order: tuple[int, ...]) -> str | None:
     """Whether a load is an element at the same place as the result's, or one number for all."""
     if load.source.aval.size == 1:
         return "one"
-    return "each" if not load.views and _axes(load.dims) == order else None
+    if _axes(load.dims) != order or not all(view_rule(v).keeps_order(v) for v in load.views):
+        return None
+    return "each"
 
 
 def arrays_of(group: FusedGroup) -> list[Var]:

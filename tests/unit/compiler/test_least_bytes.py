@@ -54,6 +54,27 @@ def residual_norm(x, residual, gain):
     return golden.rms_norm(h, gain), h
 
 
+def heads(x, bias):
+    """Heads of 64, each a softmax of its own, and joined again."""
+    n, wide = x.shape
+    return nn.softmax((x + bias).reshape(n, wide // 64, 64), axis=-1).reshape(n, wide) * 2
+
+
+def patches(x, mean):
+    """Patches of 16 x 16 pixels as rows whose mean is 0."""
+    n, h, w, c = x.shape
+    tiles = (x - mean).reshape(n, h // 16, 16, w // 16, 16, c).transpose(0, 1, 3, 2, 4, 5)
+    rows = tiles.reshape(n, (h // 16) * (w // 16), 16 * 16 * c)
+    return rows - rows.mean(-1, keepdims=True)
+
+
+def pooled(x, bias):
+    """Means of 2 x 2 pixels, and a bias, as a row an image."""
+    n, h, w, c = x.shape
+    windows = nn.relu(x).reshape(n, h // 2, 2, w // 2, 2, c)
+    return (windows.mean((2, 4)) + bias).reshape(n, -1) * 2
+
+
 def workloads() -> dict[str, Workload]:
     big, half = shape(F32, 1 << 26), shape(BF, 16384, 8192)
     rows, wide = shape(BF, 32768, 4096), shape(F32, 8192, 4096)
@@ -64,6 +85,7 @@ def workloads() -> dict[str, Workload]:
     table, words = shape(BF, 50257, 768), shape(INT, 8192)
     small = shape(F32, 1 << 18, 4, 4)
     long = shape(BF, 8192, 131072)
+    channels, pictures = shape(BF, 256, 32, 32, 256), shape(F32, 64, 224, 224, 3)
     norm, rms = golden.layer_norm, golden.rms_norm
     likelihood = golden.label_likelihood
     return {
@@ -94,6 +116,13 @@ def workloads() -> dict[str, Workload]:
             3 * bytes_of(rows),
             "rows and columns are reduced by a kernel each",
         ),
+        "group norm": Workload(
+            golden.group_norm, (channels, shape(BF, 256), shape(BF, 256)), 2 * bytes_of(channels)
+        ),
+        "blocks of 32 in 8 bits": Workload(golden.in_blocks, (big,), 2 * bytes_of(big)),
+        "softmax of heads": Workload(heads, (rows, gain), 2 * bytes_of(rows)),
+        "patches of images": Workload(patches, (pictures, shape(F32, 3)), 2 * bytes_of(pictures)),
+        "pooling": Workload(pooled, (channels, shape(BF, 256)), bytes_of(channels) * 5 // 4),
         "residual and RMS norm": Workload(residual_norm, (rows, rows, gain), 4 * bytes_of(rows)),
         "RMS norm backwards": Workload(
             backwards(rms),

@@ -1,0 +1,30 @@
+// k0_rows: abs, reduce_max, div, div, round, convert_element_type, convert_element_type, mul, sub
+//   in0 f32[4194304] -> out0 f32[131072,32]    33554432 bytes
+//   131072 rows of 32, 8 lanes
+GA_TASKS k0_rows(ga_index first, ga_index last, const float* GA_ALONE in0, float* GA_ALONE out0) {
+    for (ga_index row = first; row < last; ++row) {
+        ga_parts<float, 8> r0(-GA_INFF);                                  // reduce_max
+        ga_lanes<8>(0, 32, [&](ga_index i1, ga_index lane) GA_STEP {      // pass 1 over the row
+            const float x0 = in0[row * 32 + i1];
+            const float v1 = ga_abs(x0);
+            r0[lane] = ga_max(r0[lane], v1);
+        });
+        const float r2 = ga_merged(r0, [](float p, float q) -> float { return ga_max(p, q); });
+        const float v3 = r2 / 127.0f;                                     // div
+        for (ga_index i1 = 0; i1 < 32; ++i1) {                            // write the row
+            const float x0 = in0[row * 32 + i1];
+            const float v4 = x0 / v3;                                     // div
+            const float v5 = ga_rint(v4);                                 // round
+            const signed char v6 = ga_saturate<signed char>(v5);          // convert_element_type
+            const float v7 = (float)v6;                                   // convert_element_type
+            const float v8 = v7 * v3;                                     // mul
+            const float v9 = v8 - x0;                                     // sub
+            out0[row * 32 + i1] = v9;
+        }
+    }
+}
+GA_CALLED int call_k0_rows(ga_array* in0, ga_array* out0) {
+    if (!ga_plain(in0, out0)) return 1;
+    ga_tasks(131072, 512, k0_rows, in0, out0);
+    return 0;
+}

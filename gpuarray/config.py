@@ -163,9 +163,9 @@ _ROWS = (
     Setting("scatter_atomics", bool, False,
             "Add scattered floats in any order: quicker, but the last digits may change.",
             True, False),
-    Setting("cuda_graphs", bool, False,
-            "Replay programs of several kernels as CUDA graphs, one for each set of addresses.",
-            False, False),
+    Setting("cuda_graphs", bool, True,
+            "Replay programs of ten kernels and more, and turns of loops, as CUDA graphs.",
+            True, False),
     Setting("num_threads", range(1 << 16), 0,
             "CPU threads, those of BLAS too where threadpoolctl is installed; "
             "0 = as many as the machine offers.", False, False),

@@ -189,6 +189,29 @@ class Target(Struct):
     scan_row: int = 1 << 13
     scan_column: int = 64
 
+    # ---- CUDA graphs ----
+
+    #: Kernels of a program from which it is worth recording: fewer are launched in the time in
+    #: which the first of them runs. Measure: first call and later ones of mlp_narrow.
+    graph_kernels: int = 10
+    #: Launches in a row that are replaced by one: a replay costs about two. Measure: as above.
+    graph_run: int = 4
+    #: Graphs of a run of launches, each for the addresses of one call, and addresses that are
+    #: remembered to find those that come again: donation alternates between two or three.
+    graphs: int = 8
+    graph_memory: int = 64
+    #: Kernels in a graph of the turns of a loop: recording takes a few microseconds each, and what
+    #: is saved grows no further. Measure: a scan of short steps.
+    graph_nodes: int = 256
+    #: Turns from which a graph is worth the copies around it. Measure: as above.
+    graph_turns: int = 4
+    #: Bytes that a graph of turns may keep for what goes through it: a small part of a GPU's
+    #: memory.
+    graph_bytes: int = 16 << 20
+    #: Bytes that a turn may move for each of its kernels: a launch takes longer than such kernels.
+    #: Measure: as above, with longer arrays.
+    graph_kernel_bytes: int = 1 << 20
+
     # ---- rewrites ----
 
     #: Arithmetic up to this weight (division is the heaviest) is rounded exactly everywhere, so

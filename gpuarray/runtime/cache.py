@@ -348,7 +348,7 @@ def compiled_graph(
     with.
     """
     plain, constants = separated(graph)
-    key = (plain.key, scopes(plain), donated, state.fusion, state.native)
+    key = (plain.key, scopes(plain), donated, state.fusion, state.native, state.cuda_graphs)
     return compiled(key, lambda: plain, "jit", reason, donated, name), constants
 
 

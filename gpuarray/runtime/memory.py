@@ -40,7 +40,8 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
 def memory_stats(device: Device | str | None = None) -> dict[str, int]:
     """Return bytes in live arrays, and bytes that the pool keeps for the next ones.
 
-    They are of everything, or of one device. A GPU adds what it has, and the peak in use.
+    They are of everything, or of one device. A GPU adds what it has (`bytes_limit`), the peak in
+    use, and in how many blocks its pool keeps what is free: many small ones are fragments.
 
     >>> import gpuarray as ga
     >>> sorted(ga.memory_stats())

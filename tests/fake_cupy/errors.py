@@ -18,6 +18,10 @@ _RUNTIME = {
         "cudaErrorStreamCaptureUnsupported",
         "operation not permitted when stream is capturing",
     ),
+    901: (
+        "cudaErrorStreamCaptureInvalidated",
+        "operation failed due to a previous error during capture",
+    ),
     905: (
         "cudaErrorStreamCaptureIsolation",
         "dependency created on uncaptured work in another stream",

@@ -299,6 +299,12 @@ class MemoryPool:
     def total_bytes(self) -> int:
         return self._total[world.thread.device]
 
+    def n_free_blocks(self) -> int:
+        with world.lock:
+            self._fresh()
+            free = (f for (device, _), f in self._free.items() if device == world.thread.device)
+            return sum(map(len, free))
+
     def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
         limit = size if fraction is None else int(fraction * world.memory)
         self._limit[world.thread.device] = limit or 0

@@ -208,6 +208,7 @@ class Stream:
             raise RuntimeError("cannot capture on the default (legacy) stream")
         if self._queue.captured is not None:
             raise CUDARuntimeError(1)
+        world.count("capture")
         self._queue.captured = []
 
     def is_capturing(self) -> bool:
@@ -218,6 +219,7 @@ class Stream:
         if queue.captured is None:
             raise CUDARuntimeError(1)
         recorded, queue.captured = queue.captured, None
+        world.count("instantiate")
         graph = Graph.__new__(Graph)
         graph._recorded = recorded
         return graph

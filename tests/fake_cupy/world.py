@@ -123,8 +123,9 @@ class World:
         """Let the `number`-th thing of a kind, from now on and counted from 0, fail; and those that
         follow, so many in all.
 
-        what: "allocation", "pinned" (memory), "launch", "graph", "copy", "library", "exchange"
-        (the end of a group of NCCL's calls), or "execution": a kernel that was launched and fails
+        what: "allocation", "pinned" (memory), "launch", "graph" (its launch), "capture" (its
+        beginning), "instantiate" (its end), "copy", "library", "exchange" (the end of a group of
+        NCCL's calls), or "execution": a kernel that was launched and fails
         when it runs, which all calls say from then on
         """
         errors = {
@@ -132,6 +133,8 @@ class World:
             "pinned": CUDARuntimeError(2),
             "launch": CUDADriverError(701),
             "graph": CUDARuntimeError(999),
+            "capture": CUDARuntimeError(900),
+            "instantiate": CUDARuntimeError(901),
             "copy": CUDARuntimeError(999),
             "library": CUDARuntimeError(999),
             "exchange": NcclError(1),

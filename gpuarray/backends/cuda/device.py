@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.backends.cuda.availability import cupy, missing
+from gpuarray.backends.cuda.downloads import PINNED, Download
 from gpuarray.backends.cuda.failures import (
     NOT_READY,
     explained,
@@ -39,11 +40,10 @@ from gpuarray.util import lock
 
 #: Alignment of buffers, in bytes: that of the widest access of a kernel.
 ALIGNMENT = 16
-#: Larger copies do not go through pinned memory, which is scarce.
-PINNED = 1 << 25
 #: Ticket of work whose number is not drawn yet.
 UNDRAWN = math.inf
-#: How many scalars a GPU keeps, because programs upload the same few again and again.
+#: How many scalars a GPU keeps, because programs upload the same few again and again. They share
+#: a piece of memory: one of its own for each, kept for long, would cut up what the pool has.
 SCALARS = 1024
 
 
@@ -122,6 +122,9 @@ class Gpu:
         self._marks: deque[tuple[int, Any]] = deque()
         self._held: deque[tuple[float, Any]] = deque()
         self._scalars: dict[tuple, Buffer] = {}
+        self._places, self._placed = None, 0
+        # Events at the ends of copies to the host, and what they read.
+        self._reads: deque[tuple[Any, Any]] = deque()
         #: NCCL's communicators of groups of GPUs of which this one is the first (nccl.py).
         self.communicators: dict[tuple[int, ...], list] = {}
         self._lock = threading.RLock()
@@ -158,7 +161,7 @@ class Gpu:
             return True
         event = self.mark(ticket)
         # Ask for others as well: one look releases all that is finished.
-        self._look()
+        self.look()
         # An event of a GPU that has failed is never `done`: nothing is left to wait for, and
         # whoever reads the value is told why.
         return cupy.cuda.runtime.eventQuery(event.ptr) != NOT_READY
@@ -171,9 +174,9 @@ class Gpu:
             self.mark(ticket).synchronize()
         except Exception as error:
             raise self.failed(error) from None
-        self._look()
+        self.look()
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Note which events have been reached, and release what was held until then."""
         with self._lock:
             while self._marks and self._marks[0][1].done:
@@ -181,6 +184,10 @@ class Gpu:
                 self._reached = max(self._reached, self._marks.popleft()[0])
             while self._held and self._held[0][0] <= self._reached:
                 self._held.popleft()
+            # Asked so, a GPU that has failed raises nothing: it reads no more.
+            query = cupy.cuda.runtime.eventQuery
+            while self._reads and query(self._reads[0][0].ptr) != NOT_READY:
+                self._reads.popleft()
 
     def hold(self, thing: Any) -> None:
         """Keep foreign memory alive until the work launched so far has run."""
@@ -189,7 +196,16 @@ class Gpu:
             # Without an event nothing would ever release it.
             if not self._marks:
                 self.mark()
-            self._look()
+            self.look()
+
+    def reading(self, event: Any, memory: Any) -> None:
+        """Keep memory that a copy to the host reads until its event, so that nobody writes there.
+
+        Later work does not wait for the copy: memory in use is neither handed out nor written over.
+        """
+        with self._lock:
+            self._reads.append((event, memory))
+            self.look()
 
     def failed(self, error: Exception) -> Exception:
         """Translate an error of CUDA to ours; return others unchanged."""
@@ -197,7 +213,7 @@ class Gpu:
             return error
         with contextlib.suppress(Exception):  # release what was held for finished work
             self.stream.synchronize()
-            self._look()
+            self.look()
         if is_out_of_memory(error):
             return OutOfMemory(f"{self.name} (cuda:{self.index}): {error}")
         what = explained(error, (note() for note in self.recent))
@@ -256,6 +272,8 @@ class Gpu:
         """
         with contextlib.suppress(Exception):  # earlier errors are reported elsewhere
             self.wait()
+            self.downloads.synchronize()
+            self.look()
         # Cycles may hold buffers.
         gc.collect()
         with self.device:
@@ -283,13 +301,15 @@ class Gpu:
         return self.retried(cupy.cuda.alloc_pinned_memory, nbytes)  # finished copies release theirs
 
     def memory_stats(self) -> dict[str, int]:
-        """Return bytes in use, kept by the pool, in total, and the peak seen so far."""
+        """Return bytes in use, kept by the pool and in how many blocks, in total, and the peak."""
         with self.device:
             used, total = self._pool.used_bytes(), self._pool.total_bytes()
+            blocks = self._pool.n_free_blocks()
         self.peak_bytes = max(self.peak_bytes, used)
         return {
             "bytes_in_use": used,
             "bytes_kept": total - used,
+            "blocks_kept": blocks,
             "bytes_limit": self.total_bytes,
             "peak_bytes_in_use": self.peak_bytes,
         }
@@ -312,17 +332,25 @@ class Gpu:
             return found
         try:
             with self.device:
-                buffer = self._upload(np.asarray(value))
+                buffer = self._scalar(value.dtype) if key else self.empty(value.shape, value.dtype)
+                self._fill(buffer, np.asarray(value))
         except Exception as error:
             raise self.failed(error) from None
-        if key is not None:  # programs use the same few numbers again and again
-            if len(self._scalars) >= SCALARS:
-                self._scalars.clear()
+        if key is not None:
             self._scalars[key] = buffer
         return buffer
 
-    def _upload(self, value: np.ndarray) -> Buffer:
-        buffer = self.empty(value.shape, value.dtype)
+    def _scalar(self, dtype: np.dtype) -> Buffer:
+        """Return the next place for a scalar that is kept."""
+        with self._lock:
+            if self._places is None or self._placed == SCALARS:
+                self._scalars.clear()
+                self._places, self._placed = self.allocate(SCALARS * ALIGNMENT), 0
+            pointer = self._places.ptr + self._placed * ALIGNMENT
+            self._placed += 1
+            return Buffer(pointer, (), dtype, self._places, self, UNDRAWN)
+
+    def _fill(self, buffer: Buffer, value: np.ndarray) -> Buffer:
         size, runtime = value.nbytes, cupy.cuda.runtime
         if not size:
             return buffer
@@ -404,8 +432,11 @@ class _Lost(Gpu):
     def hold(self, thing: Any) -> None:
         """Keep nothing: the parent process owns the memory."""
 
+    def reading(self, event: Any, memory: Any) -> None:
+        """Likewise."""
+
     def __getattribute__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("hold", "index", "name", "arch"):
+        if name.startswith("__") or name in ("hold", "reading", "index", "name", "arch"):
             return super().__getattribute__(name)
         raise DeviceError(
             "this process was forked from one that had used a GPU, and CUDA does not work on the "
@@ -465,7 +496,7 @@ class Buffer:
         self.memory = memory
         self.gpu = gpu
         self.ticket = ticket
-        self._copy: _Download | None = None
+        self._copy: Download | None = None
 
     @property
     def ndim(self) -> int:
@@ -555,10 +586,10 @@ class Buffer:
             return array.__dlpack__(stream=stream)
 
     # ---- on the host ----
-    def start_copy(self) -> _Download:
+    def start_copy(self) -> Download:
         """Start the copy to the host, once."""
         if self._copy is None:
-            self._copy = _Download(self)
+            self._copy = Download(self)
         return self._copy
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
@@ -586,60 +617,3 @@ def is_exclusive(buffer: Any, holders: int) -> bool:
         and sys.getrefcount(buffer.memory) <= 2
         and sys.getrefcount(buffer.memory.mem) <= 2
     )
-
-
-class _Download:
-    """A copy to the host in progress, on a stream of its own.
-
-    It waits for the work that fills the buffer, not for later work.
-    """
-
-    def __init__(self, buffer: Buffer):
-        self._lock = threading.Lock()
-        self._host = np.empty(buffer.shape, buffer.dtype)
-        self._gpu = buffer.gpu
-        self._pinned: Any = None
-        self._event: Any = None
-        if self._host.nbytes:
-            try:
-                with buffer.gpu.device:
-                    self._start(buffer)
-            except Exception as error:
-                raise buffer.gpu.failed(error) from None
-
-    def _start(self, buffer: Buffer) -> None:
-        gpu, host, runtime = buffer.gpu, self._host, cupy.cuda.runtime
-        stream = gpu.downloads
-        if not gpu.is_done(buffer.ticket):
-            stream.wait_event(gpu.mark(buffer.ticket))
-        target, pinned = host.ctypes.data, None
-        # Pinned memory lets the copy run asynchronously; large ones go to the result directly.
-        if host.nbytes <= PINNED:
-            pinned = gpu.pinned(host.nbytes)
-            target = pinned.ptr
-        kind = runtime.memcpyDeviceToHost
-        runtime.memcpyAsync(target, buffer.pointer, host.nbytes, kind, stream.ptr)
-        self._pinned, self._event = pinned, cupy.cuda.Event(disable_timing=True)
-        self._event.record(stream)
-        # The next user of this memory must not write to it before it has been read.
-        gpu.stream.wait_event(self._event)
-
-    def value(self) -> np.ndarray:
-        """Wait for the elements and return them, read-only."""
-        with self._lock:
-            if self._event is not None:
-                try:
-                    self._event.synchronize()
-                except Exception as error:
-                    raise self._gpu.failed(error) from None
-                if self._pinned is not None:
-                    flat = self._host.reshape(-1).view(np.uint8)
-                    flat[...] = np.frombuffer(self._pinned, np.uint8, flat.nbytes)
-                self._event = self._pinned = None
-            self._host.flags.writeable = False
-        return self._host
-
-    def __del__(self):
-        # Pinned memory is still being written to: it must not be reused before the copy has run.
-        if getattr(self, "_pinned", None) is not None:
-            self._gpu.hold((self._event, self._pinned))

@@ -8,7 +8,6 @@ Floor 4. In: emitted kernels. Out: CuPy's `Function`s by the kernels' names. The
 from __future__ import annotations
 
 import concurrent.futures
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -22,9 +21,6 @@ from gpuarray.compiler.cuda.emit import KernelSource
 from gpuarray.core.threads import thread_count
 from gpuarray.errors import CompileError, DeviceError
 
-#: A plan may be replayed as a CUDA graph from this many kernels on, for this many sets of
-#: addresses, and this many sets are remembered to find those that come again.
-GRAPH_FROM, GRAPHS, SEEN = 4, 8, 64
 #: How many tables of addresses are kept for a kernel.
 TABLES = 16
 
@@ -136,46 +132,6 @@ class Table:
             found = self._gpu.upload(np.array(addresses, np.uint64))
             self._known[addresses] = found
         return found
-
-
-class Replay:
-    """Launches replayed as a CUDA graph, recorded when a set of addresses comes a second time.
-
-    The memory at these addresses is allocated by the call that replays them: a graph owns nothing.
-    """
-
-    def __init__(self, launches: Callable[..., None], gpu: Gpu):
-        self._launches, self._gpu = launches, gpu
-        self._seen: set[tuple[int, ...]] = set()
-        self._graphs: dict[tuple[int, ...], Any] = {}
-        self._lock = threading.Lock()
-
-    def __call__(self, *addresses: int) -> None:
-        graph = self._graphs.get(addresses)
-        # Recording costs more than one call: worth it only for addresses that come again.
-        if graph is None and addresses in self._seen and len(self._graphs) < GRAPHS:
-            with self._lock:
-                graph = self._graphs[addresses] = self._recorded(addresses)
-        if graph is not None:
-            graph.launch(self._gpu.stream)
-            return
-        # Unknown addresses: launch one by one, and remember them.
-        if len(self._seen) < SEEN:
-            self._seen.add(addresses)
-        self._launches(self._gpu.stream, *addresses)
-
-    def _recorded(self, addresses: tuple[int, ...]) -> Any:
-        """Record the launches as a graph, on a stream used for nothing else."""
-        with self._gpu.device:
-            # Capture fails if other work enters the stream meanwhile, so it has one of its own.
-            stream = cupy.cuda.Stream(non_blocking=True)
-            with stream:
-                stream.begin_capture()
-                try:
-                    self._launches(stream, *addresses)
-                finally:
-                    graph = stream.end_capture()
-            return graph
 
 
 def announced(function: Any, kernel: KernelSource) -> Callable[..., None]:

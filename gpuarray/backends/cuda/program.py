@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from gpuarray import util
-from gpuarray.backends.cuda import device, library, timeline
+from gpuarray.backends.cuda import device, graphs, library, timeline, turns
 from gpuarray.backends.cuda.device import ALIGNMENT, UNDRAWN, Buffer, Gpu
-from gpuarray.backends.cuda.kernels import GRAPH_FROM, Loaded, Replay, Table, announced, load
+from gpuarray.backends.cuda.graphs import Replay
+from gpuarray.backends.cuda.kernels import Loaded, Table, announced, load
 from gpuarray.backends.cuda.substitutes import (
     by_host,
     drawing,
@@ -42,6 +43,7 @@ from gpuarray.config import state
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype, talks
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind
+from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
 #: The names of addresses in a generated function.
@@ -70,15 +72,15 @@ def build(
     except TypeError as error:  # no rule, or a dtype without a type in CUDA
         fall_back(", ".join(e.primitive.name for e in plan.graph.eqns), error)
         return whole_on_host(plan, consts, donated, gpu)
-    inside = inside or Inside(gpu)
-    return CudaProgramWriter(on_device, kernels, consts, donated, gpu, inside).function()
+    nested, inside = inside is not None, inside or Inside(gpu)
+    return CudaProgramWriter(on_device, kernels, consts, donated, gpu, inside, nested).function()
 
 
 class Inside:
     """Makes functions of the Graphs in a plan (branches, loop bodies, parts), each once.
 
     They live as long as the plan's function. GPUs that run one program share `plans`: they stop at
-    the same equations. `load` makes functions of kernels.
+    the same equations. `load` makes functions of kernels; `graphs` allows CUDA graphs.
     """
 
     def __init__(
@@ -86,17 +88,26 @@ class Inside:
         gpu: Gpu,
         plans: dict[Graph, Plan] | None = None,
         load: Callable[..., Loaded] = load,
+        graphs: bool = True,
     ):
-        self.gpu, self.load = gpu, load
+        self.gpu, self.load, self.graphs = gpu, load, graphs
         self._plans = {} if plans is None else plans
         self._made: dict[tuple, Callable[..., list]] = {}
+
+    def plan(self, graph: Graph) -> Plan:
+        """Return the plan of a Graph, made once."""
+        if graph not in self._plans:
+            self._plans[graph] = plan_graph(graph)
+        return self._plans[graph]
+
+    def recorded(self, room: Gpu) -> Inside:
+        """Return the same for programs that launch into a graph."""
+        return Inside(room, self._plans, self.load, graphs=False)
 
     def __call__(self, graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
         key = (graph, donated)
         if key not in self._made:
-            plan = self._plans.get(graph)
-            if plan is None:
-                plan = self._plans[graph] = plan_graph(graph)
+            plan = self.plan(graph)
             self._made[key] = build(plan, plan.graph.consts, donated, gpu=self.gpu, inside=self)
         return self._made[key]
 
@@ -126,9 +137,11 @@ class CudaProgramWriter(ProgramWriter):
         donated: frozenset[int],
         gpu: Gpu,
         inside: Inside,
+        nested: bool = False,
     ):
         super().__init__(plan, donated, inside)
-        self.gpu, self.kernels = gpu, kernels
+        self.inside: Inside = inside
+        self.gpu, self.kernels, self.nested = gpu, kernels, nested
         self.load, self.clock = inside.load, functools.partial(timeline.of, gpu)
         # Names that every plan uses.
         self.space |= {
@@ -204,7 +217,7 @@ class CudaProgramWriter(ProgramWriter):
         # Only launches may become a CUDA graph.
         before = len(self.lines)
         self.write_steps()
-        if state.cuda_graphs:
+        if graphs.wanted() and self.inside.graphs:
             self.as_graphs(before)
         self.line("t = launched()")
         self.line("recent(note)")
@@ -243,9 +256,12 @@ class CudaProgramWriter(ProgramWriter):
         numbers = range(first, len(self.lines))
         runs = itertools.groupby(numbers, lambda i: self.lines[i].endswith(", 0, stream)"))
         found = [[*run] for are_launches, run in runs if are_launches]
+        # A loop's body runs often, so few launches are worth a graph there.
+        if not self.nested and sum(map(len, found)) < TARGET.graph_kernels:
+            return
         # The last one first: lines in front keep their numbers.
         for run in reversed(found):
-            if len(run) >= GRAPH_FROM:
+            if len(run) >= TARGET.graph_run:
                 self.as_graph(run[0], run[-1] + 1)
 
     def as_graph(self, first: int, end: int) -> None:
@@ -272,14 +288,11 @@ class CudaProgramWriter(ProgramWriter):
         """Write the lines that allocate memory, and note where each value is in it."""
         made_by = {v: _first(self.steps[i]) for i, k in self.kernels.items() for v in k.outputs}
         pieces = self.placement.pieces
-        shared = [v for v, m in pieces.items() if not m.result]
-        if shared:  # even of no elements
-            taken = f"allocate({self.placement.shared_bytes})"
-            self.line(f"shared = {taken}", made_by[shared[0]])
-            self.line("base = shared.ptr")
         # Values of one memory share a name.
         names: dict[int, str] = {}
-        for v, memory in pieces.items():
+        # What is freed last is taken first: then calls that repeat get the same addresses, which
+        # graphs need. A call's results are dropped one by one, after the memory that it shared.
+        for v, memory in reversed(pieces.items()):
             if not memory.result:
                 self.values[v] = _Value("base", memory.offset, "shared")
                 continue
@@ -297,6 +310,11 @@ class CudaProgramWriter(ProgramWriter):
                     at = f"a{memory.donor}.pointer if {memory.donor} in owned else {at}"
                 self.line(f"p{name} = {at}")
             self.values[v] = _Value(f"p{name}", 0, f"m{name}")
+        shared = [v for v, m in pieces.items() if not m.result]
+        if shared:  # even of no elements
+            taken = f"allocate({self.placement.shared_bytes})"
+            self.line(f"shared = {taken}", made_by[shared[0]])
+            self.line("base = shared.ptr")
 
     # ---- steps ----
     def kernel(self, number: int, step: DeviceStep) -> None:
@@ -377,7 +395,10 @@ class CudaProgramWriter(ProgramWriter):
         prim, avals = eqn.primitive, [a.aval for a in eqn.invars]
         every = range(len(eqn.outvars))
         if prim.assemble is not None:  # a branch or loop may pass operands through
-            return prim.assemble(avals, self.inside, **eqn.params), frozenset()
+            run = prim.assemble(avals, self.inside, **eqn.params)
+            if graphs.wanted() and self.inside.graphs:
+                run = turns.recorded(eqn, run, self.inside)
+            return run, frozenset()
         # In this order: a library, parts that a GPU runs, the host.
         found = library.routine(eqn, self.gpu)
         if found is not None:

@@ -483,14 +483,10 @@ def test_annotations_are_nvtx_ranges_without_a_trace(fake_gpu):
 
 
 def test_programs_replayed_as_graphs(fake_gpu, tmp_path):
-    ga.config.update("cuda_graphs", True)
-    try:
-        f = ga.jit(lambda x: [gnp.cumsum(gnp.sin(x) * i).sum() for i in range(6)])
-        x = gnp.asarray(X)
-        f(x)
-        found = traced(tmp_path, lambda: f(x)[0].block_until_ready())
-    finally:
-        ga.config.update("cuda_graphs", False)
+    f = ga.jit(lambda x: [gnp.cumsum(gnp.sin(x) * i).sum() for i in range(6)])
+    x = gnp.asarray(X)
+    f(x)
+    found = traced(tmp_path, lambda: f(x)[0].block_until_ready())
     assert any(p.endswith("/CUDA graph") for p in paths(found, "step")), paths(found, "step")
 
 

@@ -23,13 +23,13 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import errors
 from gpuarray.backends.cuda import device
-from gpuarray.backends.cuda import program as build
 from gpuarray.config import config
 from gpuarray.errors import DeviceError, OutOfMemory
 from gpuarray.runtime import execute
 from gpuarray.runtime.lazy import flush_all
 from tests.fake_cupy import installed, kernels, streams
 from tests.support import simulated
+from tests.support.targets import plan_for
 
 if "cuda" in os.environ.get("GPUARRAY_PLATFORMS", ""):
     pytest.skip("CuPy itself, with a GPU, is in use here", allow_module_level=True)
@@ -201,9 +201,11 @@ def test_random_schedules(machine, group, fuzz_count, monkeypatch):
     count = min(5 * fuzz_count, 10_000) // GROUPS
     graphs = group % 2 == 1
     if graphs:
-        config.update("cuda_graphs", True)
-        monkeypatch.setattr(build, "GRAPH_FROM", 2)
+        plan_for(monkeypatch, graph_kernels=2, graph_run=2)
+    else:
+        config.update("cuda_graphs", False)
     run_schedules(machine, range(group * count, (group + 1) * count))
+    config.update("cuda_graphs", True)
     assert graphs == (machine.counts["graph"] > 0)
 
 
@@ -367,8 +369,7 @@ CASES = [
 @pytest.mark.parametrize(("what", "program"), CASES, ids=lambda x: getattr(x, "__name__", x))
 def test_each_failure_is_told_and_leaves_nothing(fake_gpu, monkeypatch, what, program, donated):
     if what == "graph":
-        config.update("cuda_graphs", True)
-        monkeypatch.setattr(build, "GRAPH_FROM", 2)
+        plan_for(monkeypatch, graph_kernels=2, graph_run=2)
     times, kind, message = FAILURES[what]
     world, f = fake_gpu, ga.jit(program, donate_argnums=(0,) if donated else ())
 

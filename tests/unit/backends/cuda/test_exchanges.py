@@ -16,13 +16,13 @@ import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.backends import writer
 from gpuarray.backends.cuda import device, nccl
-from gpuarray.backends.cuda import program as build
 from gpuarray.config import config
 from gpuarray.sharding import Mesh
 from gpuarray.sharding import PartitionSpec as P
 from tests.fake_cupy import installed
 from tests.support import simulated
 from tests.support.exchanges import check, machine, sharded
+from tests.support.targets import plan_for
 
 simulated.need_compiler()
 
@@ -209,8 +209,7 @@ def test_sums_of_halves_are_nccls_own():
 
 
 def test_graphs_are_between_exchanges(monkeypatch):
-    monkeypatch.setattr(build, "GRAPH_FROM", 2)
-    config.update("cuda_graphs", True)
+    plan_for(monkeypatch, graph_kernels=2, graph_run=2)
     with machine("nccl", 4) as (world, mesh):
 
         def body(v):
@@ -225,7 +224,6 @@ def test_graphs_are_between_exchanges(monkeypatch):
         first, *others = [np.asarray(f(x)) for _ in range(12)]
         assert all(np.array_equal(o, first) for o in others)
         assert world.counts["graph"] > 0
-    config.update("cuda_graphs", False)
 
 
 # ---- overlap ----

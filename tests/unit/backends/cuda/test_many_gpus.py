@@ -85,7 +85,7 @@ def test_arrays_move_between_layouts_without_the_host(mesh, old, new, monkeypatc
     x = np.arange(8 * 16 * 8, dtype=np.float32).reshape(8, 16, 8)
     a = sharded(x, mesh, *old)
     with monkeypatch.context() as patch:
-        patch.setattr(device, "_Download", None)
+        patch.setattr(device, "Download", None)
         patch.setattr(device.Gpu, "upload", None)
         b = ga.device_put(a, NamedSharding(mesh, P(*new)))
         one = ga.device_put(b, mesh.devices[-1])

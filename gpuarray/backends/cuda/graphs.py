@@ -1,0 +1,151 @@
+"""CUDA graphs: launches that follow one another are recorded once, and replayed by one call.
+
+Floor 4. In: a function that launches kernels at given addresses. Out: one that replays them where
+the addresses come again. A graph that cannot be made, or not launched, costs speed, never an
+answer: the kernels are launched one by one, and the log `gpuarray` says why, once.
+
+What CuPy records: kernels and copies on the device. It refuses cuBLAS while a stream is recorded,
+so routines of libraries stand between graphs. It has no names for the parameters of a recorded
+kernel, so other addresses are another graph.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from gpuarray.backends.cuda.availability import cupy
+from gpuarray.backends.cuda.device import Gpu
+from gpuarray.backends.cuda.failures import STICKY, is_failure
+from gpuarray.config import state
+from gpuarray.core.target import TARGET
+
+_log = logging.getLogger("gpuarray")
+#: Whether it was said that graphs do not work here: the reason rarely differs the next time.
+_said: list[str] = []
+
+
+def wanted() -> bool:
+    """Whether programs that are built now use graphs.
+
+    While each launch is announced or waited for, each is a call of its own.
+    """
+    blocking = os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0")
+    return state.cuda_graphs and not state.debug and not blocking
+
+
+def record(gpu: Gpu, stream: Any, launches: Callable[[], Any]) -> Any:
+    """Return what `launches` puts on a stream as a graph; the stream is used for nothing else.
+
+    Nothing runs. Other threads may allocate meanwhile, and this one too, and CUDA may load code:
+    CuPy's default is the relaxed mode, which forbids none of it.
+    """
+    with gpu.device, stream:
+        stream.begin_capture()
+        try:
+            launches()
+        except BaseException:
+            # Ends the recording, whose graph nobody wants; the stream is dropped.
+            try:
+                stream.end_capture()
+            except Exception as error:
+                _log.debug("a recording that failed could not be ended: %s", str(error))
+            raise
+        return stream.end_capture()
+
+
+def give_up(error: Exception) -> None:
+    """Say once that kernels are launched one by one, and why; raise what is no refusal."""
+    status = getattr(error, "status", getattr(error, "result", None))
+    # CuPy raises the other two for what it does not record.
+    refused = is_failure(error) or type(error) in (RuntimeError, NotImplementedError)
+    if status in STICKY or not refused:
+        raise error
+    level = logging.DEBUG if _said else logging.WARNING
+    _said[:] = [str(error)]
+    _log.log(
+        level,
+        "a CUDA graph could not be used (%s: %s); its kernels are launched one by one. "
+        "GPUARRAY_CUDA_GRAPHS=0 makes no graphs.",
+        type(error).__name__,
+        str(error),  # the error itself would hold the frames that it came through
+    )
+
+
+class Replay:
+    """Launches replayed as a CUDA graph, recorded when a set of addresses comes a second time.
+
+    The memory at these addresses belongs to the call that replays them, which has just allocated
+    it: a graph owns nothing, so none can outlive its memory.
+    """
+
+    def __init__(self, launches: Callable[..., None], gpu: Gpu):
+        self._launches, self._gpu = launches, gpu
+        self._seen: OrderedDict[tuple[int, ...], None] = OrderedDict()
+        # For each set of addresses its graph, and when that was used last.
+        self._graphs: dict[tuple[int, ...], list] = {}
+        self._clock = itertools.count()
+        self._made = self._used = 0
+        self._works = True
+        self._lock = threading.Lock()
+
+    def __call__(self, *addresses: int) -> None:
+        entry = self._graphs.get(addresses)
+        if entry is None:
+            entry = self._again(addresses) if self._works else None
+        if entry is not None and self._works:
+            entry[1] = next(self._clock)
+            self._used += 1
+            try:
+                entry[0].launch(self._gpu.stream)
+                return
+            except Exception as error:  # nothing of it runs
+                give_up(error)
+                self._forget()
+        self._launches(self._gpu.stream, *addresses)
+
+    def _again(self, addresses: tuple[int, ...]) -> list | None:
+        """Return a new graph for addresses that were here before; else note them."""
+        with self._lock:
+            if addresses in self._graphs:  # another thread made it
+                return self._graphs[addresses]
+            if addresses not in self._seen:
+                self._seen[addresses] = None
+                if len(self._seen) > TARGET.graph_memory:
+                    self._seen.popitem(last=False)
+                return None
+            # Recording costs as much as a few calls: not where graphs are thrown away unused.
+            if self._made >= 2 * TARGET.graphs and self._used < 4 * self._made:
+                return None
+            if len(self._graphs) >= TARGET.graphs:
+                oldest = min(self._graphs, key=lambda a: self._graphs[a][1])
+                self._gpu.hold(self._graphs.pop(oldest))  # it may be running
+            try:
+                graph = self._recorded(addresses)
+            except Exception as error:
+                give_up(error)
+                self._works = False
+                return None
+            self._made += 1
+            entry = self._graphs[addresses] = [graph, next(self._clock)]
+            return entry
+
+    def _recorded(self, addresses: tuple[int, ...]) -> Any:
+        with self._gpu.device:
+            # Recording fails if other work enters the stream meanwhile, so it has one of its own.
+            stream = cupy.cuda.Stream(non_blocking=True)
+        return record(self._gpu, stream, lambda: self._launches(stream, *addresses))
+
+    def _forget(self) -> None:
+        """Make no more graphs, and keep none."""
+        with self._lock:
+            self._works = False
+            for entry in self._graphs.values():
+                self._gpu.hold(entry)
+            self._graphs.clear()
+            self._seen.clear()

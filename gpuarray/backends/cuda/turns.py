@@ -1,0 +1,293 @@
+"""Turns of a loop as CUDA graphs: many turns are one call, without Python for each.
+
+Floor 4. In: a loop whose turns launch nothing but kernels, and what runs it turn by turn. Out: what
+runs it by graphs, where that saves time: of many turns where it is known how many there are, else
+of one turn with the condition behind it, which the host reads before the next. (CuPy has no names
+for the conditional nodes of CUDA's graphs.)
+
+A graph has memory of its own for the carries and for the elements that its turns read and write:
+they are copied there and back, since operands lie elsewhere at each call. Constants are read where
+they lie: a graph is for their addresses, and for memory that whoever calls it holds.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from gpuarray.backends.cuda import graphs
+from gpuarray.backends.cuda.availability import cupy
+from gpuarray.backends.cuda.device import Buffer, Gpu
+from gpuarray.compiler.lower.kernel import Batch, Kernel
+from gpuarray.compiler.pipeline import Plan
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.flow import Loop
+from gpuarray.core.graph import Eqn, Graph, storage_dtype, talks
+from gpuarray.core.primitive import Kind
+from gpuarray.core.target import TARGET
+
+#: Graphs that a loop keeps, each for the addresses of its constants.
+_KEPT = 2
+
+
+class Makes(Protocol):
+    """What makes functions of Graphs for a GPU (program.Inside)."""
+
+    gpu: Gpu
+
+    def __call__(self, graph: Graph, donated: frozenset[int] = ...) -> Callable[..., list]: ...
+    def plan(self, graph: Graph) -> Plan: ...
+    def recorded(self, room: Gpu) -> Makes: ...
+
+
+def recorded(eqn: Eqn, run: Callable[..., Any], inside: Makes) -> Callable[..., Any]:
+    """Return what runs a loop by graphs of its turns, or `run` where there is nothing to gain."""
+    loop = None if eqn.primitive.flow is None or talks(eqn) else eqn.primitive.flow(eqn)
+    if not isinstance(loop, Loop):
+        return run
+    launches = _launches(loop.body, inside)
+    if loop.condition is not None:
+        tested = _launches(loop.condition, inside)
+        # Elements that stop at different turns have a condition each.
+        if not launches or not tested or loop.condition.out_avals[0].ndim:
+            return run
+        # Carries are copied back at every turn.
+        return _While(loop, 1, run, inside) if launches + tested >= TARGET.graph_run else run
+    if not loop.length or not launches:
+        return run
+    most = max(TARGET.graph_nodes // launches, 1)
+    # What goes through the loop has memory in the graph.
+    rows = sum(a.nbytes for a in _through(loop))
+    if rows:
+        most = min(most, TARGET.graph_bytes // rows)
+    if min(most, loop.length) < TARGET.graph_turns:
+        return run
+    # As many turns in each graph, so that few are left over.
+    return _Turns(loop, loop.length // -(-loop.length // most), run, inside)
+
+
+def _launches(graph: Graph, inside: Makes) -> int:
+    """Return how many kernels a Graph launches; 0 if it does anything else, or they take long."""
+    plan = inside.plan(graph).on_device
+    # Routines, tables of addresses and loops inside are not recorded.
+    found = sum(isinstance(s, Kernel) and not isinstance(s, Batch) for s in plan.steps)
+    others = len(plan.steps) - found - sum(_is_view(s) for s in plan.steps)
+    return 0 if others or plan.bytes_moved > found * TARGET.graph_kernel_bytes else found
+
+
+def _is_view(step: Any) -> bool:
+    is_eqn = isinstance(step, Eqn)
+    return is_eqn and (step.primitive.kind is Kind.VIEW or step.primitive.same_bytes)
+
+
+def _through(loop: Loop) -> list[ShapedArray]:
+    """Return the avals of a turn's elements of xs and ys."""
+    body, first = loop.body, len(loop.consts) + len(loop.carry)
+    return [*body.in_avals[first:], *body.out_avals[len(loop.carry) :]]
+
+
+class _Room(Gpu):
+    """A GPU as programs see it whose launches are recorded.
+
+    Its stream is that of the recording, and its memory stays with the graph: what nothing holds any
+    more is used again by later turns, in the order of the recording.
+    """
+
+    def __init__(self, gpu: Gpu):
+        self.real, self.device, self.index, self.arch = gpu, gpu.device, gpu.index, gpu.arch
+        self.ordinal, self.name, self.recent = gpu.ordinal, gpu.name, gpu.recent
+        with gpu.device:
+            self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._kept: dict[int, list] = {}
+        self.malloc = self._take
+        # Done now and not at each replay: constants, and workspaces that kernels leave zeroed.
+        self.upload, self.zeroed, self.launched = gpu.upload, gpu.zeroed, gpu.launched
+        self.retried = gpu.retried
+
+    def _take(self, nbytes: int) -> Any:
+        kept = self._kept.setdefault(nbytes, [])
+        for memory in kept:
+            # References: the list's, this name's, and that of the call's argument.
+            if sys.getrefcount(memory) <= 3:
+                return memory
+        kept.append(self.real.allocate(nbytes))
+        return kept[-1]
+
+
+class _Recording:
+    """A graph of some turns, with the memory that it works on.
+
+    `goes_on` is what a condition gives at its end.
+    """
+
+    goes_on: Buffer
+
+    def __init__(self, turns: _Turns, consts: Sequence[Buffer], tested: Sequence[Buffer] = ()):
+        gpu, loop, count = turns.gpu, turns.loop, turns.count
+        self.room = room = _Room(gpu)
+        body = turns.inside.recorded(room)(loop.body, turns.donated)
+        ins, outs, carries = loop.body.in_avals, loop.body.out_avals, len(loop.carry)
+        with gpu.device:
+            # Before the recording: what the graph shares with those who replay it.
+            self.carry = [_empty(room, a) for a in outs[:carries]]
+            self.xs = [_empty(room, a, count) for a in ins[len(consts) + carries :]]
+            self.ys = [_empty(room, a, count) for a in outs[carries:]]
+        test = None if loop.condition is None else turns.inside.recorded(room)(loop.condition)
+        tested = [Buffer(c.pointer, c.shape, c.dtype, c.memory, room, 0) for c in tested]
+        here = [Buffer(c.pointer, c.shape, c.dtype, c.memory, room, 0) for c in consts]
+        order = range(count - 1, -1, -1) if loop.reverse else range(count)
+
+        def launches() -> None:
+            last = turns.go(body, here, self.carry, self.xs, self.ys, order)
+            # The last carries may lie in one another's places: those are moved away first.
+            places = {c.pointer for c in self.carry}
+            last = [
+                room.copy(new) if new.pointer in places and new.pointer != c.pointer else new
+                for new, c in zip(last, self.carry, strict=True)
+            ]
+            for new, c in zip(last, self.carry, strict=True):
+                if new.pointer != c.pointer:
+                    room.write(c.pointer, new.pointer, c.nbytes)
+            if test is not None:
+                (self.goes_on,) = test(*tested, *self.carry)
+
+        self.graph = graphs.record(gpu, room.stream, launches)
+
+
+class _Turns:
+    """Runs a loop by graphs of `count` turns; what is left over runs turn by turn."""
+
+    def __init__(self, loop: Loop, count: int, run: Callable[..., Any], inside: Makes):
+        self.loop, self.count, self.run, self.inside = loop, count, run, inside
+        self.gpu = inside.gpu
+        self.donated = frozenset(range(len(loop.consts), len(loop.consts) + len(loop.carry)))
+        # The last turns, if any, and whose results the body allocates.
+        self.left = loop.length % count if loop.length else 0
+        self._body: Callable[..., list] | None = None
+        self._test: Callable[..., list] | None = None
+        self._kept: dict[tuple[int, ...], _Recording | None] = {}
+        self._works = True
+        # Two calls would mix their carries.
+        self._lock = threading.Lock()
+
+    def __call__(self, *args: Buffer) -> list[Buffer]:
+        if self._works:
+            with self._lock:
+                try:
+                    kept = self._find(args)
+                    if kept is not None:
+                        return self._replayed(kept, args)
+                except Exception as error:
+                    # The operands are as they were: the whole loop runs once more.
+                    graphs.give_up(error)
+                    self._works = False
+                    self.gpu.hold(self._kept)  # they may be running
+                    self._kept = {}
+        return self.run(*args)
+
+    def _find(self, args: Sequence[Buffer]) -> _Recording | None:
+        """Return a graph for the constants of a call; None where it is not worth one yet."""
+        loop, consts = self.loop, [args[i] for i in self.loop.consts]
+        tested = [args[i] for i in self.loop.condition_consts]
+        key = tuple(c.pointer for c in (*consts, *tested))
+        found = self._kept.get(key)
+        if found is None:
+            # The last one that was used is behind the others.
+            again = key in self._kept
+            while len(self._kept) >= _KEPT and not again:
+                oldest = next(iter(self._kept))
+                self.gpu.hold(self._kept.pop(oldest))
+            if again or (loop.length or 0) >= TARGET.graph_turns * self.count:
+                found = _Recording(self, consts, tested)
+        self._kept.pop(key, None)
+        self._kept[key] = found
+        return found
+
+    def _replayed(self, kept: _Recording, args: Sequence[Buffer]) -> list[Buffer]:
+        loop, count, gpu = self.loop, self.count, self.gpu
+        assert loop.length is not None
+        carries, length = len(loop.carry), loop.length
+        xs = [args[i] for i in loop.xs]
+        with gpu.device:
+            ys = [_empty(gpu, a, length) for a in loop.body.out_avals[carries:]]
+            for place, i in zip(kept.carry, loop.carry, strict=True):
+                gpu.write(place.pointer, args[i].pointer, place.nbytes)
+            for number in range(length // count):
+                first = length - (number + 1) * count if loop.reverse else number * count
+                for place, x in zip(kept.xs, xs, strict=True):
+                    gpu.write(place.pointer, _row(x, first), place.nbytes)
+                kept.graph.launch(gpu.stream)
+                for place, y in zip(kept.ys, ys, strict=True):
+                    gpu.write(_row(y, first), place.pointer, place.nbytes)
+            carry = [_empty(gpu, a) for a in loop.body.out_avals[:carries]]
+            for new, place in zip(carry, kept.carry, strict=True):
+                gpu.write(new.pointer, place.pointer, place.nbytes)
+        if self.left:
+            if self._body is None:
+                self._body = self.inside(loop.body, self.donated)
+            order = (
+                range(self.left - 1, -1, -1) if loop.reverse else range(length - self.left, length)
+            )
+            consts = [args[i] for i in loop.consts]
+            carry = self.go(self._body, consts, carry, xs, ys, order)
+        return [*carry, *ys]
+
+    def go(
+        self,
+        body: Any,
+        consts: Sequence[Buffer],
+        carry: Sequence[Buffer],
+        xs: Sequence[Buffer],
+        ys: Sequence[Buffer],
+        order: Iterable[int],
+    ) -> Sequence[Buffer]:
+        """Run the turns `order`, and return the carries after them."""
+        carries = len(self.loop.carry)
+        # The carries at first are not the body's own; later it may write over what it made.
+        ours = frozenset(len(consts) + i for i in body.fresh if i < carries)
+        owned: list[frozenset[int]] = [frozenset()] if self.donated else []
+        for i in order:
+            out = body(*consts, *carry, *[x[i] for x in xs], *owned)
+            carry = out[:carries]
+            if owned:
+                owned = [ours]
+            for y, value in zip(ys, out[carries:], strict=True):
+                y[i] = value
+        return carry
+
+
+class _While(_Turns):
+    """Runs a loop by graphs of one turn and the condition after it."""
+
+    def _replayed(self, kept: _Recording, args: Sequence[Buffer]) -> list[Buffer]:
+        loop, gpu = self.loop, self.gpu
+        if self._test is None:
+            assert loop.condition is not None
+            self._test = self.inside(loop.condition)
+        carry = [args[i] for i in loop.carry]
+        (goes_on,) = self._test(*[args[i] for i in loop.condition_consts], *carry)
+        if not goes_on:
+            return carry
+        with gpu.device:
+            for place, value in zip(kept.carry, carry, strict=True):
+                gpu.write(place.pointer, value.pointer, place.nbytes)
+            flag = kept.goes_on
+            while goes_on:
+                kept.graph.launch(gpu.stream)
+                # A new Buffer, since a Buffer is read from the GPU once.
+                ticket = gpu.launched()
+                goes_on = Buffer(flag.pointer, (), flag.dtype, flag.memory, gpu, ticket)
+            return [
+                gpu.copy(Buffer(c.pointer, c.shape, c.dtype, c.memory, gpu, 0)) for c in kept.carry
+            ]
+
+
+def _empty(gpu: Gpu, aval: ShapedArray, *first: int) -> Buffer:
+    return gpu.empty((*first, *aval.shape), storage_dtype(aval))
+
+
+def _row(buffer: Buffer, number: int) -> int:
+    """Return the address of an element along the first axis."""
+    return buffer.pointer + number * (buffer.nbytes // max(buffer.shape[0], 1))

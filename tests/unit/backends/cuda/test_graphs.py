@@ -1,0 +1,348 @@
+"""CUDA graphs: launches and turns of loops, recorded and replayed, on the stand-in for CuPy.
+
+In: programs of many kernels and loops outside registers, seeds of orders of execution, failures.
+Out: NumPy's values, no race, fewer launches, and kernels one by one where no graph can be had.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+import gpuarray.tree_util as trees
+from gpuarray import lax
+from gpuarray.backends.cuda import graphs
+from gpuarray.config import config
+from gpuarray.core.target import TARGET
+from gpuarray.errors import DeviceError
+from tests.fake_cupy import errors, installed
+from tests.support import simulated
+from tests.support.targets import plan_for
+
+if "cuda" in os.environ.get("GPUARRAY_PLATFORMS", ""):
+    pytest.skip("CuPy itself, with a GPU, is in use here", allow_module_level=True)
+simulated.need_compiler()
+
+X = np.arange(16, dtype=np.float32).reshape(4, 4)
+#: What kernels made of their inputs, from one order of execution to the next.
+remembered: dict = {}
+
+
+def many(x, np=gnp):
+    """A dozen kernels or so: each sum waits for the one before it."""
+    for i in range(20):
+        x = (x - x.sum(i % 2, keepdims=True)) % 7
+        x = (x + x.max(1 - i % 2, keepdims=True)) % 11
+    return x
+
+
+def few(x):
+    for i in range(2):
+        x = (x + x.sum(i % 2, keepdims=True)) % 11
+    return x
+
+
+def launches(world, f, *args) -> dict[str, int]:
+    before = world.counts.copy()
+    np.asarray(f(*args))
+    return dict(world.counts - before)
+
+
+# ---- programs ----
+def test_programs_of_ten_kernels_are_graphs_by_default(fake_gpu):
+    f, g = ga.jit(many), ga.jit(few)
+    x, right = ga.device_put(X), many(X, np)
+    for _ in range(8):  # until the pool hands out the same addresses again
+        assert np.array_equal(f(x), right)
+        g(x).block_until_ready()
+    assert launches(fake_gpu, f, x).get("launch", 0) == 0
+    assert launches(fake_gpu, f, x)["graph"] == 1
+    found = launches(fake_gpu, g, x)
+    assert found["launch"] >= 2 and "graph" not in found
+
+
+@pytest.mark.parametrize("how", ["setting", "debug", "blocking"])
+def test_without_graphs_each_kernel_is_launched(fake_gpu, monkeypatch, capsys, how):
+    if how == "blocking":
+        monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    else:
+        config.update(*(("cuda_graphs", False) if how == "setting" else ("debug", 1)))
+    try:
+        f, x = ga.jit(many), ga.device_put(X)
+        for _ in range(4):
+            f(x).block_until_ready()
+        assert fake_gpu.counts["graph"] == 0
+    finally:
+        config.update("cuda_graphs", True)
+        config.update("debug", 0)
+
+
+def test_a_setting_that_changes_acts_on_functions_that_ran(fake_gpu):
+    f, x = ga.jit(many), ga.device_put(X)
+    for _ in range(8):
+        f(x).block_until_ready()
+    config.update("cuda_graphs", False)
+    try:
+        assert "graph" not in launches(fake_gpu, f, x)
+    finally:
+        config.update("cuda_graphs", True)
+    f(x).block_until_ready()
+    assert launches(fake_gpu, f, x)["graph"] == 1
+
+
+def counted(monkeypatch, size: int) -> list[tuple]:
+    plan_for(monkeypatch, graphs=size)
+    made = []
+    honest = graphs.Replay._recorded
+    monkeypatch.setattr(
+        graphs.Replay, "_recorded", lambda self, a: made.append(a) or honest(self, a)
+    )
+    return made
+
+
+def test_graphs_are_bounded_and_those_used_longest_ago_go(fake_gpu, monkeypatch):
+    made = counted(monkeypatch, 2)
+    f = ga.jit(many)
+    xs = [ga.device_put(X + i) for i in range(3)]
+    right = [many(X + i, np) for i in range(3)]
+
+    def call(i: int) -> None:
+        found = np.asarray(f(xs[i]))
+        assert np.array_equal(found, right[i])
+
+    for i in [0] * 8 + [1] * 8:
+        call(i)
+    assert len(made) == 2
+    call(0)  # used last: the other one goes
+    for i in [2] * 8 + [0] * 8:
+        call(i)
+    assert len(made) == 3
+    for i in [1] * 8:
+        call(i)
+    assert len(made) == 4 and len(set(made)) == 3
+
+
+def test_few_graphs_are_made_where_they_are_thrown_away_unused(fake_gpu, monkeypatch):
+    made = counted(monkeypatch, 2)
+    f = ga.jit(many)
+    xs = [ga.device_put(X + i) for i in range(6)]
+    for _ in range(10):
+        for x in xs:
+            f(x).block_until_ready()
+    assert len(made) <= 8  # of 60 calls
+
+
+# ---- loops ----
+def step(carry, row):
+    """Kernels of a turn outside registers: each element depends on a sum."""
+    a, b = carry
+    n = (a + row).sum() % 7
+    return (b, (a * 2 + n) % 13), n + b[::-1].sum() % 3
+
+
+def scanned(x, rows, reverse=False):
+    return lax.scan(step, (x, x + 1), rows, reverse=reverse)
+
+
+def scanned_right(x, rows, reverse=False):
+    carry, ys = (x, x + 1), [np.float32(0)] * len(rows)
+    for i in range(len(rows))[:: -1 if reverse else 1]:
+        carry, ys[i] = step(carry, rows[i])
+    return carry, np.array(ys, np.float32)
+
+
+def whiled(x, most):
+    def body(c):
+        a, b, k = c
+        n = a.sum() % 7
+        return (b + (b[::-1] * n).sum() % 5) % 16, (a * 2 + n) % 13, k + 1
+
+    return lax.while_loop(lambda c: (c[2] < most) & (c[0].sum() > -5), body, (x, x + 1, 0))
+
+
+def whiled_right(x, most):
+    a, b = x, x + 1
+    for _ in range(most):
+        n = a.sum() % 7
+        a, b = (b + (b[::-1] * n).sum() % 5) % 16, (a * 2 + n) % 13
+    return a, b, most
+
+
+def in_place(x, rows):
+    """Carries that are changed where they lie, and one that is a constant's neighbour."""
+
+    def body(carry, row):
+        i, total = row[0].astype("int32") % 16, carry.sum() % 7
+        return carry.at[i].set((total + row.sum()) % 9), total
+
+    return lax.scan(body, x, rows)
+
+
+def in_place_right(x, rows):
+    x, totals = x.copy(), []
+    for row in rows:
+        totals.append(x.sum() % 7)
+        x[int(row[0]) % 16] = (totals[-1] + row.sum()) % 9
+    return x, np.array(totals, np.float32)
+
+
+def check(found, right) -> None:
+    for a, b in zip(trees.tree_leaves(found), trees.tree_leaves(right), strict=True):
+        assert np.array_equal(np.asarray(a), b)
+
+
+ROWS = (np.arange(37 * 16).reshape(37, 16) % 5).astype(np.float32)
+V = np.arange(16, dtype=np.float32)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", [8, 17, 37])
+def test_turns_of_a_scan_are_few_graphs(fake_gpu, monkeypatch, length, reverse):
+    plan_for(monkeypatch, graph_nodes=5)
+    f = ga.jit(lambda x, rows: scanned(x, rows, reverse))
+    right = scanned_right(V, ROWS[:length], reverse)
+    rows = ga.device_put(ROWS[:length])
+    for _ in range(3):
+        check(f(ga.device_put(V), rows), right)
+    before = fake_gpu.counts.copy()
+    check(f(ga.device_put(V), rows), right)
+    now = fake_gpu.counts - before
+    count = length // -(-length // 5)  # five turns at most
+    assert now["graph"] == length // count
+    assert now["launch"] <= length % count + 1  # turns that are left over, and the first x + 1
+
+
+def test_the_turns_of_a_while_loop_are_a_graph_each(fake_gpu, monkeypatch):
+    plan_for(monkeypatch, graph_run=2)
+    f = ga.jit(whiled)
+    for most in (0, 1, 9, 9, 4):
+        check(f(ga.device_put(V), most), whiled_right(V, most))
+    before = fake_gpu.counts.copy()
+    check(f(ga.device_put(V), 9), whiled_right(V, 9))
+    now = fake_gpu.counts - before
+    assert now["graph"] == 9 and now["launch"] <= 4
+
+
+def test_new_constants_are_another_graph_and_two_are_kept(fake_gpu, monkeypatch):
+    plan_for(monkeypatch, graph_nodes=8)
+    f = ga.jit(lambda x, w: lax.fori_loop(0, 8, lambda i, c: (c * w + c.sum()) % 17, x))
+
+    def right(x, w):
+        for _ in range(8):
+            x = (x * w + x.sum()) % 17
+        return x
+
+    ws = [ga.device_put(V % (3 + i)) for i in range(4)]
+    for i in (0, 0, 1, 1, 2, 2, 0, 0, 3, 2, 1, 0):
+        assert np.array_equal(f(ga.device_put(V), ws[i]), right(V, V % (3 + i)))
+    assert fake_gpu.counts["graph"] >= 6
+
+
+def test_bodies_that_call_libraries_run_turn_by_turn(fake_gpu):
+    f = ga.jit(lambda x: lax.fori_loop(0, 20, lambda i, c: (c @ c + c.sum()) % 5, x))
+    x = np.arange(100, dtype=np.float32).reshape(10, 10) % 3
+    right = x
+    for _ in range(20):
+        right = (right @ right + right.sum()) % 5
+    for _ in range(3):
+        assert np.array_equal(f(ga.device_put(x)), right)
+
+
+# ---- orders of execution ----
+LOOPS = {
+    "scan": (scanned, scanned_right, (V, ROWS[:12])),
+    "while": (whiled, whiled_right, (V, 5)),
+    "in place": (in_place, in_place_right, (V, ROWS[:12])),
+}
+
+
+@pytest.mark.parametrize("donated", [False, True], ids=["kept", "donated"])
+@pytest.mark.parametrize("name", ["program", *LOOPS])
+def test_no_race_in_any_order(monkeypatch, name, donated):
+    """200 seeds: the clocks of the stand-in compare whatever touches the same memory."""
+    plan_for(monkeypatch, graph_nodes=8, graph_run=2)
+    fun, right, args = LOOPS.get(name, (many, lambda x: many(x, np), (X,)))
+    f = ga.jit(fun, donate_argnums=(0,) if donated else ())
+    with installed() as world:
+        world.remembered = remembered
+        expected = right(*args)
+        for seed in range(200):
+            world.reseed(seed)
+            first, *others = args
+            found = f(ga.device_put(first), *others)
+            for _ in range(seed % 3):  # their memory comes back in another order
+                check(f(ga.device_put(first), *others), expected)
+            check(found, expected)
+            del found
+            assert not world.faults, f"seed {seed}: " + "\n".join(world.faults)
+        assert world.counts["graph"] > 100
+
+
+# ---- failures ----
+@pytest.fixture
+def unsaid():
+    graphs._said.clear()
+    yield
+    graphs._said.clear()
+
+
+PROGRAMS = {
+    "program": (many, lambda x: many(x, np), (X,)),
+    "scan": LOOPS["scan"],
+    "while": LOOPS["while"],
+}
+
+
+@pytest.mark.parametrize("when", ["capture", "instantiate", "graph"])
+@pytest.mark.parametrize("name", list(PROGRAMS))
+def test_a_graph_that_fails_costs_no_answer(fake_gpu, monkeypatch, caplog, unsaid, name, when):
+    """Not recorded, not made, or not launched: the kernels are launched one by one."""
+    plan_for(monkeypatch, graph_nodes=8, graph_run=2)
+    fun, right, args = PROGRAMS[name]
+    f, expected = ga.jit(fun), right(*args)
+    operands = [ga.device_put(a) if isinstance(a, np.ndarray) else a for a in args]
+    refusal = errors.CUDARuntimeError(2 if when == "graph" else 900)
+    fake_gpu.fail(when, 1 if when == "graph" else 0, refusal, times=np.inf)
+    with caplog.at_level(logging.WARNING, "gpuarray"):
+        for _ in range(6):
+            check(f(*operands), expected)
+    told = [r.getMessage() for r in caplog.records if "CUDA graph" in r.getMessage()]
+    assert len(told) == 1 and "GPUARRAY_CUDA_GRAPHS=0" in told[0] and "cudaError" in told[0]
+    fake_gpu.repair()
+    before = fake_gpu.counts.copy()
+    check(f(*operands), expected)
+    assert (fake_gpu.counts - before)["graph"] == 0
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS))
+def test_a_launch_that_fails_while_recorded_is_told_as_ever(fake_gpu, monkeypatch, unsaid, name):
+    """A kernel that cannot be launched fails in the recording, and again by itself."""
+    plan_for(monkeypatch, graph_nodes=8, graph_run=2)
+    fun, right, args = PROGRAMS[name]
+    f, expected = ga.jit(fun), right(*args)
+    operands = [ga.device_put(a) if isinstance(a, np.ndarray) else a for a in args]
+    check(f(*operands), expected)
+    fake_gpu.fail("launch", 0, times=np.inf)
+    with pytest.raises(DeviceError, match="LAUNCH_OUT_OF_RESOURCES"):
+        f(*operands)
+    fake_gpu.repair()
+    check(f(*operands), expected)
+
+
+def test_a_gpu_that_failed_is_no_refusal(fake_gpu, monkeypatch, unsaid):
+    plan_for(monkeypatch, graph_nodes=8, graph_run=2)
+    f, x = ga.jit(many), ga.device_put(X)
+    for _ in range(8):
+        f(x).block_until_ready()
+    fake_gpu.fail("graph", 0, times=1)  # cudaErrorUnknown: nothing works any more
+    with pytest.raises(DeviceError, match="start a new one"):
+        f(x)
+
+
+def test_thresholds_are_the_targets():
+    assert TARGET.graph_kernels == 10 and TARGET.graph_run <= TARGET.graph_kernels

@@ -56,6 +56,10 @@ _PYTHON = {
     "ga_handle_signals": "PyErr_CheckSignals",
 }
 
+#: BLAS in the order of `ga_blas` (kernels/native/44_products.cuh).
+_PRODUCTS = ("sgemm", "dgemm", "sgemv", "dgemv")
+_linalg = lazy_module("scipy.linalg")
+
 _store = Store("native", ".so")
 _lock = util.lock()
 #: Loaded units by their text.
@@ -96,6 +100,11 @@ def load(text: str) -> Unit:
     for ours, name in _PYTHON.items():
         function = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p)
         ctypes.c_void_p.in_dll(library, ours).value = function.value
+    if "ga_gemm<" in text:
+        products = (ctypes.c_void_p * len(_PRODUCTS)).in_dll(library, "ga_blas")
+        products[:] = _products()
+        alone = ctypes.cast(_pool_with_blas().ga_blas_alone, ctypes.c_void_p)
+        ctypes.c_void_p.in_dll(library, "ga_blas_alone").value = alone.value
     with _lock:
         return _units.setdefault(text, Unit(library))
 
@@ -147,4 +156,32 @@ def _pool() -> ctypes.CDLL:
     pool = ctypes.CDLL(str(_compiled("pool.cpp", text, ("-lpthread",))))
     pool.ga_pool_threads(thread_count())
     config.on_update("num_threads", lambda _: pool.ga_pool_threads(thread_count()))
+    return pool
+
+
+# ---- products ----
+@functools.cache
+def _products() -> list[int]:
+    """Return the addresses of the functions that SciPy hands to compiled code."""
+    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+    pointer_of.restype = ctypes.c_void_p
+    pointer_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    capsules = [_linalg.cython_blas.__pyx_capi__[name] for name in _PRODUCTS]
+    return [pointer_of(c, name_of(c)) for c in capsules]
+
+
+@functools.cache
+def _pool_with_blas() -> ctypes.CDLL:
+    """Return the pool, which has been told how to give SciPy's BLAS one thread, if that is known."""
+    pool = _pool()
+    # The library that SciPy stands on is found by the names that this one needs.
+    library = ctypes.CDLL(_linalg.cython_blas.__file__)
+    for prefix in ("scipy_openblas", "openblas"):
+        names = [f"{prefix}_get_num_threads", f"{prefix}_set_num_threads"]
+        if all(hasattr(library, name) for name in names):
+            for ours, name in zip(("ga_blas_threads", "ga_blas_use"), names, strict=True):
+                address = ctypes.cast(getattr(library, name), ctypes.c_void_p)
+                ctypes.c_void_p.in_dll(pool, ours).value = address.value
+            break
     return pool

@@ -105,7 +105,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         steps = self.steps[number:end]
         work = [s for s in steps if not self.is_alias(s)]
         held = any(isinstance(s, Eqn) and _replaces_calls(s) for s in work)
-        if not held and sum(isinstance(s, Kernel) for s in work) < 2:
+        if not held and sum(isinstance(s, Kernel) or _is_product(s) for s in work) < 2:
             return None
         # What later steps or the caller read, and what the views of it look at.
         later = {v for s in self.steps[end:] for v in step_inputs(s)}
@@ -205,6 +205,10 @@ def _replaces_calls(eqn: Eqn) -> bool:
     a call of Python's.
     """
     return bool(eqn.primitive.flow or eqn.primitive.rewrite.loops)
+
+
+def _is_product(step: DeviceStep) -> bool:
+    return isinstance(step, Eqn) and step.primitive.rewrite.product is not None
 
 
 def compile_kernels(writers: Iterable[NativeProgramWriter]) -> None:

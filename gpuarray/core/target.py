@@ -317,11 +317,23 @@ class Processor(Struct):
     carried_bytes: int = 1 << 10
     #: Operations of a kernel that is inlined in a loop.
     inlined: int = 1 << 10
-    #: Multiply-adds of a product that is a loop of its own: more are faster in a library.
-    #: Measure: kalman.
+    #: Multiply-adds of a product that is a loop of its own where BLAS does not take it: more are
+    #: faster in NumPy. Measure: kalman.
     product: int = 1 << 18
     #: The same for a product in a loop, which would not be native code otherwise.
     looped_product: int = 1 << 22
+    #: Multiply-adds from which on BLAS is faster than loops, which are slow sooner where sums go
+    #: along neighbours or columns do not fill vectors (64x64x64: the same; 64x10x128: 4 times
+    #: faster in BLAS; 16x16x16: 3 times slower). Measure: gru, mlp.
+    even_product: int = 1 << 18
+    awkward_product: int = 1 << 12
+    #: Multiply-adds of a product by BLAS that is worth standing in a routine: others take so long
+    #: that nothing is saved.
+    library_product: int = 1 << 26
+    #: Multiply-adds of a piece of it, at least, for the first four pieces and for more: BLAS copies
+    #: its operands for each.
+    product_piece: int = 1 << 19
+    large_piece: int = 1 << 21
     #: Rows of a product that are a task, and multiply-adds that a thread takes at a time.
     product_rows: int = 16
     product_task: int = 1 << 17

@@ -28,6 +28,22 @@ template <> __forceinline__ float ga_round<ga_f16>(float x) {
     const float a = fabsf(x);
     const unsigned u = __float_as_uint(a), least = u > 0x38800000u ? u : 0x38800000u;
     const float large = __uint_as_float(((least < 0x47800000u ? least : 0x47800000u) & 0x7f800000u) + 0x06800000u);
-    const float y = (a + large) - large;
-    return copysignf(y > 65504.0f ? GA_INFF : y, x);
+    // 65536 is infinite: it is when it is 2^112 times as large. A comparison might be taken for a branch.
+    return copysignf(((a + large) - large) * 0x1p112f * 0x1p-112f, x);
+}
+
+//@ ga_exact_f16 if ga_exact ga_f16
+// Smaller by 2^112 a float has the exponent of a half, also where it is subnormal.
+template <> __forceinline__ ga_f16 ga_exact<ga_f16>(float x) {
+    const unsigned u = __float_as_uint(fabsf(x) * 0x1p-112f) >> 13 & 0x7fffu;
+    ga_f16 found;
+    found.bits = (unsigned short)(u | (__float_as_uint(x) >> 16 & 0x8000u));
+    return found;
+}
+
+//@ ga_round_bf16 if ga_round ga_bf16
+// As the upper half of a float, without taking it out; a nan keeps a bit there.
+template <> __forceinline__ float ga_round<ga_bf16>(float x) {
+    const unsigned u = __float_as_uint(x), near = (u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u;
+    return x != x ? __uint_as_float(u | 0x400000u) : __uint_as_float(near);
 }

@@ -2,8 +2,10 @@
 //
 // They take the place of the prelude's, which call the C library one element at a time. Polynomials are near-minimax
 // (Remez, in 60 digits). Greatest errors in units of the last place, measured against long double and double:
-//   float   exp 1.0, expm1 1.5, log 0.9, log1p 1.4, tanh 1.5, logistic 2.5, erf 1.3, sin and cos 1.6, pow 0.5
-//   double  exp 1.0, log 0.9, tanh 2.6, erf 3.8
+//   float   exp and exp2 1.0, expm1 1.5, log 0.9, log1p 1.4, tanh, sinh and cosh 2.0, logistic 2.0, erf 1.3, sin and cos 1.6,
+//           pow 0.5, inverse hyperbolic functions 2.0
+//   double  exp 1.0, exp2 1.1, expm1 2.0, log 0.9, log1p 1.5, tanh 2.6, sinh 2.5, cosh 2.0, erf 3.8, inverse hyperbolic
+//           functions 2.5
 
 //@ ga_fma
 // a * b + c, in one rounding where the CPU has an instruction for it.
@@ -76,18 +78,34 @@ GA_INLINE double ga_exp_series(double f) {
 GA_INLINE float ga_turns(float x, float y) { return ga_fma(x, y, 12582912.0f); }
 GA_INLINE float ga_turns_float(float turns) { return turns - 12582912.0f; }
 
+//@ ga_turns_scaled ga_half_turns
+// y 2^n in two factors, as in `ga_scaled`: n where the exponent is, and half of it with its fraction cut off.
+GA_INLINE unsigned ga_half_turns(unsigned n) { return (unsigned)((int)n >> 1) & 0xff800000u; }
+GA_INLINE float ga_turns_scaled(float y, float turns) {
+    const unsigned n = __float_as_uint(turns) << 23, half = ga_half_turns(n);
+    return y * __uint_as_float(half + 0x3f800000u) * __uint_as_float(n - half + 0x3f800000u);
+}
+
 //@ ga_exp
 GA_INLINE float ga_exp(float x) {
     const float t = ga_within(x, -104.0f, 89.0f);
     const float turns = ga_turns(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float(turns));
-    const float y = 1.0f + ga_fma(f * f, ga_exp_series(f), f);
-    // y 2^n in two factors, as in `ga_scaled`: n where the exponent is, and half of it with its fraction cut off.
-    const unsigned n = __float_as_uint(turns) << 23, half = (unsigned)((int)n >> 1) & 0xff800000u;
-    return y * __uint_as_float(half + 0x3f800000u) * __uint_as_float(n - half + 0x3f800000u);
+    return ga_turns_scaled(1.0f + ga_fma(f * f, ga_exp_series(f), f), turns);
 }
 GA_INLINE double ga_exp(double x) {
     const double t = ga_within(x, -746.0, 710.0);
     const double n = ga_nearest(t * 1.4426950408889634), f = ga_exp_rest(t, n);
+    return ga_scaled(1.0 + ga_fma(f * f, ga_exp_series(f), f), ga_whole(n));
+}
+
+//@ ga_exp2
+GA_INLINE float ga_exp2(float x) {
+    const float t = ga_within(x, -151.0f, 129.0f);
+    const float turns = t + 12582912.0f, f = (t - ga_turns_float(turns)) * 0.693147182f;
+    return ga_turns_scaled(1.0f + ga_fma(f * f, ga_exp_series(f), f), turns);
+}
+GA_INLINE double ga_exp2(double x) {
+    const double t = ga_within(x, -1076.0, 1025.0), n = ga_nearest(t), f = (t - n) * 0.6931471805599453;
     return ga_scaled(1.0 + ga_fma(f * f, ga_exp_series(f), f), ga_whole(n));
 }
 
@@ -99,56 +117,94 @@ GA_INLINE float ga_exp_normal(float t) {
     return y * __uint_as_float((__float_as_uint(turns) << 23) + 0x3f800000u);
 }
 
-//@ ga_expm1_of ga_half_expm1_of
-// exp(t) - 1, or half of it, where 2^n is normal: -20 <= t <= 89, or 0 <= t <= 64 for a double.
-GA_INLINE float ga_half_expm1_of(float t) {
+//@ ga_expm1_part
+// exp(t) - 1 times PART, a power of two as bits, where the product of 2^n and PART is normal. A part, as 2^128 is no float.
+template <unsigned PART> GA_INLINE float ga_expm1_part(float t) {
     const float turns = ga_turns(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float(turns));
-    // Half of 2^n, as 2^128 is no float.
-    const float s = __uint_as_float((__float_as_uint(turns) << 23) + 0x3f000000u);
-    return ga_fma(ga_fma(f * f, ga_exp_series(f), f), s, s - 0.5f);
+    const float s = __uint_as_float((__float_as_uint(turns) << 23) + PART);
+    return ga_fma(ga_fma(f * f, ga_exp_series(f), f), s, s - __uint_as_float(PART));
 }
-GA_INLINE float ga_expm1_of(float t) { return 2.0f * ga_half_expm1_of(t); }
-GA_INLINE double ga_expm1_of(double t) {
+#define GA_HALF 0x3f000000u
+#define GA_QUARTER 0x3e800000u
+
+//@ ga_expm1_of
+// exp(t) - 1, or a quarter of it, for -40 <= t <= 710.6.
+template <long long QUARTERS> GA_INLINE double ga_expm1_of(double t) {
     const double n = ga_nearest(t * 1.4426950408889634), f = ga_exp_rest(t, n);
-    const double s = ga_power_of_two(ga_whole(n));
-    return ga_fma(ga_fma(f * f, ga_exp_series(f), f), s, s - 1.0);
+    const double s = ga_power_of_two(ga_whole(n) - (QUARTERS == 1 ? 2 : 0));
+    return ga_fma(ga_fma(f * f, ga_exp_series(f), f), s, s - 0.25 * QUARTERS);
 }
 
 //@ ga_expm1
 GA_INLINE float ga_expm1(float x) {
-    const float y = ga_expm1_of(ga_within(x, -20.0f, 89.0f));
+    const float y = 2.0f * ga_expm1_part<GA_HALF>(ga_within(x, -20.0f, 89.0f));
     return x == 0.0f ? x : y;
 }
-GA_INLINE double ga_expm1(double x) { return expm1(x); }
+GA_INLINE double ga_expm1(double x) {
+    const double y = 4.0 * ga_expm1_of<1>(ga_within(x, -40.0, 710.0));
+    return fabs(x) < 1e-290 ? x : y;
+}
 
 //@ ga_logistic
-// From exp(-|x|), which cannot overflow.
+// 1 / (1 + 2^n y), from both sides times 2^-n/2, which neither overflows nor ends early.
 GA_INLINE float ga_logistic(float x) {
-    const float e = ga_exp(x < 0.0f ? x : -x);
-    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+    const float t = ga_within(-x, -104.0f, 104.0f);
+    const float turns = ga_turns(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float(turns));
+    const unsigned n = __float_as_uint(turns) << 23, half = ga_half_turns(n);
+    const float y = 1.0f + ga_fma(f * f, ga_exp_series(f), f), part = __uint_as_float(0x3f800000u - half);
+    return part / ga_fma(y, __uint_as_float(n - half + 0x3f800000u), part);
 }
+// From exp(-|x|), which cannot overflow.
 GA_INLINE double ga_logistic(double x) {
     const double e = ga_exp(x < 0.0 ? x : -x);
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 
 //@ ga_tanh
-// (exp(2|x|) - 1) / (exp(2|x|) + 1); near 0 a float has a polynomial.
+// (exp(2|x|) - 1) / (exp(2|x|) + 1). In float with what rounding leaves of the sum, y - y (t + 1 - d) / d,
+// where it counts: 1 / d = 1 - y is near 1.
 GA_INLINE float ga_tanh(float x) {
-    const float a = fabsf(x), z = x * x, t = ga_half_expm1_of(a > 10.0f ? 20.0f : a + a);
-    const float p = ga_horner(
-        z, -0.006287554278969765f, 0.021081734449f, -0.053854953498f, 0.133326143026f, -0.33333319426f);
-    const float y = a < 0.54f ? ga_fma(a * z, p, a) : t / (t + 1.0f);
-    return copysignf(y, x);
+    const float a = fabsf(x), t = ga_expm1_part<GA_HALF>(a > 10.0f ? 20.0f : a + a);
+    const float d = t + 1.0f, y = t / d, rest = 1.0f - y;
+    return copysignf(ga_fma((d - 1.0f - t) * (rest * rest), y, y), x);
 }
 GA_INLINE double ga_tanh(double x) {
-    const double a = fabs(x), t = ga_expm1_of(a > 22.0 ? 44.0 : a + a);
+    const double a = fabs(x), t = ga_expm1_of<4>(a > 22.0 ? 44.0 : a + a);
     return x != x ? x : copysign(t / (t + 2.0), x);
+}
+
+//@ ga_sinh
+// (q + q / (4 q + 1)) 2 for q = (exp(|x|) - 1) / 4, which is finite where the result is.
+GA_INLINE float ga_sinh(float x) {
+    const float a = fabsf(x), q = ga_expm1_part<GA_QUARTER>(a > 89.5f ? 89.5f : a);
+    const float y = 2.0f * q + 2.0f * (q / ga_fma(4.0f, q, 1.0f));
+    return copysignf(a < 0.000244140625f ? a : y, x);
+}
+GA_INLINE double ga_sinh(double x) {
+    const double a = fabs(x), q = ga_expm1_of<1>(a > 710.6 ? 710.6 : a);
+    const double y = 2.0 * q + 2.0 * (q / ga_fma(4.0, q, 1.0));
+    return copysign(a < 1e-8 ? a : y, x);
+}
+
+//@ ga_cosh
+// 2 e + 1 / (8 e) for e = exp(|x|) / 4.
+GA_INLINE float ga_cosh(float x) {
+    const float a = fabsf(x), t = a > 89.5f ? 89.5f : a;
+    const float turns = ga_turns(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float(turns));
+    const float y = 1.0f + ga_fma(f * f, ga_exp_series(f), f);
+    const float e = y * __uint_as_float((__float_as_uint(turns) << 23) + 0x3e800000u);
+    return 2.0f * e + 0.125f / e;
+}
+GA_INLINE double ga_cosh(double x) {
+    const double a = fabs(x), t = a > 710.6 ? 710.6 : a;
+    const double n = ga_nearest(t * 1.4426950408889634), f = ga_exp_rest(t, n);
+    const double e = (1.0 + ga_fma(f * f, ga_exp_series(f), f)) * ga_power_of_two(ga_whole(n) - 2);
+    return 2.0 * e + 0.125 / e;
 }
 
 // ---- logarithms ----
 
-//@ ga_log_of
+//@ ga_log_of ga_log_steps
 // e log 2 + log(1 + f) for sqrt(1/2) - 1 <= f <= sqrt(2) - 1.
 GA_INLINE float ga_log_of(float f, float e) {
     const float q = ga_horner(
@@ -157,15 +213,20 @@ GA_INLINE float ga_log_of(float f, float e) {
     const float f2 = f * f, r = ga_fma(f2 * f, q, e * -1.90465421e-9f);
     return ga_fma(e, 0.693147182f, f + ga_fma(f2, -0.5f, r));
 }
-// The logarithm of a positive normal number: log(1 + f) = f - (f^2 / 2 - s (f^2 / 2 + R)) with s = f / (2 + f).
-GA_INLINE double ga_log_of(double x) {
-    const long long bits = __double_as_longlong(x), k = (bits - 0x3fe6a09e667f3bcdll) >> 52;
-    const double f = __longlong_as_double(bits - (k << 52)) - 1.0, s = f / (2.0 + f), z = s * s, half = 0.5 * f * f;
+// log(1 + f) = f - (f^2 / 2 - s (f^2 / 2 + R)) with s = f / (2 + f).
+GA_INLINE double ga_log_of(double f, double e) {
+    const double s = f / (2.0 + f), z = s * s, half = 0.5 * f * f;
     const double r = z * ga_horner(
         z, 0.1310192856246222, 0.13267293038414138, 0.1538629566461297, 0.1818179459697809, 0.22222222401628233,
         0.285714285707591, 0.4000000000000095, 0.6666666666666666);
-    const double e = __longlong_as_double(k + 0x4338000000000000ll) - 6755399441055744.0;
     return ga_fma(e, 0.6931471803691238, f - (half - (s * (half + r) + e * 1.9082149292705877e-10)));
+}
+// A small integer as a double.
+GA_INLINE double ga_log_steps(long long k) { return __longlong_as_double(k + 0x4338000000000000ll) - 6755399441055744.0; }
+// The logarithm of a positive normal number.
+GA_INLINE double ga_log_of(double x) {
+    const long long bits = __double_as_longlong(x), k = (bits - 0x3fe6a09e667f3bcdll) >> 52;
+    return ga_log_of(__longlong_as_double(bits - (k << 52)) - 1.0, ga_log_steps(k));
 }
 
 //@ ga_log
@@ -199,21 +260,31 @@ GA_INLINE float ga_log1p(float x) {
     y = x == 0.0f ? x : y;
     return x < GA_INFF ? y : x;
 }
-GA_INLINE double ga_log1p(double x) { return log1p(x); }
+GA_INLINE double ga_log1p(double x) {
+    const bool large = x > 1e20;
+    const double w = large ? x * 5.421010862427522e-20 : x, u = large ? w : 1.0 + w;
+    const long long k = (__double_as_longlong(u) - 0x3fe6a09e667f3bcdll) >> 52;
+    const double f = ga_fma(w, ga_power_of_two(-k), (large ? 0.0 : ga_power_of_two(-k)) - 1.0);
+    double y = ga_log_of(f, ga_log_steps(k) + (large ? 64.0 : 0.0));
+    y = x == -1.0 ? -GA_INF : y;
+    y = x < -1.0 ? GA_NAN : y;
+    y = x == 0.0 ? x : y;
+    return x < GA_INF ? y : x;
+}
 
 // ---- the error function ----
 
 //@ ga_erf
-// A polynomial in x for |x| < 1; beyond, 1 - exp(-q), with a polynomial q of |x|.
+// A polynomial in x for |x| < 1; beyond, 1 - p^4 with a polynomial p of |x|. A double: 1 - exp(-q).
 GA_INLINE float ga_erf(float x) {
     const float a = fabsf(x), z = x * x, c = a > 4.0f ? 4.0f : a;
     const float p = ga_horner(
         z, 7.889132393756881e-05f, -0.00080208451254f, 0.0051895357f, -0.026854444295f, 0.1128360033f, -0.37612625957f,
         0.1283791670955126f);
     const float q = ga_horner(
-        c, -9.572673889e-07f, 1.5341263861e-05f, -8.5385181592e-05f, -1.407116088e-05f, 0.00312989135f, -0.02344068787f,
-        0.10651644319f, 0.63451194763f, 1.129075408f, -0.000102479083f);
-    const float near = ga_fma(x, p, x), far = copysignf(1.0f - ga_exp_normal(-q), x);
+        c, -2.25601689e-05f, 0.000182784119f, 0.000741835102f, -0.0126165878f, 0.0434935689f, -0.0170086715f,
+        -0.093770586f, -0.293360412f, 1.00213015f);
+    const float near = ga_fma(x, p, x), q2 = q * q, far = copysignf(ga_fma(-q2, q2, 1.0f), x);
     return a < 1.0f ? near : far;
 }
 GA_INLINE double ga_erf(double x) {

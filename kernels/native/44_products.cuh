@@ -1,4 +1,4 @@
-// Products of small matrices.
+// Products of matrices: small ones as loops, others by the library that SciPy brings.
 
 //@ ga_matmul
 // o[b, m, n] = sum over k of x[b, m, k] y[b, k, n], with the strides of each operand along these axes. The sum goes up k for
@@ -79,4 +79,52 @@ static inline void ga_matmul(ga_index first, ga_index last, const T* GA_ALONE x,
             ga_matmul_of<M % R, N, K, XM, XK, YN, YK>(left, right, out);
         }
     }
+}
+
+//@ ga_gemm
+// The functions sgemm, dgemm, sgemv and dgemv that SciPy hands to compiled code, and how a call says that it needs the
+// library for itself, on one thread; set when the unit is loaded.
+GA_CALLED void* ga_blas[4];
+void* ga_blas[4];
+GA_CALLED void (*ga_blas_alone)(bool begin);
+void (*ga_blas_alone)(bool begin);
+// Fortran's arguments, all by address: o = a b, and o = a x, by columns.
+template <class T>
+inline void ga_gemm_of(char left, char right, int m, int n, int k, const T* a, int ma, const T* b, int mb, T* o, int mo) {
+    typedef void (*call)(char*, char*, int*, int*, int*, T*, const T*, int*, const T*, int*, T*, T*, int*);
+    T one = 1, zero = 0;
+    ((call)ga_blas[sizeof(T) == 8])(&left, &right, &m, &n, &k, &one, a, &ma, b, &mb, &zero, o, &mo);
+}
+template <class T> inline void ga_gemv_of(char turned, int m, int n, const T* a, int ma, const T* x, int step, T* o) {
+    typedef void (*call)(char*, int*, int*, T*, const T*, int*, const T*, int*, T*, T*, int*);
+    T one = 1, zero = 0;
+    int next = 1;
+    ((call)ga_blas[2 + (sizeof(T) == 8)])(&turned, &m, &n, &one, a, &ma, x, &step, &zero, o, &next);
+}
+// As `ga_matmul`, in pieces of PM rows and PN columns of the result. What the library does with a piece on one thread does
+// not depend on how many there are. One of the two strides of each matrix is 1.
+template <class T, ga_index PM, ga_index PN, ga_index M, ga_index N, ga_index K, ga_index XB, ga_index XM, ga_index XK,
+          ga_index YB, ga_index YN, ga_index YK>
+static void ga_gemm(ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
+    constexpr ga_index down = (M + PM - 1) / PM, across = (N + PN - 1) / PN;
+    ga_blas_alone(true);
+    for (ga_index task = first; task < last; ++task) {
+        const ga_index b = task / (down * across), m = task / across % down * PM, n = task % across * PN;
+        const int rows = (int)ga_least(PM, M - m), columns = (int)ga_least(PN, N - n), k = (int)K;
+        const T *left = x + b * XB + m * XM, *right = y + b * YB + n * YN;
+        T* const out = o + (b * M + m) * N + n;
+        if constexpr (M == 1) {
+            if (YN == 1) ga_gemv_of('N', columns, k, right, (int)YK, left, (int)XK, out);
+            else ga_gemv_of('T', k, columns, right, (int)YN, left, (int)XK, out);
+        } else if constexpr (N == 1) {
+            if (XM == 1) ga_gemv_of('N', rows, k, left, (int)XK, right, (int)YK, out);
+            else ga_gemv_of('T', k, rows, left, (int)XM, right, (int)YK, out);
+        } else {
+            // By columns the result is turned, and so are the operands, in the other order.
+            const bool a = YN != 1, c = XK != 1;
+            ga_gemm_of(
+                a ? 'T' : 'N', c ? 'T' : 'N', columns, rows, k, right, (int)(a ? YN : YK), left, (int)(c ? XK : XM), out, (int)N);
+        }
+    }
+    ga_blas_alone(false);
 }

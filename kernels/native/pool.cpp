@@ -123,3 +123,30 @@ GA_CALLED void ga_pool_share(ga_work function, const void* what, ga_index tasks,
     pthread_mutex_unlock(&lock);
     pthread_mutex_unlock(&turn);
 }
+
+// ---- the library of products ----
+// How many threads it has, where it can be told; null where not.
+GA_CALLED int (*ga_blas_threads)() = nullptr;
+GA_CALLED void (*ga_blas_use)(int) = nullptr;
+
+namespace {
+pthread_mutex_t of_blas = PTHREAD_MUTEX_INITIALIZER;
+int users = 0, before = 1;
+void forget_users() {
+    of_blas = PTHREAD_MUTEX_INITIALIZER;
+    if (users && before != 1) ga_blas_use(before);
+    users = 0;
+}
+const int also_registered = pthread_atfork(nullptr, nullptr, forget_users);
+}  // namespace
+
+// One thread from the first of those that need it alone until the last of them has ended.
+GA_CALLED void ga_blas_alone(bool begin) {
+    if (!ga_blas_use) return;
+    pthread_mutex_lock(&of_blas);
+    if (begin ? users++ == 0 : --users == 0) {
+        if (begin) before = ga_blas_threads();
+        if (before != 1) ga_blas_use(begin ? 1 : before);
+    }
+    pthread_mutex_unlock(&of_blas);
+}

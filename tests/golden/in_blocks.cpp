@@ -1,10 +1,10 @@
 // k0_rows: abs, reduce_max, div, div, round, convert_element_type, convert_element_type, mul, sub
 //   in0 f32[4194304] -> out0 f32[131072,32]    33554432 bytes
-//   131072 rows of 32, 8 lanes
+//   131072 rows of 32, 16 lanes
 GA_TASKS k0_rows(ga_index first, ga_index last, const float* GA_ALONE in0, float* GA_ALONE out0) {
     for (ga_index row = first; row < last; ++row) {
-        ga_parts<float, 8> r0(-GA_INFF);                                  // reduce_max
-        ga_lanes<8>(0, 32, [&](ga_index i1, ga_index lane) GA_STEP {      // pass 1 over the row
+        ga_parts<float, 16> r0(-GA_INFF);                                 // reduce_max
+        ga_lanes<16>(0, 32, [&](ga_index i1, ga_index lane) GA_STEP {     // pass 1 over the row
             const float x0 = in0[row * 32 + i1];
             const float v1 = ga_abs(x0);
             r0[lane] = ga_max(r0[lane], v1);

@@ -1,10 +1,10 @@
 // k0_rows: argmin
 //   in0 f16[1000,77] -> out0 i32[1000]    158000 bytes
-//   1000 rows of 77, 8 lanes
+//   1000 rows of 77, 32 lanes
 GA_TASKS k0_rows(ga_index first, ga_index last, const ga_f16* GA_ALONE in0, int* GA_ALONE out0) {
     for (ga_index row = first; row < last; ++row) {
-        ga_parts<ga_arg<float>, 8> r0(ga_arg<float>{GA_INFF, ~0ull});     // argmin
-        ga_lanes<8>(0, 77, [&](ga_index i1, ga_index lane) GA_STEP {      // pass 1 over the row
+        ga_parts<ga_arg<float>, 32> r0(ga_arg<float>{GA_INFF, ~0ull});    // argmin
+        ga_lanes<32>(0, 77, [&](ga_index i1, ga_index lane) GA_STEP {     // pass 1 over the row
             const float x0 = ga_value(in0[row * 77 + i1]);
             r0[lane] = ga_argmin(r0[lane], ga_arg<float>{x0, i1});
         });

@@ -64,6 +64,10 @@ _PYTHON = {
     "ga_handle_signals": "PyErr_CheckSignals",
 }
 
+#: BLAS in the order of `ga_blas` (kernels/native/44_products.cuh).
+_PRODUCTS = ("sgemm", "dgemm", "sgemv", "dgemv")
+_linalg = util.lazy_module("scipy.linalg")
+
 _store = Store("native", ".so")
 _lock = util.lock()
 #: Loaded units by their text, as long as something has a function of them.
@@ -82,6 +86,11 @@ class Unit:
         for ours, name in _PYTHON.items():
             function = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p)
             ctypes.c_void_p.in_dll(library, ours).value = function.value
+        if hasattr(library, "ga_blas"):
+            products = (ctypes.c_void_p * len(_PRODUCTS)).in_dll(library, "ga_blas")
+            products[:] = _products()
+            alone = ctypes.cast(_pool_with_blas().ga_blas_alone, ctypes.c_void_p)
+            ctypes.c_void_p.in_dll(library, "ga_blas_alone").value = alone.value
 
     def function(self, name: str, operands: int, brief: bool) -> Callable[..., int]:
         """Return a function of so many arrays; it returns 1 if one of them has to be copied first.
@@ -194,4 +203,34 @@ def _pool() -> ctypes.CDLL:
 
 def _started(pool: ctypes.CDLL) -> ctypes.CDLL:
     pool.ga_pool_threads(thread_count())
+    return pool
+
+
+# ---- products ----
+@functools.cache
+def _products() -> list[int]:
+    """Return the addresses of the functions that SciPy hands to compiled code."""
+    # Functions of our own: the types of those of ctypes.pythonapi are everybody's.
+    of_object, of_name = ctypes.py_object, ctypes.c_char_p
+    name_of = ctypes.PYFUNCTYPE(of_name, of_object)(("PyCapsule_GetName", ctypes.pythonapi))
+    pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, of_object, of_name)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    capsules = [_linalg.cython_blas.__pyx_capi__[name] for name in _PRODUCTS]
+    return [pointer_of(c, name_of(c)) for c in capsules]
+
+
+@functools.cache
+def _pool_with_blas() -> ctypes.CDLL:
+    """Return the pool, told how to give SciPy's BLAS one thread, if that is known."""
+    pool = _pool()
+    # The library that SciPy stands on is found by the names that this one needs.
+    library = ctypes.CDLL(_linalg.cython_blas.__file__)
+    for prefix in ("scipy_openblas", "openblas"):
+        names = [f"{prefix}_get_num_threads", f"{prefix}_set_num_threads"]
+        if all(hasattr(library, name) for name in names):
+            for ours, name in zip(("ga_blas_threads", "ga_blas_use"), names, strict=True):
+                address = ctypes.cast(getattr(library, name), ctypes.c_void_p)
+                ctypes.c_void_p.in_dll(pool, ours).value = address.value
+            break
     return pool

@@ -164,7 +164,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         steps = self.steps[number:end]
         work = [s for s in steps if not self.is_alias(s)]
         held = any(isinstance(s, Eqn) and _replaces_calls(s) for s in work)
-        if not held and sum(isinstance(s, Kernel) for s in work) < 2:
+        if not held and sum(isinstance(s, Kernel) or _is_product(s) for s in work) < 2:
             return None
         # What later steps or the caller read, and what the views of it look at.
         later = {v for s in self.steps[end:] for v in step_inputs(s)}
@@ -278,6 +278,10 @@ def _replaces_calls(eqn: Eqn) -> bool:
     return bool(eqn.primitive.flow or eqn.primitive.rewrite.loops)
 
 
+def _is_product(step: DeviceStep) -> bool:
+    return isinstance(step, Eqn) and step.primitive.rewrite.product is not None
+
+
 def compile_kernels(writers: Iterable[NativeProgramWriter]) -> None:
     """Compile the kernels of programs, and give them to the generated functions."""
     wanted = [(w, called, source) for w in writers for called, source in w.sources.items()]
@@ -341,13 +345,13 @@ class _TimedWriter(host.NumpyProgramWriter):
 
     def measure(self, count: Callable[[float], None]) -> None:
         """Have `count` called with the seconds of each call."""
-        self.clock, self.count = self.bind("clock", time.perf_counter), self.bind("count", count)
-        self.line(f"begun = {self.clock}()")
+        self.timer, self.count = self.bind("timer", time.perf_counter), self.bind("count", count)
+        self.line(f"begun = {self.timer}()")
 
     def write_return(self) -> None:
         """Write the line that hands the results over, after the one that counts."""
         if hasattr(self, "count"):
-            self.line(f"{self.count}({self.clock}() - begun)")
+            self.line(f"{self.count}({self.timer}() - begun)")
         super().write_return()
 
 

@@ -1,7 +1,7 @@
-"""Small products of matrices as loops.
+"""Products of matrices: small ones as loops, others by BLAS.
 
-Floor 3. In: an equation that sums products. Out: the call of `ga_matmul` (kernels/native), whose
-lengths and strides are constants, and how much work it is.
+Floor 3. In: an equation that sums products. Out: the call of `ga_matmul` or of `ga_gemm`
+(kernels/native), whose lengths and strides are constants, and how much work it is.
 """
 
 from __future__ import annotations
@@ -38,18 +38,65 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
     work = batch * rows * columns * steps
     if not work:
         raise NoKernel("an empty product")
-    if work > limit:
-        raise NoKernel("a product that a library computes faster")
     left, right = (
-        [_stride(a.aval.shape, axes) for axes in roles]
+        tuple(_stride(a.aval.shape, axes) for axes in roles)
         for a, roles in zip(eqn.invars, rules.roles(eqn), strict=True)
     )
+    by_library = (
+        storage_dtype(out).kind == "f"
+        and rows * columns * steps >= _loops_end(rows, columns, steps, left, right)
+        and _is_plain(left, rows, steps)
+        and _is_plain(right, columns, steps)
+    )
+    if work > limit and not (by_library and work <= PROCESSOR.library_product):
+        raise NoKernel("a product that a library computes faster")
     (lb, lm, lk), (rb, rn, rk) = left, right
-    block = min(rows, PROCESSOR.product_rows)
-    numbers = (ct.memory_type(out), block, rows, columns, steps, lb, lm, lk, rb, rn, rk)
-    grain = max(1, PROCESSOR.product_task // max(1, block * columns * steps))
-    name = f"ga_matmul<{', '.join(map(str, numbers))}>"
-    return ProductCall(name, batch * -(-rows // max(1, block)), grain, float(work))
+    strides = (lb, lm, lk, rb, rn, rk)
+    if by_library:
+        piece = _piece(rows, columns, steps)
+        tasks = batch * -(-rows // piece[0]) * -(-columns // piece[1])
+        name, block = "ga_gemm", math.prod(piece)
+        numbers = (ct.memory_type(out), *piece, rows, columns, steps, *strides)
+    else:
+        block = min(rows, PROCESSOR.product_rows)
+        tasks, name = batch * -(-rows // max(1, block)), "ga_matmul"
+        numbers = (ct.memory_type(out), block, rows, columns, steps, *strides)
+        block *= columns
+    grain = max(1, PROCESSOR.product_task // max(1, block * steps))
+    return ProductCall(f"{name}<{', '.join(map(str, numbers))}>", tasks, grain, float(work))
+
+
+def _loops_end(rows: int, columns: int, steps: int, left: tuple, right: tuple) -> int:
+    """The multiply-adds from which on a library computes a product faster than loops."""
+    along = left[2] == 1 and right[2] == 1  # sums of neighbours
+    uneven = rows > 1 and columns % 8 != 0
+    return PROCESSOR.awkward_product if along or uneven else PROCESSOR.even_product
+
+
+def _is_plain(strides: tuple[int, int, int], length: int, steps: int) -> bool:
+    """Whether BLAS takes a matrix: neighbours along one of its axes, and 32-bit numbers."""
+    _, along, inner = strides
+    if steps < 2:
+        return False
+    if length == 1:
+        return 0 < inner < 1 << 31
+    return 1 in (along, inner) and min(along, inner) > 0 and max(along, inner, length) < 1 << 31
+
+
+def _piece(rows: int, columns: int, steps: int) -> tuple[int, int]:
+    """Rows and columns of the pieces of a product, about as long as wide."""
+    work = rows * columns * steps
+    few = min(work // PROCESSOR.product_piece, 4)
+    pieces = max(1, few, min(work // PROCESSOR.large_piece, PROCESSOR.many_tasks))
+    across = min(pieces, max(1, round(math.sqrt(pieces * columns / rows))))
+    down = -(-pieces // across)
+    return _cut(rows, down), _cut(columns, across)
+
+
+def _cut(length: int, pieces: int) -> int:
+    """The length of so many pieces, of whole vectors."""
+    step = PROCESSOR.product_rows
+    return min(length, math.ceil(length / pieces / step) * step)
 
 
 def _stride(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:

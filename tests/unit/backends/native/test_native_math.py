@@ -31,8 +31,8 @@ FUNCTIONS = {
     "expm1": (gnp.expm1, np.expm1, 1.5),
     "log": (gnp.log, np.log, 0.9),
     "log1p": (gnp.log1p, np.log1p, 1.4),
-    "tanh": (gnp.tanh, np.tanh, 1.5),
-    "logistic": (nn.sigmoid, special.expit, 2.5),
+    "tanh": (gnp.tanh, np.tanh, 2.0),
+    "logistic": (nn.sigmoid, special.expit, 2.0),
     "erf": (lax.erf, special.erf, 1.3),
     "erfc": (lax.erfc, special.erfc, 1.0),
     "erf_inv": (lax.erf_inv, odd(special.erfinv), 3.5),
@@ -43,12 +43,26 @@ FUNCTIONS = {
     "digamma": (lax.digamma, lambda x: special.digamma(np.where(x == 0, np.nan, x)), 1.0),
     "sin": (gnp.sin, np.sin, 1.6),
     "cos": (gnp.cos, np.cos, 1.6),
+    "exp2": (gnp.exp2, np.exp2, 1.0),
+    "sinh": (gnp.sinh, np.sinh, 2.0),
+    "cosh": (gnp.cosh, np.cosh, 2.0),
+    "asinh": (gnp.arcsinh, np.arcsinh, 2.0),
+    "acosh": (gnp.arccosh, np.arccosh, 2.0),
+    "atanh": (gnp.arctanh, np.arctanh, 2.0),
 }
 #: In double against long double, where that is longer.
 LONG = {
     "exp": (gnp.exp, np.exp, 1.0),
     "log": (gnp.log, np.log, 0.9),
     "tanh": (gnp.tanh, np.tanh, 2.6),
+    "exp2": (gnp.exp2, np.exp2, 1.1),
+    "expm1": (gnp.expm1, np.expm1, 2.0),
+    "log1p": (gnp.log1p, np.log1p, 1.5),
+    "sinh": (gnp.sinh, np.sinh, 2.5),
+    "cosh": (gnp.cosh, np.cosh, 2.0),
+    "asinh": (gnp.arcsinh, np.arcsinh, 2.5),
+    "acosh": (gnp.arccosh, np.arccosh, 2.5),
+    "atanh": (gnp.arctanh, np.arctanh, 2.5),
 }
 SPECIAL = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 1e-39]
 SPECIAL += [88.7, 88.8, -103.9, -104.1, 3e38, -3e38]

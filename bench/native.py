@@ -1,8 +1,9 @@
-"""Native code on the CPU against NumPy's rules and JAX: `python -m bench.native [WORD ...]`.
+"""Native code on the CPU against NumPy, JAX and PyTorch: `python -m bench.native [WORD ...]`.
 
 In: words that names of rows contain; none is all. Out: a table with the best time of each in
 microseconds and the ratios. All are run in turn in one process, so that a busy machine slows them
-alike; what it was like is in the last line. Results are compared before they are timed.
+alike; what it was like is in the last line. Results are compared before they are timed. A peer that
+is not installed has an empty column; torch.compile has no loops of this kind.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pathlib
 import platform
 import sys
 import time
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +24,7 @@ import numpy as np
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray.backends.numpy.tiles import thread_count
 from gpuarray.config import config
 
 #: Seconds for a row.
@@ -224,7 +227,41 @@ def rows() -> Iterator[tuple[str, Made, tuple[np.ndarray, ...]]]:
     yield "gather 1M of 8M", lambda m: lambda a, i: a[i] * 2, (_normal(long), places)
 
 
-def _calls(make: Made, operands) -> dict[str, Callable[[], Any]]:
+def _torch_names(torch) -> types.SimpleNamespace:
+    """PyTorch under NumPy's names, as far as the rows use them."""
+
+    def over(function):
+        def folded(x, axis=None, keepdims=False):
+            return function(x) if axis is None else function(x, dim=axis, keepdim=keepdims)
+
+        return folded
+
+    same = {name: getattr(torch, name) for name in ("exp", "log1p", "tanh", "sin", "sqrt")}
+    folds = {name: over(getattr(torch, name)) for name in ("sum", "mean", "argmax")}
+    var = lambda x, axis, keepdims=False: torch.var(x, axis, correction=0, keepdim=keepdims)
+    return types.SimpleNamespace(**same, **folds, max=over(torch.amax), var=var)
+
+
+def _torch_call(make: Made, operands) -> Callable[[], Any] | None:
+    """The row compiled by PyTorch; None where it is not installed."""
+    if importlib.util.find_spec("torch") is None:
+        return None
+    torch: Any = importlib.import_module("torch")
+    torch.set_num_threads(thread_count())
+    compiled = torch.compile(make(_torch_names(torch)), dynamic=False)
+    xs = [torch.from_numpy(np.array(x)) for x in operands]
+    for _ in range(2):
+        compiled(*xs)
+
+    def call():
+        start = time.perf_counter()
+        out = compiled(*xs)
+        return time.perf_counter() - start, out
+
+    return call
+
+
+def _calls(make: Made, operands, loops: bool) -> dict[str, Callable[[], Any]]:
     """What is compared, by name: each runs once and waits."""
     found: dict[str, Callable[[], Any]] = {}
     for mode in ("wait", "off"):
@@ -238,6 +275,9 @@ def _calls(make: Made, operands) -> dict[str, Callable[[], Any]]:
             return time.perf_counter() - start, out
 
         found["native" if mode == "wait" else "NumPy"] = call
+    torch_call = None if loops else _torch_call(make, operands)
+    if torch_call is not None:
+        found["torch"] = torch_call
     if importlib.util.find_spec("jax") is None:
         return found
     jax = importlib.import_module("jax")
@@ -251,9 +291,9 @@ def _calls(make: Made, operands) -> dict[str, Callable[[], Any]]:
     return {**found, "JAX": of_jax}
 
 
-def measured(make: Made, operands) -> dict[str, float]:
+def measured(make: Made, operands, loops: bool) -> dict[str, float]:
     """The best time of each in microseconds."""
-    calls = _calls(make, operands)
+    calls = _calls(make, operands, loops)
     results = {name: np.asarray(call()[1]) for name, call in calls.items()}
     for name, found in results.items():
         wanted = results["NumPy"]
@@ -281,21 +321,20 @@ def _machine() -> str:
 
 def main(words: list[str]) -> None:
     """Print the table."""
-    print(f"{'us':26s}{'native':>10s}{'NumPy':>10s}{'JAX':>10s}{'x NumPy':>10s}{'x JAX':>8s}")
-    logs: dict[str, list[float]] = {"NumPy": [], "JAX": []}
-    for name, make, operands in itertools.chain(loop_rows(), rows()):
+    logs: dict[str, list[float]] = {"NumPy": [], "JAX": [], "torch": []}
+    heads = "".join(f"{k:>10s}" for k in ("native", *logs))
+    print(f"{'us':26s}{heads}" + "".join(f"{f'x {k}':>9s}" for k in logs))
+    every = [(True, row) for row in loop_rows()]
+    for loops, (name, make, operands) in itertools.chain(every, ((False, r) for r in rows())):
         if words and not any(word in name for word in words):
             continue
-        best = measured(make, operands)
-        line = f"{name:26s}" + "".join(
-            f"{best.get(k, float('nan')):10.1f}" for k in ("native", *logs)
-        )
-        for peer, width in (("NumPy", 10), ("JAX", 8)):
-            if peer in best:
-                ratio = best[peer] / best["native"]
-                logs[peer].append(np.log(ratio))
-                line += f"{ratio:{width}.2f}"
-        print(line, flush=True)
+        best = measured(make, operands, loops)
+        times = [f"{best[k]:10.1f}" if k in best else " " * 10 for k in ("native", *logs)]
+        ratios = {k: best[k] / best["native"] for k in logs if k in best}
+        for peer, ratio in ratios.items():
+            logs[peer].append(np.log(ratio))
+        shown = [f"{ratios[k]:9.2f}" if k in ratios else " " * 9 for k in logs]
+        print(f"{name:26s}" + "".join(times) + "".join(shown), flush=True)
     means = ", ".join(f"{np.exp(np.mean(x)):.2f} x {peer}" for peer, x in logs.items() if x)
     load = os.getloadavg()[0]
     busy = f" BUSY: {load:.1f} processes want to run on {BUSY} cores." if load > BUSY else ""

@@ -7,6 +7,7 @@ float64 where they are sums, and the same bits whatever shares the work.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import threading
 import warnings
@@ -18,6 +19,8 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from gpuarray.backends.native import arrays, library
+from gpuarray.backends.numpy import program as host
+from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.core.target import PROCESSOR
 from tests.support import natively
 
@@ -334,3 +337,111 @@ def test_donated_operands_of_updates(name, how):
             np.testing.assert_allclose(y, e, 1e-6)
         if kept is not None:
             np.testing.assert_array_equal(given, kept)
+
+
+#: What follows a sum decides how the compiler lays out the numbers side by side.
+AFTER = {
+    "stored": lambda np_, s: s,
+    "divided": lambda np_, s: s // np_.maximum(s & 7, 1),
+    "scaled": lambda np_, s: s * 3 + 1,
+    "chosen": lambda np_, s: np_.where(s > 5, s % 7, -s),
+}
+SHORT_AND_LONG = [
+    ("int8", "int8"), ("int8", "int32"), ("uint8", "int32"), ("bool", "int32"), ("int16", "int16"),
+    ("int16", "int64"), ("int32", "int32"), ("int32", "int64"), ("int64", "int64"),
+    ("uint16", "uint16"), ("uint8", "uint64"),
+]  # fmt: skip
+
+
+def test_sums_of_integers_side_by_side(rng):
+    """In few columns, in lanes, of several axes; converted before, or not. (g++ 12 makes wrong code
+    of some loops over them.)
+    """
+    cases = []
+    with ga.enable_x64(True):
+        for (n, (short, wide)), (name, after) in itertools.product(
+            enumerate(SHORT_AND_LONG), AFTER.items()
+        ):
+            for k, (shape, axis) in enumerate(
+                [((33, 16, 2), 1), ((33, 16, 4), 1), ((9, 20, 3), 1), ((7, 64), 1), ((40, 8), 0)]
+                + [((5, 6, 7), (0, 2)), ((3, 2, 40), (1, 2)), ((16, 16), 0)]
+            ):
+                if (n + k) % 2:  # half of them: the compiler takes its time
+                    continue
+                x = (rng.integers(0, 18, shape) - (9 if short[0] == "i" else 0)).astype(short)
+
+                def f(x, np_=gnp, axis=axis, wide=wide, after=after):
+                    return after(np_, np_.sum(x.astype(wide), axis, dtype=wide))
+
+                written = natively.written(ga.jit(f).lower(x).jaxpr)
+                with np.errstate(over="ignore"):
+                    cases.append(((shape, axis, short, wide, name), written, x, f(x, np)))
+    natively.compile_all([written for _, written, _, _ in cases])
+    for what, written, x, expected in cases:
+        (found,) = written(x)
+        assert found.dtype == expected.dtype, what
+        np.testing.assert_array_equal(found, expected, str(what))
+
+
+def test_integers_carried_by_loops(rng):
+    """The same in loops around small arrays."""
+    cases = []
+    with ga.enable_x64(True):
+        for short, wide in SHORT_AND_LONG[1:8]:
+            for size, (name, after) in itertools.product((2, 3, 4, 8, 16), AFTER.items()):
+                x = rng.integers(0, 9, (12, size)).astype(short)
+
+                def f(x, wide=wide, after=after):
+                    zero = gnp.zeros(x.shape[1], wide)
+                    s, _ = lax.scan(lambda c, r: (c + r.astype(wide), None), zero, x)
+                    return after(gnp, s)
+
+                expected = after(np, x.astype(wide).sum(0, dtype=wide))
+                written = natively.written(ga.jit(f).lower(x).jaxpr)
+                cases.append(((size, short, wide, name), written, x, expected))
+    natively.compile_all([written for _, written, _, _ in cases])
+    for what, written, x, expected in cases:
+        np.testing.assert_array_equal(written(x)[0], expected, str(what))
+
+
+def test_short_integers_inside_expressions(rng):
+    """C computes with them as ints: what is inlined somewhere else has to be cut all the same."""
+
+    def f(x, y):
+        z = gnp.pad((x[::-1] + x.dtype.type(100)) & y[:1], 1)
+        w = gnp.concatenate([x * y, ~x])
+        return (
+            gnp.maximum(z, x.dtype.type(3)) % x.dtype.type(7),
+            z > x.dtype.type(90),
+            w.astype("float32"),
+            gnp.where(gnp.pad(x << 3, 1) == 8, 1, 0),
+            gnp.sum(gnp.flip(x - y), dtype="int32"),
+        )
+
+    cases = []
+    for dtype in ("int8", "uint8", "int16", "uint16"):
+        x, y = rng.integers(0, 120, (2, 50)).astype(dtype)
+        graph = ga.jit(f).lower(x, y).jaxpr
+        cases.append((natively.written(graph), graph, x, y))
+    natively.compile_all([written for written, *_ in cases])
+    for written, graph, x, y in cases:
+        plain = host.build(plan_graph(graph, fusion=False), [])
+        for found, expected in zip(written(x, y), host.local.run(plain, x, y), strict=True):
+            np.testing.assert_array_equal(found, expected, str(x.dtype))
+
+
+def test_folds_of_one_element_beside_longer_ones(rng):
+    """An argmax over an axis of length 1 is no fold, whatever else the kernel folds."""
+
+    def f(x):
+        at = gnp.argmax(x, 1)
+        some = at.astype("float32") + x[:, 0]
+        return gnp.sum(some, keepdims=True), at, some
+
+    x = rng.standard_normal((7, 1)).astype("float32")
+    written = natively.written(ga.jit(f).lower(x).jaxpr)
+    natively.compile_all([written])
+    total, at, some = written(x)
+    np.testing.assert_allclose(total, [x.sum()], 1e-6)
+    np.testing.assert_array_equal(at, np.zeros(7))
+    np.testing.assert_array_equal(some, x[:, 0])

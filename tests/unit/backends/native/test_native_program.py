@@ -404,6 +404,36 @@ def test_integers_carried_by_loops(rng):
         np.testing.assert_array_equal(written(x)[0], expected, str(what))
 
 
+CONDITIONS = {
+    "joined": lambda x: gnp.concatenate([x, x * 0.5], 0),
+    "joined inside": lambda x: gnp.concatenate([x, x], 1),
+    "padded": lambda x: gnp.pad(x, 1),
+    "shifted": lambda x: gnp.roll(x, 1, 0) + gnp.roll(x, 1, 1),
+    "some": lambda x: gnp.where(gnp.arange(x.shape[1]) % 3 == 1, x, 0.0),
+}
+
+
+def test_reads_under_conditions_beside_loops(rng):
+    """Small arrays joined and padded, with a loop or a fold behind them. (g++ 12 reads zeros.)"""
+    cases = []
+    for (name, f), shape in itertools.product(
+        CONDITIONS.items(), [(4, 2), (4, 3), (8, 8), (3, 16), (2, 33), (16, 4)]
+    ):
+        x = rng.standard_normal(shape).astype("float32")
+        for way, g in {
+            "loop": lambda y: lax.fori_loop(0, 3, lambda i, c: c * 0.5 + 1, y),
+            "rows": lambda y: gnp.sum(y, 1),
+            "columns": lambda y: gnp.max(y, 0),
+        }.items():
+            graph = ga.jit(lambda x, f=f, g=g: g(f(x))).lower(x).jaxpr
+            cases.append(((name, way, shape), natively.written(graph), graph, x))
+    natively.compile_all([written for _, written, *_ in cases])
+    for what, written, graph, x in cases:
+        plain = host.build(plan_graph(graph, fusion=False), [])
+        for found, expected in zip(written(x), host.local.run(plain, x), strict=True):
+            np.testing.assert_allclose(found, expected, 1e-5, 1e-6, err_msg=str(what))
+
+
 def test_short_integers_inside_expressions(rng):
     """C computes with them as ints: what is inlined somewhere else has to be cut all the same."""
 

@@ -353,6 +353,8 @@ class Processor(Struct):
     trial_seconds: float = 5e-6
     #: Kernels in a routine: what the compiler does in a second or two.
     routine: int = 64
+    #: Turns of a loop that compilers may write out one after another, early.
+    unrolled: int = 32
     #: Libraries that a process has loaded at a time. Each is five maps of memory, of which Linux
     #: gives a process 65,530, and about 50 kB.
     units: int = 4096

@@ -16,6 +16,7 @@ from gpuarray import config, util
 from gpuarray.backends import simulator
 from gpuarray.backends.cuda.device import is_exclusive as of_gpu
 from gpuarray.backends.cuda.program import build as cuda_build
+from gpuarray.backends.native.later import build_later
 from gpuarray.backends.numpy import program as driver
 from gpuarray.backends.numpy.memory import is_exclusive as of_host
 from gpuarray.backends.profiled import profiled
@@ -167,8 +168,10 @@ class Program:
             self.run = cuda_build(plan, (), donated, gpu=self.gpu)
         elif device.platform == "simulator":
             self.run = simulator.build(plan, [], donated)
-        elif native != "off":
-            self.run = compiled.build(plan, [], donated, native)
+        elif native == "auto":
+            self.run = build_later(plan, [], donated)
+        elif native == "wait":
+            self.run = compiled.build(plan, [], donated)
         else:
             self.run = driver.build(plan, [], donated)
 

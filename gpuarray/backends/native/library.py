@@ -42,9 +42,9 @@ PATIENCE = 30.0
 
 # No fast-math: nan, infinities and -0.0 are what NumPy says. A product and a sum are rounded one by
 # one, unless the text says fma. No errno and no traps: nothing reads them, and loops with them are
-# not vectorised.
+# not vectorised. Signed integers wrap.
 _FLAGS = (
-    "-std=c++17", "-O3", "-fPIC", "-w", "-ffp-contract=off", "-fno-math-errno",
+    "-std=c++17", "-O3", "-fPIC", "-w", "-ffp-contract=off", "-fwrapv", "-fno-math-errno",
     "-fno-trapping-math", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
     "-fvisibility=hidden", f"-DGA_HEAD={arrays.HEAD}",
 )  # fmt: skip

@@ -11,16 +11,14 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import time
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gpuarray.backends import hostcc
-from gpuarray.backends.native import arrays, background, library
+from gpuarray.backends.native import arrays, library
 from gpuarray.backends.numpy import memory
 from gpuarray.backends.numpy import program as host
 from gpuarray.backends.writer import compiled_once
@@ -38,7 +36,6 @@ from gpuarray.compiler.native.loops import RoutineWriter, updates_over
 from gpuarray.compiler.native.routine import Routine
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.pipeline import Plan, plan_graph
-from gpuarray.config import config
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.target import PROCESSOR
 from gpuarray.errors import CompileError, DeviceError
@@ -306,17 +303,13 @@ def _again(function: Callable[..., int], buffers: tuple) -> None:
 
 
 def build(
-    plan: Plan, consts: Sequence, donated: frozenset[int] = frozenset(), mode: str = "wait"
+    plan: Plan, consts: Sequence, donated: frozenset[int] = frozenset()
 ) -> Callable[..., list]:
-    """Return a function from buffers to a list of buffers, as `backends.numpy.program.build`.
-
-    With the mode "wait" its kernels are compiled. With "auto" NumPy runs it until they are, some
-    time after NumPy has worked on it for `native_after` milliseconds.
+    """Return a function from buffers to a list of buffers, as `backends.numpy.program.build`, with
+    its kernels compiled.
     """
     if not _possible:
         return host.build(plan, consts, donated)
-    if mode == "auto":
-        return _built_later(plan, consts, donated)
     try:
         function = _built(plan, consts, donated)
     except library.FAULTS as error:
@@ -340,73 +333,19 @@ def _built(plan: Plan, consts: Sequence, donated: frozenset[int], space: dict | 
     return function
 
 
-class _TimedWriter(host.NumpyProgramWriter):
-    """Writes plans for NumPy that hand on how long each call takes."""
-
-    def measure(self, count: Callable[[float], None]) -> None:
-        """Have `count` called with the seconds of each call."""
-        self.timer, self.count = self.bind("timer", time.perf_counter), self.bind("count", count)
-        self.line(f"begun = {self.timer}()")
-
-    def write_return(self) -> None:
-        """Write the line that hands the results over, after the one that counts."""
-        if hasattr(self, "count"):
-            self.line(f"{self.count}({self.timer}() - begun)")
-        super().write_return()
-
-
-def _built_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callable[..., list]:
-    """Return the function for NumPy, which is replaced when it has run for a while."""
-    writer = _TimedWriter(plan, consts, donated)
-    calls, seconds = 0, 0.0
-
-    def count(spent: float) -> None:
-        # As a rule, a program that has taken as long as a compiler would is going to run again; one
-        # that is called once or twice costs no compiler. Threads may lose each other's counts.
-        nonlocal calls, seconds
-        calls, seconds = calls + 1, seconds + spent
-        if calls > 1 and seconds * 1000 >= config.values["native_after"]:
-            writer.space[writer.count] = _nothing
-            background.submit(compile)
-        elif calls == PROCESSOR.trial_calls and seconds < calls * PROCESSOR.trial_seconds:
-            # Most of the time of so short a call is not NumPy's, and counting takes its share.
-            become(plainly())
-
-    def plainly() -> Any:
-        plain = host.NumpyProgramWriter(plan, consts, donated)
-        # The names in this space stay what they are: the function may be running.
-        writer.space.update(plain.space)
-        plain.space = writer.space
-        return plain.function()
-
-    def become(new: Any) -> None:
-        # Who holds the function runs the new code from the next call on; the globals are the same,
-        # since both were written into one space.
-        old: Any = this()
-        if old is not None:
-            old.__dict__.pop("profiled", None)
-            old.__dict__.update(new.__dict__)
-            old.__code__ = new.__code__
-
-    def compile() -> None:
-        # The program may be gone by the time that its turn comes.
-        if this() is None or not _possible:
-            return
-        try:
-            new = _built(plan, consts, donated, writer.space) or plainly()
-        except Exception as error:  # whatever it is: the caller has had his answer from NumPy
-            _tell(error, asked=False)
-            new = plainly()
-        become(new)
-
-    writer.measure(count)
-    function: Any = writer.function()
-    this = weakref.ref(function)
-    return function
-
-
-def _nothing(seconds: float) -> None:
-    """Take the place of a counter that has counted enough."""
+def compile_behind(
+    plan: Plan, consts: Sequence, donated: frozenset[int], space: dict
+) -> Callable[..., list] | None:
+    """Return the compiled function of a program that NumPy runs meanwhile, in the same space; None
+    where NumPy is to go on.
+    """
+    if not _possible:
+        return None
+    try:
+        return _built(plan, consts, donated, space)
+    except Exception as error:  # whatever it is: the caller has had his answer from NumPy
+        _tell(error, asked=False)
+        return None
 
 
 #: Whether there is a compiler, and a place for what it makes, as far as is known.

@@ -55,7 +55,7 @@ def split_passes(
     for member in members:
         # Operands from memory are there from the start: level 0.
         below = max((level[o.var] for o in member.operands if isinstance(o, Inner)), default=0)
-        is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
+        is_reduction = _folds(member, group)
         if is_reduction and not may_split(member):
             return None
         for v in member.eqn.outvars:
@@ -65,17 +65,13 @@ def split_passes(
     top = max(level.values(), default=0)
     passes: list[Pass] = []
     for depth in range(1, top + 1):
-        reductions = [
-            m
-            for m in members
-            if m.eqn.primitive.kind is Kind.REDUCTION and level[m.eqn.outvars[0]] == depth
-        ]
+        reductions = [m for m in members if _folds(m, group) and level[m.eqn.outvars[0]] == depth]
         needed = _needed(reductions, made, wide, level)
         partial = [v for m in reductions for v in m.eqn.outvars]
         after = [
             m
             for m in members
-            if m.eqn.primitive.kind is not Kind.REDUCTION
+            if not _folds(m, group)
             and not wide[m.eqn.outvars[0]]
             and level[m.eqn.outvars[0]] == depth
         ]
@@ -86,6 +82,15 @@ def split_passes(
     if stored:
         passes.append(Pass(_needed([made[v] for v in stored], made, wide, level), [], stored, []))
     return passes
+
+
+def _folds(member: Member, group: FusedGroup) -> bool:
+    """Whether a member folds elements of a row: over axes of length 1 it has one element, and is as
+    good as pointwise.
+    """
+    if member.eqn.primitive.kind is not Kind.REDUCTION:
+        return False
+    return any(d in group.reduced and d not in member.dims for d in member.space)
 
 
 def _row_members(

@@ -260,6 +260,7 @@ class NativeWriter(Statements, abc.ABC):
         it; `arguments` are (type, name).
         """
         self.drop_unused()
+        self.lines = _kept_loops(self.lines)
         if any("ga_stream(" in line for line in self.lines):
             self.line(1, "ga_streamed();")
         # Only what the body reads or writes.
@@ -329,3 +330,25 @@ class NativeWriter(Statements, abc.ABC):
             self.room,
             max(step_work(self.kernel), math.prod(self.group.axes)),
         )
+
+
+#: A read that a condition may skip; a loop of a fixed length inside another; partial results.
+_CONDITIONAL = re.compile(r"\? .*\bin\d+\[|^ +if \((?!first == last)")
+_SHORT = re.compile(r"        +for \(ga_index \w+ = \w+; \w+ < (\d+); ")
+
+
+def _kept_loops(lines: list[str]) -> list[str]:
+    """The lines of a function; where it reads under conditions, its short inner loops stay loops.
+
+    Unrolled before the loop around them is vectorised, such reads are zeros: g++ 12 masks them
+    wrongly.
+    """
+    if not any(_CONDITIONAL.search(line) for line in lines):
+        return lines
+    made: list[str] = []
+    for line in lines:
+        found = _SHORT.match(line)
+        if found and int(found[1]) <= PROCESSOR.unrolled:
+            made.append("#pragma GCC unroll 1")
+        made.append(line.replace("ga_lanes<8>(", "ga_short_lanes<8>("))
+    return made

@@ -34,7 +34,7 @@ from gpuarray.core.element import (
     atoms,
     children,
 )
-from gpuarray.core.graph import Var
+from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import Index
 from gpuarray.core.target import TARGET
 
@@ -42,6 +42,10 @@ Scope = dict  # names of what has been read in a scope, by the key of its load o
 
 #: Operands that need no brackets inside an expression: names, calls, subscripts, casts, brackets.
 _ATOM = re.compile(r"[\w.]+|\([\w ]+\)[\w.]+|[\w.]+\[[^\[\]]*\]|[\w:<>, ]+\([^()]*\)|\([^()]*\)")
+
+#: A call, which has its type; operations on bits, which make an int of two bools.
+_CALL = re.compile(r"\w+(<[^()]*>)?\(")
+_BITS = re.compile(r"(?<!&)&(?!&)|(?<!\|)\|(?!\|)|\^|~")
 
 
 class Reader:
@@ -233,7 +237,13 @@ class Reader:
         if access.eqn is None:
             types = {"T": ct.value_type(access.aval), "M": ct.memory_type(access.aval)}
             return access.template.format(*texts, **types, **ct.TYPES)
-        return expression(access.eqn, texts)[access.number]
+        text = expression(access.eqn, texts)[access.number]
+        # C computes with short integers as with ints: inside an expression nothing would cut them.
+        dtype = storage_dtype(access.aval)
+        short = dtype.kind in "iu" and dtype.itemsize < 4 and not _CALL.match(text)
+        if short or (dtype.kind == "b" and _BITS.search(text)):
+            return f"({ct.value_type(access.aval)}){bracketed(text)}"
+        return text
 
     def guarded(self, access: Guarded, depth: int, scope: Scope) -> str:
         # Tests need their positions outside the guard; each side has a scope of its own.

@@ -357,8 +357,9 @@ def go_on():
 for _ in range(3): threading.Thread(target=go_on, daemon=True).start()
 g = ga.jit(lambda x: gnp.sum(x * 3))
 y = np.ones(1 << 20, "float32")
-many = lambda: [g(y) for _ in range(10**6)]
-for _ in range(2): threading.Thread(target=many, daemon=True).start()
+def sums():
+    while True: g(y)
+for _ in range(2): threading.Thread(target=sums, daemon=True).start()
 time.sleep(0.3)
 """,
         tmp_path,

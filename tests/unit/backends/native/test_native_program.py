@@ -21,7 +21,8 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from gpuarray.backends.native import arrays, background, library, program
+from gpuarray.backends.native import arrays, background, later, library
+from gpuarray.backends.numpy import program as host
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.core.target import PROCESSOR
 from tests.support import natively
@@ -303,7 +304,7 @@ def programs_after(monkeypatch, calls: int, seconds: float, after: int = 100) ->
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock) * seconds)
     plan = plan_graph(ga.make_jaxpr(lambda x: gnp.sin(x) + calls)(gnp.ones(3)).jaxpr)
     ga.config.update("native_after", after)
-    function: Any = program.build(plan, [], mode="auto")
+    function: Any = later.build_later(plan, [], frozenset())
     for _ in range(calls):
         np.testing.assert_allclose(function(np.ones(3, np.float32))[0], np.sin(1) + calls)
     return len(jobs), "begun" in function.__code__.co_varnames
@@ -365,3 +366,141 @@ def test_donated_operands_of_updates(name, how):
             np.testing.assert_allclose(y, e, 1e-6)
         if kept is not None:
             np.testing.assert_array_equal(given, kept)
+
+
+#: What follows a sum decides how the compiler lays out the numbers side by side.
+AFTER = {
+    "stored": lambda np_, s: s,
+    "divided": lambda np_, s: s // np_.maximum(s & 7, 1),
+    "scaled": lambda np_, s: s * 3 + 1,
+    "chosen": lambda np_, s: np_.where(s > 5, s % 7, -s),
+}
+SHORT_AND_LONG = [
+    ("int8", "int8"), ("int8", "int32"), ("uint8", "int32"), ("bool", "int32"), ("int16", "int16"),
+    ("int16", "int64"), ("int32", "int32"), ("int32", "int64"), ("int64", "int64"),
+    ("uint16", "uint16"), ("uint8", "uint64"),
+]  # fmt: skip
+
+
+def test_sums_of_integers_side_by_side(rng):
+    """In few columns, in lanes, of several axes; converted before, or not. (g++ 12 makes wrong code
+    of some loops over them.)
+    """
+    cases = []
+    with ga.enable_x64(True):
+        for (n, (short, wide)), (name, after) in itertools.product(
+            enumerate(SHORT_AND_LONG), AFTER.items()
+        ):
+            for k, (shape, axis) in enumerate(
+                [((33, 16, 2), 1), ((33, 16, 4), 1), ((9, 20, 3), 1), ((7, 64), 1), ((40, 8), 0)]
+                + [((5, 6, 7), (0, 2)), ((3, 2, 40), (1, 2)), ((16, 16), 0)]
+            ):
+                if (n + k) % 2:  # half of them: the compiler takes its time
+                    continue
+                x = (rng.integers(0, 18, shape) - (9 if short[0] == "i" else 0)).astype(short)
+
+                def f(x, np_=gnp, axis=axis, wide=wide, after=after):
+                    return after(np_, np_.sum(x.astype(wide), axis, dtype=wide))
+
+                written = natively.written(ga.jit(f).lower(x).jaxpr)
+                with np.errstate(over="ignore"):
+                    cases.append(((shape, axis, short, wide, name), written, x, f(x, np)))
+    natively.compile_all([written for _, written, _, _ in cases])
+    for what, written, x, expected in cases:
+        (found,) = written(x)
+        assert found.dtype == expected.dtype, what
+        np.testing.assert_array_equal(found, expected, str(what))
+
+
+def test_integers_carried_by_loops(rng):
+    """The same in loops around small arrays."""
+    cases = []
+    with ga.enable_x64(True):
+        for short, wide in SHORT_AND_LONG[1:8]:
+            for size, (name, after) in itertools.product((2, 3, 4, 8, 16), AFTER.items()):
+                x = rng.integers(0, 9, (12, size)).astype(short)
+
+                def f(x, wide=wide, after=after):
+                    zero = gnp.zeros(x.shape[1], wide)
+                    s, _ = lax.scan(lambda c, r: (c + r.astype(wide), None), zero, x)
+                    return after(gnp, s)
+
+                expected = after(np, x.astype(wide).sum(0, dtype=wide))
+                written = natively.written(ga.jit(f).lower(x).jaxpr)
+                cases.append(((size, short, wide, name), written, x, expected))
+    natively.compile_all([written for _, written, _, _ in cases])
+    for what, written, x, expected in cases:
+        np.testing.assert_array_equal(written(x)[0], expected, str(what))
+
+
+CONDITIONS = {
+    "joined": lambda x: gnp.concatenate([x, x * 0.5], 0),
+    "joined inside": lambda x: gnp.concatenate([x, x], 1),
+    "padded": lambda x: gnp.pad(x, 1),
+    "shifted": lambda x: gnp.roll(x, 1, 0) + gnp.roll(x, 1, 1),
+    "some": lambda x: gnp.where(gnp.arange(x.shape[1]) % 3 == 1, x, 0.0),
+}
+
+
+def test_reads_under_conditions_beside_loops(rng):
+    """Small arrays joined and padded, with a loop or a fold behind them. (g++ 12 reads zeros.)"""
+    cases = []
+    for (name, f), shape in itertools.product(
+        CONDITIONS.items(), [(4, 2), (4, 3), (8, 8), (3, 16), (2, 33), (16, 4)]
+    ):
+        x = rng.standard_normal(shape).astype("float32")
+        for way, g in {
+            "loop": lambda y: lax.fori_loop(0, 3, lambda i, c: c * 0.5 + 1, y),
+            "rows": lambda y: gnp.sum(y, 1),
+            "columns": lambda y: gnp.max(y, 0),
+        }.items():
+            graph = ga.jit(lambda x, f=f, g=g: g(f(x))).lower(x).jaxpr
+            cases.append(((name, way, shape), natively.written(graph), graph, x))
+    natively.compile_all([written for _, written, *_ in cases])
+    for what, written, graph, x in cases:
+        plain = host.build(plan_graph(graph, fusion=False), [])
+        for found, expected in zip(written(x), host.local.run(plain, x), strict=True):
+            np.testing.assert_allclose(found, expected, 1e-5, 1e-6, err_msg=str(what))
+
+
+def test_short_integers_inside_expressions(rng):
+    """C computes with them as ints: what is inlined somewhere else has to be cut all the same."""
+
+    def f(x, y):
+        z = gnp.pad((x[::-1] + x.dtype.type(100)) & y[:1], 1)
+        w = gnp.concatenate([x * y, ~x])
+        return (
+            gnp.maximum(z, x.dtype.type(3)) % x.dtype.type(7),
+            z > x.dtype.type(90),
+            w.astype("float32"),
+            gnp.where(gnp.pad(x << 3, 1) == 8, 1, 0),
+            gnp.sum(gnp.flip(x - y), dtype="int32"),
+        )
+
+    cases = []
+    for dtype in ("int8", "uint8", "int16", "uint16"):
+        x, y = rng.integers(0, 120, (2, 50)).astype(dtype)
+        graph = ga.jit(f).lower(x, y).jaxpr
+        cases.append((natively.written(graph), graph, x, y))
+    natively.compile_all([written for written, *_ in cases])
+    for written, graph, x, y in cases:
+        plain = host.build(plan_graph(graph, fusion=False), [])
+        for found, expected in zip(written(x, y), host.local.run(plain, x, y), strict=True):
+            np.testing.assert_array_equal(found, expected, str(x.dtype))
+
+
+def test_folds_of_one_element_beside_longer_ones(rng):
+    """An argmax over an axis of length 1 is no fold, whatever else the kernel folds."""
+
+    def f(x):
+        at = gnp.argmax(x, 1)
+        some = at.astype("float32") + x[:, 0]
+        return gnp.sum(some, keepdims=True), at, some
+
+    x = rng.standard_normal((7, 1)).astype("float32")
+    written = natively.written(ga.jit(f).lower(x).jaxpr)
+    natively.compile_all([written])
+    total, at, some = written(x)
+    np.testing.assert_allclose(total, [x.sum()], 1e-6)
+    np.testing.assert_array_equal(at, np.zeros(7))
+    np.testing.assert_array_equal(some, x[:, 0])

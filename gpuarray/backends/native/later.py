@@ -1,0 +1,88 @@
+"""Programs that NumPy runs until they are compiled behind it.
+
+Floor 4. In: a Plan. Out: a function on NumPy buffers that measures its calls. When they have taken
+long enough it is compiled in the background, and runs the new code from then on. What compiles is
+loaded when it is first needed: most programs end before.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuarray.backends.numpy import program as host
+from gpuarray.compiler.pipeline import Plan
+from gpuarray.config import config
+from gpuarray.core.target import PROCESSOR
+from gpuarray.util import lazy_module
+
+background: Any = lazy_module("gpuarray.backends.native.background")
+native: Any = lazy_module("gpuarray.backends.native.program")
+
+
+class _TimedWriter(host.NumpyProgramWriter):
+    """Writes plans for NumPy that hand on how long each call takes."""
+
+    def measure(self, count: Callable[[float], None]) -> None:
+        """Have `count` called with the seconds of each call."""
+        self.timer, self.count = self.bind("timer", time.perf_counter), self.bind("count", count)
+        self.line(f"begun = {self.timer}()")
+
+    def write_return(self) -> None:
+        """Write the line that hands the results over, after the one that counts."""
+        if hasattr(self, "count"):
+            self.line(f"{self.count}({self.timer}() - begun)")
+        super().write_return()
+
+
+def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callable[..., list]:
+    """Return the function for NumPy, which is replaced when it has run for a while.
+
+    As a rule, a program that has taken as long as a compiler would is going to run again; one that
+    is called once or twice costs no compiler.
+    """
+    writer = _TimedWriter(plan, consts, donated)
+    calls, seconds = 0, 0.0
+
+    def count(spent: float) -> None:
+        # Threads may lose each other's counts.
+        nonlocal calls, seconds
+        calls, seconds = calls + 1, seconds + spent
+        if calls > 1 and seconds * 1000 >= config.values["native_after"]:
+            writer.space[writer.count] = _nothing
+            background.submit(compile)
+        elif calls == PROCESSOR.trial_calls and seconds < calls * PROCESSOR.trial_seconds:
+            # Most of the time of so short a call is not NumPy's, and counting takes its share.
+            become(plainly())
+
+    def plainly() -> Any:
+        plain = host.NumpyProgramWriter(plan, consts, donated)
+        # The names in this space stay what they are: the function may be running.
+        writer.space.update(plain.space)
+        plain.space = writer.space
+        return plain.function()
+
+    def become(new: Any) -> None:
+        # Who holds the function runs the new code from the next call on; the globals are the same,
+        # since both were written into one space.
+        old: Any = this()
+        if old is not None:
+            old.__dict__.pop("profiled", None)
+            old.__dict__.update(new.__dict__)
+            old.__code__ = new.__code__
+
+    def compile() -> None:
+        # The program may be gone by the time that its turn comes.
+        if this() is not None:
+            become(native.compile_behind(plan, consts, donated, writer.space) or plainly())
+
+    writer.measure(count)
+    function: Any = writer.function()
+    this = weakref.ref(function)
+    return function
+
+
+def _nothing(seconds: float) -> None:
+    """Take the place of a counter that has counted enough."""

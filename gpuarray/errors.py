@@ -157,8 +157,11 @@ class UnboundAxisError(NameError, ValueError):
     """A named axis is used that no vmap, pmap or shard_map around provides."""
 
 
-class ShardingTypeError(TypeError):
-    """How a result lies does not follow from how the operands do, along Explicit mesh axes."""
+class ShardingTypeError(TypeError, ValueError):
+    """How a result lies does not follow from how the operands do, along Explicit mesh axes.
+
+    JAX raises a ValueError for some of these.
+    """
 
 
 class OutOfMemory(JaxRuntimeError, MemoryError):

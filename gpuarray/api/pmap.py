@@ -19,7 +19,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.sharding import Device
 from gpuarray.core.tracebacks import boundary
-from gpuarray.functions.argnums import indices
+from gpuarray.functions.argnums import indices, leaf_names, signature_of
 from gpuarray.functions.jit import jit
 from gpuarray.functions.vmap import checked_axis, mapped_size
 from gpuarray.primitives.axes import add_axis
@@ -116,14 +116,16 @@ def pmap(
     @boundary
     def lower(*args, **kwargs):
         """Trace and simplify without running."""
-        jitted, leaves = mapping.call(args, kwargs)
-        return jitted.lower(*leaves)
+        return trace(*args, **kwargs).lower()
 
     @boundary
     def trace(*args, **kwargs):
         """Trace without running."""
         jitted, leaves = mapping.call(args, kwargs)
-        return jitted.trace(*leaves)
+        fixed = frozenset(n % len(args) for n in statics)
+        dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
+        names = leaf_names(signature_of(fun), dynamic, kwargs, fixed)
+        return jitted.trace(*leaves)._of(dynamic, kwargs, names)
 
     mapped: Any = call
     mapped.__wrapped__ = fun

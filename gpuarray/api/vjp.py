@@ -98,6 +98,8 @@ class Pullback:
         taken out, so as not to be kept twice, and put back before the call.
     opaque_residuals : list
         The other values.
+    jaxpr : Graph
+        The linear program from tangents of the arguments to those of the result.
     """
 
     def __init__(
@@ -111,6 +113,11 @@ class Pullback:
         self.args_res: list = []
         self.opaque_residuals: list = []
         self._origins: tuple[int | None, ...] | None = None
+
+    @property
+    def jaxpr(self) -> Graph:
+        """The linear program from tangents of the arguments to those of the result."""
+        return self.lin.graph
 
     def separate(self, primals: Sequence[Any]) -> None:
         """Tell the arguments among the values it keeps from the others."""

@@ -64,8 +64,8 @@ def sharding_in_context(
     if mesh.empty:
         raise error(
             f"{what} requires a non-empty mesh in context if you are passing `PartitionSpec`s to "
-            f"{argument}, got {spec}. Set one with `gpuarray.set_mesh(mesh)`, or pass "
-            "NamedSharding(mesh, spec)."
+            f"{argument}, got {spec}. Please set a mesh via `jax.set_mesh` if a PartitionSpec is "
+            f"passed to {what}, or pass NamedSharding(mesh, spec)."
         )
     return NamedSharding(mesh, spec)
 

@@ -6,6 +6,7 @@ Floor 1. In: a text such as "i k, k j -> i j", or mappings of names. Out: `SdySh
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -180,6 +181,9 @@ class SdyShardingRule:
             ("operand", self.operand_mappings, avals),
             ("result", self.result_mappings, out_avals),
         ):
+            # No text is a scalar, unless there is no array at all.
+            if len(mappings) == 1 and not mappings[0] and not of:
+                mappings = ()
             if len(mappings) != len(of):
                 raise ValueError(
                     f"Sharding rule has {len(mappings)} {kind}s, but the operation has {len(of)} "
@@ -206,6 +210,13 @@ class SdyShardingRule:
                         whole.add(axis)
                     if not isinstance(axis, tuple) and n != lengths[axis]:
                         axes[d] = None
+        # What follows a factor that is not cut lies in pieces with gaps: it is not cut either.
+        axes_of_several = [x for m in named for axes in m for x in axes if isinstance(x, tuple)]
+        before = -1
+        while len(whole) > before:
+            before = len(whole)
+            for axis in axes_of_several:
+                whole.update(axis[len(_leading(whole, axis)) :])
         cuttable = [[[_unless(whole, axis) for axis in axes] for axes in m] for m in named]
         return Factors.named(avals, out_avals, *cuttable, sizes=lengths)
 
@@ -246,9 +257,7 @@ def parse_rule(rule: Any, **options: Any) -> SdyShardingRule:
 
 
 def _mappings(text: str) -> tuple[ArrayMapping, ...]:
-    """Return the mappings of several arrays, with commas between them; of no array for no text."""
-    if not text.strip():
-        return ()
+    """Return the mappings of several arrays, with commas between them; of a scalar for no text."""
     found: list[list] = [[]]
     inside: list[str] | None = None
     at = 0
@@ -295,6 +304,12 @@ def _check_name(name: str) -> None:
 
 
 def _unless(whole: set, axis: Any) -> Any:
-    """Return an axis's name, or None where one of its factors is not to be cut."""
-    names = axis if isinstance(axis, tuple) else (axis,)
-    return None if whole.intersection(names) else axis
+    """Return an axis's name, or those of its factors that can be cut; None if none can."""
+    if isinstance(axis, tuple):
+        return _leading(whole, axis) or None
+    return None if axis in whole else axis
+
+
+def _leading(whole: set, axis: tuple) -> tuple:
+    """Return the major factors of an axis, up to the first one that is not cut."""
+    return tuple(itertools.takewhile(lambda name: name not in whole, axis))

@@ -259,6 +259,12 @@ class Stage:
         new.touched = self.touched
         return new
 
+    def _of(self, args: tuple, kwargs: dict, names: Sequence[str]) -> Any:
+        """Return this stage for a function of other arguments, which have the same leaves."""
+        about = (self._out_spec, self._donated, self.fun_name, self._where, self._places)
+        in_spec = tree.flatten_raw((args, kwargs))[1]
+        return type(self)(self.jaxpr, in_spec, *about, tuple(names))
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fun_name}>"
 

@@ -14,6 +14,7 @@ from typing import Any
 from gpuarray import util
 from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import Layout, cuts_of, layout, resolving, shown, sums_of
+from gpuarray.core.mesh import in_types
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.functions.vmappable import Whole, closed
@@ -205,7 +206,10 @@ def _cutters(leaves: list, dims: list, spread: tuple) -> Layout | None:
                 f"inconsistent axis specs: {shown(along.cuts)} and {shown((cuts[d],))}. Lay one "
                 "input as the other with sharding.reshard."
             )
-    if along is not None and spread and along.cuts != (spread,) and not resolving.depth:
+    if along is not None and spread and not resolving.depth:
+        spoken = in_types(along.mesh)
+        if along.cuts == (tuple(n for n in spread if n in spoken),):
+            return along
         raise ValueError(
             "Only one of spmd_axis_name or arrays sharded on `Explicit` mesh axis type is allowed. "
             f"Got spmd_axis_name={spread}, and the mapped axis is sharded as {shown(along.cuts)}"

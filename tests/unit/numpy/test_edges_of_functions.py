@@ -185,3 +185,51 @@ def test_what_no_value_would_make_clear_is_said_so(wrap):
         wrap(lambda x: bool(x))(add(gnp.arange(0)))
     with pytest.raises(errors.TracerBoolConversionError):
         wrap(lambda x: bool(x))(add(gnp.arange(1)))
+
+
+class Duck:
+    """An array of the user's, known by `__jax_array__` alone."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __jax_array__(self):
+        return gnp.asarray(self.x)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, i, m: gnp.delete(x, i),
+        lambda x, i, m: gnp.roll(x, i),
+        lambda x, i, m: gnp.insert(x, i, 9),
+        lambda x, i, m: gnp.stack(gnp.tril_indices_from(m)),
+        lambda x, i, m: gnp.stack(gnp.triu_indices_from(m, 1)),
+    ],
+)
+def test_arrays_of_the_users_own(call):
+    x, i, m = np.arange(5), np.int32(2), np.ones((3, 4))
+    np.testing.assert_array_equal(call(Duck(x), Duck(i), Duck(m)), call(x, i, m))
+
+
+def test_a_roll_along_no_axis():
+    x = np.arange(6.0).reshape(2, 3)
+    for axes in ((), []):
+        np.testing.assert_array_equal(gnp.fft.fftshift(x, axes=axes), x)
+        np.testing.assert_array_equal(gnp.fft.ifftshift(x, axes=axes), x)
+    np.testing.assert_array_equal(gnp.roll(x, ()), x)
+    with pytest.raises(TypeError, match="integer shift"):
+        gnp.roll(x, 1.5)
+
+
+@pytest.mark.parametrize("solver", ["cg", "gmres", "bicgstab"])
+def test_solvers_take_what_multiplies_arrays(solver):
+    class Twice:
+        def __matmul__(self, x):
+            return 2 * x
+
+    b = gnp.arange(9.0).reshape(3, 3)
+    found, _ = getattr(ga.scipy.sparse.linalg, solver)(Twice(), b)
+    np.testing.assert_allclose(found, b / 2, rtol=1e-6)
+    with pytest.raises(TypeError, match="linear operator"):
+        getattr(ga.scipy.sparse.linalg, solver)("text", b)

@@ -233,3 +233,12 @@ def test_solvers_take_what_multiplies_arrays(solver):
     np.testing.assert_allclose(found, b / 2, rtol=1e-6)
     with pytest.raises(TypeError, match="linear operator"):
         getattr(ga.scipy.sparse.linalg, solver)("text", b)
+
+
+@pytest.mark.parametrize("index", [(((1, 1), (1, 0)), 2), ((1, 0), (1, 2)), (0, ((1,), (2,)))])
+def test_indices_in_nested_tuples_may_be_traced(index):
+    x = np.arange(42).reshape(2, 3, 7)
+    np.testing.assert_array_equal(ga.jit(lambda x, i: x[i])(x, index), x[index])
+    y = x.copy()
+    y[index] = 0
+    np.testing.assert_array_equal(ga.jit(lambda x, i: x.at[i].set(0))(x, index), y)

@@ -161,8 +161,10 @@ def take_along_axis(
     how: Any = GatherScatterMode.FILL_OR_DROP if mode is None else mode
     if isinstance(how, str):
         how = GatherScatterMode.from_any(how)
-    # Negative positions count from the end.
-    if wrap_negative_indices or wrap_negative_indices is None:
+    # Negative positions count from the end, unless the caller promises that there are none.
+    if wrap_negative_indices is None:
+        wrap_negative_indices = how is not GatherScatterMode.PROMISE_IN_BOUNDS
+    if wrap_negative_indices:
         indices = indexer.wrapped(indices, n, axis)
     if 0 in indices.shape:
         return lax.full(indices.shape, 0, arr.dtype)

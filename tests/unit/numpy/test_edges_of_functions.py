@@ -242,3 +242,13 @@ def test_indices_in_nested_tuples_may_be_traced(index):
     y = x.copy()
     y[index] = 0
     np.testing.assert_array_equal(ga.jit(lambda x, i: x.at[i].set(0))(x, index), y)
+
+
+def test_positions_promised_in_bounds_are_not_wrapped():
+    x, i = gnp.array([10, 20, 30]), gnp.array([2, 0])
+    text = lambda **kw: str(ga.make_jaxpr(lambda i: gnp.take_along_axis(x, i, axis=0, **kw))(i))
+    promised = {"mode": "promise_in_bounds"}
+    assert " lt " not in text(**promised) and " lt " in text()
+    assert " lt " in text(**promised, wrap_negative_indices=True)
+    assert gnp.take_along_axis(x, i, axis=0, **promised).tolist() == [30, 10]
+    assert gnp.take_along_axis(x, -i, axis=0).tolist() == [20, 10]

@@ -6,6 +6,7 @@ say what was given.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -172,3 +173,15 @@ def check_output(aval: ShapedArray, what: str, holomorphic: bool) -> None:
             f"{what} requires real-valued outputs (output dtype that is a sub-dtype of "
             f"np.floating), but got {aval.dtype.name}.{hint}"
         )
+
+
+class LikePartial(functools.partial):
+    """A partial that equals another one of equal arguments, so that `jit` finds what it traced."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LikePartial) and self.args == other.args
+
+    def __hash__(self) -> int:
+        return hash(self.args)

@@ -6,12 +6,12 @@ in any composition with `jit` and `vmap`.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.api.derivatives import (
     FlatFunction,
+    LikePartial,
     check_callable,
     check_tangent,
     real_array,
@@ -86,7 +86,7 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
         flat.in_spec,
         flat.out_spec,
     )
-    f_jvp = Partial(_Push(_push, lin.graph.with_consts([None] * len(consts)), about), consts)
+    f_jvp = Partial(LikePartial(_push, lin.graph.with_consts([None] * len(consts)), about), consts)
     result = flat.result(lin.outputs), f_jvp
     return (*result, flat.aux) if has_aux else result
 
@@ -100,18 +100,6 @@ class _LinearMap(NamedTuple):
     out_avals: tuple
     in_spec: Any
     out_spec: Any
-
-
-class _Push(functools.partial):
-    """A partial that equals another one of equal arguments, so that `jit` finds what it traced."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Push) and self.args == other.args
-
-    def __hash__(self) -> int:
-        return hash(self.args)
 
 
 @boundary

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from gpuarray.api.derivatives import (
     FlatFunction,
+    LikePartial,
     aval_of_tangent,
     check_callable,
     like_its_primal,
@@ -25,6 +26,7 @@ from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.tracebacks import boundary
 from gpuarray.functions import argnums
 from gpuarray.pytree import tree
+from gpuarray.pytree.registration import Partial
 from gpuarray.transforms.linearize import Linearized, linearize_flat
 from gpuarray.transforms.references import Ref, closed_over
 from gpuarray.transforms.tracing import TracedFunction, stage
@@ -324,27 +326,32 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
             f"-> integer functions, but got [{ins}] -> [{outs}]."
         )
 
-    @boundary
-    def transposed(cotangents):
-        leaves, spec = tree.flatten(cotangents)
-        if spec != flat.out_spec:
-            raise TypeError(
-                f"cotangent tree does not match function output, expected {flat.out_spec} but got "
-                f"{spec}"
-            )
-        for want, given in zip(graph.out_avals, map(aval_of, leaves), strict=True):
-            if (want.shape, want.dtype) != (given.shape, given.dtype):
-                raise TypeError(
-                    f"cotangent type does not match function output, expected {want.str_short()} "
-                    f"but got {given.str_short()}"
-                )
-        cts = transpose_flat(graph, [True] * len(avals), [], leaves)
-        # A weak cotangent gives weak results, as multiplying by hand would.
-        given_weak = any(aval_of(x).weak_type for x in leaves)
-        typed = [
-            real_array(ct) if given_weak else like_its_primal(ct, a)
-            for ct, a in zip(cts, avals, strict=True)
-        ]
-        return tree.unflatten(flat.in_spec, typed)
+    # As of what `linearize` returns: a pytree of the constants, and alike for equal programs.
+    about = tuple(avals), flat.in_spec, flat.out_spec
+    form = graph.with_consts([None] * len(graph.consts))
+    return Partial(LikePartial(_transposed, form, about), graph.consts)
 
-    return transposed
+
+@boundary
+def _transposed(graph: Graph, about: tuple, consts: Sequence[Any], cotangents: Any) -> Any:
+    """Cotangents of results to cotangents of arguments; the graph lacks its constants."""
+    avals, in_spec, out_spec = about
+    leaves, spec = tree.flatten(cotangents)
+    if spec != out_spec:
+        raise TypeError(
+            f"cotangent tree does not match function output, expected {out_spec} but got {spec}"
+        )
+    for want, given in zip(graph.out_avals, map(aval_of, leaves), strict=True):
+        if (want.shape, want.dtype) != (given.shape, given.dtype):
+            raise TypeError(
+                f"cotangent type does not match function output, expected {want.str_short()} "
+                f"but got {given.str_short()}"
+            )
+    cts = transpose_flat(graph.with_consts(consts), [True] * len(avals), [], leaves)
+    # A weak cotangent gives weak results, as multiplying by hand would.
+    given_weak = any(aval_of(x).weak_type for x in leaves)
+    typed = [
+        real_array(ct) if given_weak else like_its_primal(ct, a)
+        for ct, a in zip(cts, avals, strict=True)
+    ]
+    return tree.unflatten(in_spec, typed)

@@ -15,6 +15,7 @@ from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind
 from gpuarray.core.sharding import Device
 from gpuarray.transforms.batch import BatchAxis
+from gpuarray.transforms.dead import narrow_call, set_narrow_rule
 from gpuarray.transforms.graphs import batch_graph, jvp_graph, transpose_graph
 
 # Params that a printed graph leaves out while they have these values.
@@ -121,3 +122,4 @@ jit_p = typed.TypedCall(
     inline=lambda eqn: eqn.params["jaxpr"],
     show=_show,
 )
+set_narrow_rule(jit_p, lambda eqn, used: narrow_call(eqn, used, "donated_invars"))

@@ -10,17 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gpuarray.compiler.rewrite.simplify import drop_dead, inline_calls
+from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control import typed
 from gpuarray.control.call import jit_p
 from gpuarray.control.callbacks import io_callback_p
-from gpuarray.control.graph_edits import chosen, cut, graph_work, merged, others, staged
+from gpuarray.control.graph_edits import (
+    chosen,
+    cut,
+    graph_work,
+    merged,
+    others,
+    reordered,
+    staged,
+)
+from gpuarray.control.keeping import separated
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
-from gpuarray.core.graph import Eqn, Graph, Var, effects, evaluate, has_effect
+from gpuarray.core.graph import Eqn, Graph, Var, effects, evaluate
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.transforms.batch import BatchAxis
+from gpuarray.transforms.dead import narrow_call, set_narrow_rule, shortened
 from gpuarray.transforms.graphs import batch_graph, jvp_graph, transpose_graph
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
 
@@ -129,26 +139,19 @@ def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
         )
     # Policies look at operations, so calls are inlined; but not calls with rules of their own,
     # which the next derivative asks for.
-    flat = inline_calls(split.known, only=(jit_p, remat_p))
-    count = len(flat.outvars) - split.residuals
-    wanted = flat.outvars[count:]
-    # Of the residuals, keep what the policy wants, and find how to recompute the others.
-    again, saved = _slice(flat, wanted, policy)
-    now = drop_dead(
-        Graph(
-            flat.invars,
-            [*flat.outvars[:count], *saved],
-            flat.eqns,
-            flat.constvars,
-            flat.consts,
-            graph.debug_name,
-        )
-    )
-    # Known inputs that recomputing reads must be passed on.
-    read = {a for a in (*wanted, *(a for e in again for a in e.invars)) if isinstance(a, Var)}
-    reads = [v in read for v in flat.invars]
-    inputs = [*chosen(flat.invars, reads), *saved]
-    recompute = Graph(inputs, wanted, again, flat.constvars, flat.consts)
+    flat = lambda g: inline_calls(g, only=(jit_p, remat_p))
+    made = separated(split.known, lambda eqn: _keeps(policy, eqn), flat)
+    count = len(split.known.outvars) - split.residuals
+    # Recompute the residuals from known inputs and kept values: as many of either as that reads.
+    wanted = [False] * count + [True] * split.residuals
+    recompute, read = shortened(made.again, wanted)
+    kept_read, reads = cut(read, len(made.values))
+    saved = chosen(made.values, kept_read)
+    inputs = [*chosen(recompute.invars[len(made.values) :], reads), *saved]
+    recompute = reordered(recompute, inputs, recompute.outvars)
+    # Now: the known results, and the kept values that are read later.
+    results = [True] * count + [False] * split.residuals + kept_read
+    now = shortened(made.now, results)[0]
 
     # The later part: recompute the residuals, then run the unknown half on them.
     def fun(*values):
@@ -158,29 +161,6 @@ def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
     avals = [v.aval for v in (*inputs, *chosen(graph.invars, unknown))]
     later = staged(fun, avals, "checkpoint", graph.debug_name)
     return _Cut(now, later, reads, len(saved), list(split.out_unknown))
-
-
-def _slice(graph: Graph, wanted: list, policy: Any) -> tuple[list[Eqn], list[Var]]:
-    """Return the equations to run again for the wanted values, and the values to keep instead."""
-    made_by = {v: e for e in graph.eqns for v in e.outvars}
-    keeps = {id(e): _keeps(policy, e) for e in graph.eqns}
-    # Effects (a print) run again, which shows what is computed twice.
-    again = {id(e) for e in graph.eqns if has_effect(e)}
-    saved: dict[Var, None] = {}
-    watched = [a for e in graph.eqns if id(e) in again for a in e.invars]
-    # Backwards from the wanted values, stopping at inputs and at kept values.
-    stack = [a for a in (*watched, *reversed(wanted)) if isinstance(a, Var)]
-    while stack:
-        v = stack.pop()
-        eqn = made_by.get(v)
-        if eqn is None or v in saved or id(eqn) in again:
-            continue
-        if keeps[id(eqn)]:
-            saved[v] = None
-            continue
-        again.add(id(eqn))
-        stack.extend(a for a in eqn.invars if isinstance(a, Var))
-    return [e for e in graph.eqns if id(e) in again], list(saved)
 
 
 class Decision:
@@ -236,3 +216,4 @@ remat_p = typed.TypedCall(
     work=lambda avals, *, jaxpr, **_: graph_work(jaxpr),
 )
 set_partial_rule(remat_p, _partial)
+set_narrow_rule(remat_p, lambda eqn, used: narrow_call(eqn, used, "prevent_cse"))

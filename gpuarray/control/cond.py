@@ -29,10 +29,11 @@ from gpuarray.control.graph_edits import (
     staged,
     transpose_filled,
 )
+from gpuarray.control.keeping import KeptInside, Separate, set_keep_rule
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.flow import Choice
-from gpuarray.core.graph import Atom, Graph, Var, evaluate
+from gpuarray.core.graph import Atom, Eqn, Graph, Var, evaluate
 from gpuarray.core.layout import also_varying, joined, reconciled
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind
@@ -41,6 +42,7 @@ from gpuarray.primitives.axes import move_axis
 from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import zeros
 from gpuarray.transforms.batch import BatchAxis
+from gpuarray.transforms.dead import set_narrow_rule, shortened
 from gpuarray.transforms.graphs import batch_graph, jvp_graph
 from gpuarray.transforms.partial import PartialTrace, Split, set_partial_rule, split_graph
 
@@ -234,6 +236,54 @@ def _select(which, *cases):
     return do.select_n(which, *cases)
 
 
+# ---- what is read of it, and what a checkpoint keeps of it ----
+
+
+def _narrow(eqn: Eqn, used: list[bool]) -> Eqn:
+    shorts = [shortened(g, used) for g in eqn.params["branches"]]
+    # All branches take the same operands: those that any of them reads.
+    read = _any(flags for _, flags in shorts)
+    made = tuple(reordered(g, chosen(g.invars, read), g.outvars) for g, _ in shorts)
+    return eqn.replace(
+        invars=[eqn.invars[0], *chosen(eqn.invars[1:], read)],
+        outvars=chosen(eqn.outvars, used),
+        params=eqn.params | {"branches": made},
+    )
+
+
+def _keep(eqn: Eqn, separate: Separate) -> KeptInside | None:
+    """A value has a place of its own for each branch; branches that do not make it give zeros."""
+    made = [separate(g) for g in eqn.params["branches"]]
+    places = [[v.aval.strip_weak_type() for v in m.values] for m in made]
+    values = [Var(a) for avals in places for a in avals]
+    if not values:
+        return None
+    now, again = [], []
+    for i, m in enumerate(made):
+        before, after = (sum(part, []) for part in (places[:i], places[i + 1 :]))
+        now.append(_among(m.now, before, len(m.values), after))
+        lead = [*map(Var, before), *m.values, *map(Var, after)]
+        again.append(reordered(m.again, [*lead, *m.again.invars[len(m.values) :]], m.again.outvars))
+    return KeptInside(
+        eqn.replace(outvars=[*eqn.outvars, *values], params=eqn.params | {"branches": tuple(now)}),
+        eqn.replace(
+            invars=[eqn.invars[0], *values, *eqn.invars[1:]],
+            params=eqn.params | {"branches": tuple(again)},
+        ),
+        values,
+    )
+
+
+def _among(graph: Graph, before: list, count: int, after: list) -> Graph:
+    """Return a Graph that gives zeros before and behind its last `count` results."""
+
+    def fun(*values):
+        out, kept = cut(evaluate(graph, *values), len(graph.outvars) - count)
+        return [*out, *map(zeros, before), *kept, *map(zeros, after)]
+
+    return staged(fun, graph.in_avals, "cond", graph.debug_name)
+
+
 # At most one branch runs.
 def _work(avals, *, branches: Graphs, **_) -> float:
     return max(graph_work(g) for g in branches)
@@ -254,3 +304,5 @@ cond_p = typed.TypedCall(
     work=_work,
 )
 set_partial_rule(cond_p, _partial)
+set_narrow_rule(cond_p, _narrow)
+set_keep_rule(cond_p, _keep)

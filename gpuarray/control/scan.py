@@ -27,6 +27,7 @@ from gpuarray.control.graph_edits import (
     reordered,
     staged,
 )
+from gpuarray.control.keeping import KeptInside, Separate, set_keep_rule
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.flow import Loop
@@ -36,6 +37,7 @@ from gpuarray.core.primitive import Kind
 from gpuarray.primitives.axes import move_axis
 from gpuarray.primitives.linear import add_any, instantiate, zeros
 from gpuarray.transforms.batch import BatchAxis, matched
+from gpuarray.transforms.dead import set_narrow_rule, shortened
 from gpuarray.transforms.graphs import batch_graph, jvp_graph
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
 from gpuarray.transforms.transpose import transpose_flat
@@ -400,6 +402,50 @@ def _transposed_body(
     return rest.derived[key]
 
 
+# ---- what is read of it, and what a checkpoint keeps of it ----
+
+
+def _narrow(eqn: Eqn, used: list[bool]) -> Eqn:
+    jaxpr, num_consts, num_carry = (eqn.params[k] for k in ("jaxpr", "num_consts", "num_carry"))
+    carry, ys = used[:num_carry], used[num_carry:]
+    # The fixed point: a carry is needed if a needed result of a step reads it.
+    while True:
+        short, read = shortened(jaxpr, [*carry, *ys])
+        consts, carry_read, xs = cut(read, num_consts, num_carry)
+        grown = [a or b for a, b in zip(carry, carry_read, strict=True)]
+        if grown == carry:
+            break
+        carry = grown
+    inputs = [*consts, *carry, *xs]
+    changed = {
+        "jaxpr": reordered(short, chosen(short.invars, inputs), short.outvars),
+        "num_consts": sum(consts),
+        "num_carry": sum(carry),
+    }
+    return eqn.replace(
+        invars=chosen(eqn.invars, inputs),
+        outvars=chosen(eqn.outvars, [*carry, *ys]),
+        params=eqn.params | changed,
+    )
+
+
+def _keep(eqn: Eqn, separate: Separate) -> KeptInside | None:
+    made = separate(eqn.params["jaxpr"])
+    if not made.values:
+        return None
+    # Values of each step are stacked by the first scan, and gone through by the second.
+    values = [Var(stacked(v.aval, eqn.params["length"])) for v in made.values]
+    count = len(values)
+    body = reordered(
+        made.again, [*made.again.invars[count:], *made.again.invars[:count]], made.again.outvars
+    )
+    return KeptInside(
+        eqn.replace(outvars=[*eqn.outvars, *values], params=eqn.params | {"jaxpr": made.now}),
+        eqn.replace(invars=[*eqn.invars, *values], params=eqn.params | {"jaxpr": body}),
+        values,
+    )
+
+
 def _work(avals, *, jaxpr: Graph, length: int, **_) -> float:
     return length * graph_work(jaxpr)
 
@@ -432,3 +478,5 @@ scan_p = typed.TypedCall(
     work=_work,
 )
 set_partial_rule(scan_p, _scan_partial)
+set_narrow_rule(scan_p, _narrow)
+set_keep_rule(scan_p, _keep)

@@ -37,6 +37,7 @@ from gpuarray.core.primitive import Kind
 from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import instantiate
 from gpuarray.transforms.batch import BatchAxis, matched
+from gpuarray.transforms.dead import set_narrow_rule, shortened
 from gpuarray.transforms.graphs import batch_graph, jvp_graph
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
 
@@ -280,6 +281,35 @@ def _while_transpose(cts: list, *args: Any, **_):
     )
 
 
+def _narrow(eqn: Eqn, used: list[bool]) -> Eqn:
+    condition, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+    counts = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    condition, read = shortened(condition, [True])
+    of_cond, carry_read = read[: counts[0]], read[counts[0] :]
+    # The fixed point: a carry is needed if the condition or a needed carry reads it.
+    carry = [a or b for a, b in zip(used, carry_read, strict=True)]
+    while True:
+        short, read = shortened(body, carry)
+        of_body, carry_read = read[: counts[1]], read[counts[1] :]
+        grown = [a or b for a, b in zip(carry, carry_read, strict=True)]
+        if grown == carry:
+            break
+        carry = grown
+    changed = {
+        "cond_jaxpr": reordered(
+            condition, chosen(condition.invars, [*of_cond, *carry]), condition.outvars
+        ),
+        "body_jaxpr": reordered(short, chosen(short.invars, [*of_body, *carry]), short.outvars),
+        "cond_nconsts": sum(of_cond),
+        "body_nconsts": sum(of_body),
+    }
+    return eqn.replace(
+        invars=chosen(eqn.invars, [*of_cond, *of_body, *carry]),
+        outvars=chosen(eqn.outvars, carry),
+        params=eqn.params | changed,
+    )
+
+
 def _work(avals, *, cond_jaxpr: Graph, body_jaxpr: Graph, **_) -> float:
     return 16 * (graph_work(cond_jaxpr) + graph_work(body_jaxpr))  # steps are unknown: a guess
 
@@ -312,3 +342,4 @@ while_p = typed.TypedCall(
     work=_work,
 )
 set_partial_rule(while_p, _while_partial)
+set_narrow_rule(while_p, _narrow)

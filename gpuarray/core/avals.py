@@ -230,6 +230,12 @@ MASKED = (
     "arr.filled() to convert the value to a standard numpy array."
 )
 
+#: What is said wherever a float0 is given for an operand.
+FLOAT0 = (
+    "float0s do not support any operations by design: they are the derivatives of integers, and "
+    "have no values. Use np.zeros(x.shape, dtype) for zeros."
+)
+
 #: Types whose values all have the same aval: Python's scalars and NumPy's.
 _SCALAR_KINDS = frozenset(_PYTHON_KINDS) | {
     dtypes.as_dtype(name).type for name in dtypes.lattice.NODES if not name.endswith("*")

@@ -257,6 +257,16 @@ class Primitive:
     def out_avals(self, avals: Sequence[ShapedArray], params: dict) -> list[ShapedArray]:
         """Return the avals of the results, as a list whatever `multiple_results` says."""
         out = self.aval(*avals, **params)  # pyright: ignore[reportCallIssue]
+        if (
+            isinstance(out, ShapedArray)
+            if self.multiple_results
+            else isinstance(out, (list, tuple))
+        ):
+            wanted = "a list of avals" if self.multiple_results else "one aval"
+            raise ValueError(
+                f"{self.name}.abstract_eval() method should return a tuple or list exactly where "
+                f"multiple_results is true, and so {wanted} here; got {out!r}."
+            )
         out = list(out) if self.multiple_results else [out]
         # Graphs know how their results lie over devices; of other operations it is known here.
         given = self.layout is not None or any([a.layout is not None for a in avals])  # noqa: C419

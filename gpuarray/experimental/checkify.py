@@ -33,7 +33,7 @@ from gpuarray.core.graph import Eqn, Graph, Literal, graphs_in, last_uses
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.primitive import Kind
 from gpuarray.core.tracebacks import boundary
-from gpuarray.core.value import Array
+from gpuarray.core.value import Array, is_operand
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.elementwise.arithmetic import div_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
@@ -228,7 +228,8 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     """
     aval = aval_of(pred)
     if aval.shape or aval.dtype != np.bool_:
-        raise TypeError(f"check takes a scalar pred as argument, got {pred}")
+        name = "debug_check" if debug else "check"
+        raise TypeError(f"{name} takes a scalar pred as argument, got {pred}")
     leaves, spec = tree.flatten((fmt_args, fmt_kwargs))
     for x in leaves:
         if not isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex)):
@@ -563,12 +564,17 @@ def checkify(
     @boundary
     @functools.wraps(f)
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
-        leaves, spec = tree.flatten((args, kwargs))
+        given, spec = tree.flatten((args, kwargs))
+        # What `if` or a dict of the function's may ask for stays as it is: flags, texts, objects.
+        traced = [not isinstance(x, bool) and is_operand(x) for x in given]
+        leaves = [x for x, t in zip(given, traced, strict=True) if t]
         out_spec: Any = None
 
         def flat(*values: Any) -> list:
             nonlocal out_spec
-            args, kwargs = tree.unflatten(spec, values)
+            tracers = iter(values)
+            whole = [next(tracers) if t else x for x, t in zip(given, traced, strict=True)]
+            args, kwargs = tree.unflatten(spec, whole)
             out, out_spec = tree.flatten(f(*args, **kwargs))
             return out
 

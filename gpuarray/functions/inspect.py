@@ -62,7 +62,9 @@ def make_jaxpr(
             traced = jitted.trace(*args, **kwargs)
         return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
 
-    trace_it.__name__ = f"make_jaxpr({getattr(fun, '__name__', type(fun).__name__)})"
+    for attribute in ("__name__", "__qualname__"):
+        shown = getattr(fun, attribute, type(fun).__name__)
+        setattr(trace_it, attribute, f"make_jaxpr({shown})")
     return trace_it
 
 

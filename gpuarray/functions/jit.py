@@ -429,7 +429,7 @@ class Jitted:
         return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:
-        return f"<jitted {self._fun!r}>"
+        return f"<PjitFunction of {self._fun!r}>"
 
     def __reduce__(self):
         return _jitted, (self._fun, self._options)

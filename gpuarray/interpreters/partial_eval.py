@@ -16,6 +16,7 @@ from gpuarray.core.graph import Eqn, Graph, Literal, Var, called, has_effect
 from gpuarray.core.primitive import Primitive
 from gpuarray.extend.linear_util import WrappedFun
 from gpuarray.names import explain_names as _explain_names
+from gpuarray.transforms.dead import narrowed
 from gpuarray.transforms.partial import PartialTrace
 from gpuarray.transforms.tracing import GraphTrace, TracedFunction, stage
 from gpuarray.transforms.tracing import GraphTracer as DynamicJaxprTracer
@@ -170,7 +171,8 @@ def dce_jaxpr(
 ) -> tuple[Graph, list[bool]]:
     """The Graph of some of its results, and which of its inputs are left in it.
 
-    `instantiate` marks inputs that stay whether they are read or not.
+    `instantiate` marks inputs that stay whether they are read or not. Constants stay; loops and
+    branches lose what nobody reads.
 
     >>> import gpuarray as ga
     >>> from gpuarray.interpreters.partial_eval import dce_jaxpr
@@ -193,13 +195,12 @@ def dce_jaxpr(
             kept.append(shorter)
             read.update(a for a in shorter.invars if not isinstance(a, Literal))
     used_inputs = [force or v in read for v, force in zip(jaxpr.invars, forced, strict=True)]
-    constants = [p for p in zip(jaxpr.constvars, jaxpr.consts, strict=True) if p[0] in read]
     short = Graph(
         [v for v, used in zip(jaxpr.invars, used_inputs, strict=True) if used],
         outvars,
         kept[::-1],
-        [v for v, _ in constants],
-        [c for _, c in constants],
+        jaxpr.constvars,
+        jaxpr.consts,
         jaxpr.debug_name,
     )
     return short, used_inputs
@@ -217,12 +218,25 @@ def dce_jaxpr_consts(
     ([], [True, False])
     """
     short, used_inputs = dce_jaxpr(jaxpr, used_outputs, instantiate)
-    kept = set(short.constvars)
-    return short, [v in kept for v in jaxpr.constvars], used_inputs
+    read = {a for e in short.eqns for a in e.invars if isinstance(a, Var)}
+    read.update(a for a in short.outvars if isinstance(a, Var))
+    used_consts = [v in read for v in short.constvars]
+    pairs = [p for p in zip(short.constvars, short.consts, strict=True) if p[0] in read]
+    short = Graph(
+        short.invars,
+        short.outvars,
+        short.eqns,
+        [v for v, _ in pairs],
+        [c for _, c in pairs],
+        short.debug_name,
+    )
+    return short, used_consts, used_inputs
 
 
-def _whole(_used: list[bool], eqn: Eqn) -> tuple[list[bool], Eqn]:
-    return [True] * len(eqn.invars), eqn
+def _whole(used: list[bool], eqn: Eqn) -> tuple[list[bool], Eqn]:
+    shorter = narrowed(eqn, used)
+    read = {a for a in shorter.invars if not isinstance(a, Literal)}
+    return [isinstance(a, Literal) or a in read for a in eqn.invars], shorter
 
 
 def dce_jaxpr_closed_call_rule(used_outputs: list[bool], eqn: Eqn) -> tuple[list[bool], Eqn | None]:

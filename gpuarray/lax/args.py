@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.core.avals import MASKED, aval_of
+from gpuarray.core.avals import FLOAT0, MASKED, aval_of
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
@@ -75,6 +75,8 @@ def _how_to_fix(x) -> str:
     if isinstance(x, (list, tuple)):
         return " Convert it first, for example with gpuarray.numpy.asarray(x)."
     if isinstance(x, (np.ndarray, np.generic)):
+        if x.dtype == dtypes.float0:
+            return f" {FLOAT0}"
         return f" Its dtype {x.dtype} is not a number or a boolean: convert it with x.astype(...)."
     return " Pass an array, a NumPy value or a Python scalar."
 

@@ -103,6 +103,8 @@ def _predicate(pred: Any) -> Any:
     # Said here, since a list would otherwise be taken for a pytree of operands.
     if not isinstance(pred, Tracer) and isinstance(pred, (list, tuple, str, dict)):
         raise TypeError(f"Pred must be a scalar, got {pred} of type {type(pred)}")
+    if callable(pred):  # where the arguments are out of order
+        raise TypeError(f"Pred type must be either boolean or number, got {pred}")
     (pred,) = check_operands([pred])
     aval = aval_of(pred)
     if aval.shape:
@@ -132,7 +134,7 @@ def switch(
             f"lax.switch: branches argument should be a sequence of callables, got {branches!r}."
         )
     operands = _operands(operands, operand)
-    if index is None or isinstance(index, (str, list, tuple, dict)):
+    if index is None or callable(index) or isinstance(index, (str, list, tuple, dict)):
         raise TypeError(f"Index type must be an integer, got {index!r} of type {type(index)}")
     (index,) = check_operands([index])
     aval = aval_of(index)

@@ -16,7 +16,7 @@ from gpuarray.control.while_loop import while_p
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate
-from gpuarray.core.trace import Tracer
+from gpuarray.core.trace import Tracer, owned
 from gpuarray.core.tracebacks import boundary
 from gpuarray.lax.bodies import (
     Body,
@@ -27,6 +27,7 @@ from gpuarray.lax.bodies import (
     stage_body,
 )
 from gpuarray.lax.branches import cond
+from gpuarray.lax.convert import convert_element_type
 from gpuarray.lax.elementwise import add, lt
 from gpuarray.lax.scans import as_array, as_strong, run_scan, scan
 from gpuarray.pytree import tree
@@ -57,7 +58,7 @@ def while_loop(
         # With traced values the condition cannot be decided here: the loop stays in the program.
         leaves = tree.flatten(init_val)[0]
         if not any(isinstance(x, Tracer) for x in leaves):
-            value = init_val
+            value = tree.tree_map(owned, init_val)  # nothing that `x += 1` would write to
             while cond_fun(value):
                 value = body_fun(value)
             return value
@@ -203,6 +204,8 @@ def fori_loop(
     if known:
         lower, upper = int(lower), int(upper)
         length = max(upper - lower, 0)
+        if not length and config.state.disable_jit:
+            return init_val
 
         # The number of the step is part of the carry: xs would be an array of all of them.
         def step(loop_carry, _):
@@ -245,6 +248,12 @@ def _same_type(lower: Any, upper: Any) -> tuple[Any, Any]:
         other = aval_of(lower).dtype
         if dtypes.kind_of(other) == "i" and other != dtypes.default_int():
             upper = other.type(upper)
+    # So does what is traced of a Python int, whose type is weak.
+    first, last = aval_of(lower), aval_of(upper)
+    if first.dtype != last.dtype and first.weak_type != last.weak_type:
+        weak, other = (first, last.dtype) if first.weak_type else (last, first.dtype)
+        if weak.dtype == dtypes.default_int() and dtypes.kind_of(other) == "i":
+            lower, upper = (convert_element_type(x, other) for x in (lower, upper))
     return lower, upper
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from gpuarray import config, lax, util
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
-from gpuarray.core.avals import MASKED, ShapedArray
+from gpuarray.core.avals import FLOAT0, MASKED, ShapedArray
 from gpuarray.core.value import Array
 from gpuarray.primitives.elementwise.arithmetic import copy_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
@@ -242,6 +242,8 @@ def _numeric(x: Any) -> np.ndarray | np.generic | Array:
     # Buffers, objects with __array__, pandas and the like.
     value = x if isinstance(x, np.generic) else np.asarray(x)
     if dtypes.kind_of(value.dtype) not in tuple("biufc"):
+        if value.dtype == dtypes.float0:
+            raise TypeError(FLOAT0)
         shown = repr(x) if len(repr(x)) <= 200 else repr(x)[:200] + "..."
         raise TypeError(
             f"Value {shown} with dtype {value.dtype} is not a valid JAX array type. Only arrays of "

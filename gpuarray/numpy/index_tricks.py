@@ -37,6 +37,7 @@ from gpuarray.numpy.shapes import (
     reshape,
     stretch,
 )
+from gpuarray.numpy.shapes import shape as lengths
 from gpuarray.runtime.memory import check_host_size
 from gpuarray.util import canonical_axis
 
@@ -160,8 +161,10 @@ def take_along_axis(
     how: Any = GatherScatterMode.FILL_OR_DROP if mode is None else mode
     if isinstance(how, str):
         how = GatherScatterMode.from_any(how)
-    # Negative positions count from the end.
-    if wrap_negative_indices or wrap_negative_indices is None:
+    # Negative positions count from the end, unless the caller promises that there are none.
+    if wrap_negative_indices is None:
+        wrap_negative_indices = how is not GatherScatterMode.PROMISE_IN_BOUNDS
+    if wrap_negative_indices:
         indices = indexer.wrapped(indices, n, axis)
     if 0 in indices.shape:
         return lax.full(indices.shape, 0, arr.dtype)
@@ -428,7 +431,7 @@ def triu_indices_from(arr, k: int = 0) -> tuple[Array, Array]:
 
 def _matrix_shape(name: str, arr, k: int) -> tuple[int, int, int]:
     check_arraylike(name, arr)
-    shape = np.shape(arr) if not isinstance(arr, Array) else arr.shape
+    shape = lengths(arr)
     if len(shape) != 2:
         raise ValueError("Only 2-D inputs are accepted")
     return shape[0], k, shape[1]

@@ -380,6 +380,10 @@ def _entries(shape, index):
     return entries, tuple(expand), tuple(lengths)
 
 
+def _holds_arrays(x: Any) -> bool:
+    return isinstance(x, Array) or (isinstance(x, (list, tuple)) and any(map(_holds_arrays, x)))
+
+
 def _entry(e):
     """One entry of an index, in one of the types that the rest of this file knows."""
     if e is None or e is Ellipsis or isinstance(e, (slice, Slice, bool, np.bool_, int)):
@@ -393,8 +397,7 @@ def _entry(e):
         )
     if isinstance(e, (list, tuple, range)):
         # A list of plain numbers stays known; one with arrays in it is stacked.
-        holds_arrays = any(isinstance(item, Array) for item in e)
-        e = asarray(e) if holds_arrays else np.asarray(e, np.int32 if len(e) == 0 else None)
+        e = asarray(e) if _holds_arrays(e) else np.asarray(e, np.int32 if len(e) == 0 else None)
     elif hasattr(e, "__jax_array__") and not isinstance(e, Array):
         e = e.__jax_array__()
     elif isinstance(e, (float, complex)):

@@ -449,7 +449,7 @@ def delete(arr, obj, axis: int | None = None, *, assume_unique_indices: bool = F
     """
     arr = array("delete", arr)
     if not isinstance(obj, slice):
-        _check_position("delete", obj)
+        obj = _checked_position("delete", obj)
     if axis is None:
         arr, axis = ravel(arr), 0
     axis = canonical_axis(axis, arr.ndim)
@@ -490,13 +490,16 @@ def canonical_axis_of(position: int, n: int) -> int:
     return position + n if position < 0 else position
 
 
-def _check_position(name: str, obj) -> None:
+def _checked_position(name: str, obj) -> Any:
+    if hasattr(obj, "__jax_array__"):
+        obj = obj.__jax_array__()
     if isinstance(obj, (list, tuple)):
         # Lists are refused, as everywhere in the namespace.
         array(name, obj)
     dtype = getattr(obj, "dtype", None) or np.asarray(obj).dtype
     if dtype != np.bool_ and not dtypes.issubdtype(dtype, np.integer):
         raise ValueError(f"np.{name}(arr, obj): got obj.dtype={dtype}; must be integer or bool.")
+    return obj
 
 
 def _delete_traced(arr: Array, obj: Array, axis: int) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray.core import dtypes
+from gpuarray.core.avals import machine_int
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.arithmetic import power
@@ -31,7 +32,8 @@ def _coordinates(shape: tuple[int, int]) -> tuple[Array, Array]:
 def _offset(k: Any) -> Any:
     """The number of a diagonal: a Python int, or a traced integer."""
     if not isinstance(k, Array):
-        return np.int32(min(max(util.index(k), -(2**30)), 2**30))  # no matrix has a diagonal beyond
+        k = machine_int(util.index(k))
+        return np.int32(min(max(k, -(2**30)), 2**30))  # no matrix has a diagonal beyond
     if dtypes.kind_of(k.dtype) not in "iu" or k.ndim:
         raise TypeError(f"k must be an integer scalar, got {k.aval.str_short()}")
     return as_type(k, dtypes.int32)
@@ -53,6 +55,8 @@ def eye(N: int, M: int | None = None, k=0, dtype=None, *, device=None) -> Array:
     if n < 0 or m < 0:
         raise ValueError(f"negative dimensions are not allowed, got {N} and {M}")
     rows, columns = _coordinates((n, m))
+    if not isinstance(k, Array):
+        k = min(max(util.index(k), -n), m)  # beyond either corner there is no diagonal
     # Ones where row + k = column.
     out = as_type(lax.eq(lax.add(rows, _offset(k)), columns), wanted)
     return out if device is None else device_put(out, device)

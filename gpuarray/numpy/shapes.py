@@ -417,7 +417,11 @@ def roll(a, shift, axis: int | Sequence[int] | None = None) -> Array:
     axes = [canonical_axis(i, a.ndim) for i in as_tuple(axis)]
     if isinstance(shift, int) and len(axes) == 1:
         shift = shift % max(a.shape[axes[0]], 1)  # however large it is
+    own = getattr(shift, "__jax_array__", None)  # of an array of the user's
+    shift = shift if own is None else own()
     shifts = shift if isinstance(shift, (Array, np.ndarray)) else np.asarray(shift)
+    if not shifts.size:  # by nothing, along no axis: no list of integers says that it is one
+        shifts = np.asarray(shifts, np.int32)
     if not dtypes.issubdtype(shifts.dtype, np.integer):
         raise TypeError(f"roll needs an integer shift, got {shift!r} of dtype {shifts.dtype}")
     # Several shifts along one axis add up.

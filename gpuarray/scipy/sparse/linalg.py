@@ -57,6 +57,9 @@ def _operator(a: Any) -> Callable:
     if callable(a):
         return a
     if not isinstance(a, (Array, np.ndarray)):
+        # An operator of the user's that can be multiplied with arrays is as good.
+        if hasattr(a, "__matmul__"):
+            return partial(operator.matmul, a)
         raise TypeError(f"linear operator must be either a function or ndarray: {a}")
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
         raise ValueError(f"linear operator must be a square matrix, but has shape: {a.shape}")

@@ -10,6 +10,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.api.checkpoint import checkpoint_name, print_saved_residuals
+from gpuarray.core.graph import subgraphs
 
 P = ga.checkpoint_policies
 W = np.linspace(-1, 1, 9).reshape(3, 3).astype(np.float32)
@@ -207,3 +208,68 @@ def test_what_is_traced_inside_of_another_trace_is_not_kept():
 
     assert [float(ga.jit(outer)(y)) for y in (3.0, 4.0)] == [6.0, 8.0]
     assert float(ga.grad(outer)(5.0)) == 2.0
+
+
+# ---- policies inside loops and branches ----
+
+
+def operations(graph) -> list[str]:
+    found = []
+    for eqn in graph.eqns:
+        inner = list(subgraphs(eqn))
+        found += [n for g in inner for n in operations(g)] if inner else [eqn.primitive.name]
+    return found
+
+
+def scanned(f, x):
+    return ga.lax.scan(lambda c, w: (f(c * w), gnp.sin(c)), x, gnp.linspace(0.5, 1.5, 3))
+
+
+def chosen_by(f, x):
+    return ga.lax.switch(1, [gnp.exp, f, lambda x: x], x) * x
+
+
+def in_both(f, x):
+    return scanned(lambda c: ga.lax.cond(c > 0, f, lambda c: c, c), x)[0]
+
+
+LAYER = lambda x: gnp.tanh(checkpoint_name(gnp.sin(x) * 2.0, "here"))
+POLICIES = {
+    "none": None,
+    "all": ga.checkpoint_policies.everything_saveable,
+    "nothing": ga.checkpoint_policies.nothing_saveable,
+    "tanh": lambda prim, *_, **__: prim.name == "tanh",
+    "sin": lambda prim, *_, **__: prim.name == "sin",
+    "name": ga.checkpoint_policies.save_only_these_names("here"),
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("program", [scanned, chosen_by, in_both], ids=lambda f: f.__name__)
+def test_derivatives_under_policies_inside_loops_and_branches(program, policy):
+    total = lambda x: sum(v.sum() for v in ga.tree_util.tree_leaves(program(LAYER, x)))
+    f = ga.checkpoint(total, policy=POLICIES[policy])
+    with ga.enable_x64(True):
+        for x in (0.3, np.array([0.2, -0.4]) if program is not in_both else 0.4):
+            want, second = ga.grad(lambda x: total(x).sum())(x), ga.jacfwd(ga.grad(total))
+            for g in (ga.grad(f), ga.jit(ga.grad(f)), ga.grad(ga.jit(f))):
+                np.testing.assert_allclose(g(x), want, rtol=1e-12)
+            np.testing.assert_allclose(ga.jacfwd(ga.grad(f))(x), second(x), rtol=1e-10)
+            batch = ga.vmap(ga.grad(f))(np.stack([x, x]))
+            np.testing.assert_allclose(batch, np.stack([want, want]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("program", [scanned, chosen_by, in_both], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "policy, again",
+    # Of a layer, sin(x) * 2 and tanh: derivatives read x, and what tanh gave.
+    [("all", 0), ("tanh", 0), ("name", 1), ("none", 1)],
+)
+def test_what_a_policy_keeps_inside_is_not_computed_again(program, policy, again):
+    f = ga.checkpoint(lambda x: program(LAYER, x), policy=POLICIES[policy])
+    out, pull = ga.vjp(f, 0.3)
+    later = operations(ga.make_jaxpr(pull)(out).jaxpr)
+    assert later.count("tanh") == again
+    # The name is behind sin: where it is kept, sin is not computed for tanh.
+    if policy == "name" and program is chosen_by:
+        assert "sin" not in later

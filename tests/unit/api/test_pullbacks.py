@@ -84,3 +84,30 @@ def test_any_cotangent_of_an_integer_result_will_do(ct):
     assert f_vjp((1.0, ct)) == (2.0,)
     with pytest.raises(ValueError, match="unexpected JAX type"):
         f_vjp((1.0, np.zeros(2)))
+
+
+def test_a_transposed_function_is_a_pytree():
+    scale = gnp.arange(3.0)
+    made = ga.jit(lambda x, s: ga.linear_transpose(lambda x: s * x, x))(gnp.ones(3), scale)
+    assert len(ga.tree_util.tree_leaves(made)) == 1
+    (out,) = ga.jit(lambda f, ct: f(ct))(made, gnp.ones(3))
+    np.testing.assert_array_equal(out, scale)
+    with pytest.raises(TypeError, match="cotangent tree does not match"):
+        made((1.0, 2.0))
+
+
+def test_names_of_transformed_functions():
+    def step(x):
+        return x + 1
+
+    graph = ga.make_jaxpr(step)
+    assert graph.__name__ == "make_jaxpr(step)" and graph.__qualname__.endswith("<locals>.step)")
+    assert repr(ga.jit(step)) == f"<PjitFunction of {step!r}>"
+
+
+def test_derivatives_of_integers_take_no_part_in_arithmetic():
+    zero = ga.grad(lambda x: x + 0.0, allow_int=True)(1)
+    with pytest.raises(TypeError, match="float0s do not support any operations by design"):
+        ga.lax.add(zero, gnp.zeros(()))
+    with pytest.raises(TypeError, match="float0s do not support any operations by design"):
+        gnp.add(zero, gnp.zeros(()))

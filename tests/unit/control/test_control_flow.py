@@ -568,3 +568,35 @@ def test_constants_become_operands():
     (eqn,) = graph.eqns
     assert eqn.params["num_consts"] == 1
     assert not eqn.params["jaxpr"].consts
+
+
+def test_loops_without_steps_and_with_arrays_that_can_be_written():
+    def grow(carry):
+        x, y = carry
+        x += 1  # in place, were it the array that was given
+        return x, y + x
+
+    start = np.array(1.0)
+    loop = lambda: lax.while_loop(lambda c: c[0] < 10, grow, (start, start))[1]
+    with ga.disable_jit():
+        found = loop()
+        assert lax.fori_loop(3, 3, lambda i, c: c + i, 1.0) == 1.0
+    assert found == loop() == 1 + sum(range(2, 11)) and start == 1
+
+
+@pytest.mark.parametrize("narrow", [np.int8, np.int16])
+def test_a_bound_traced_of_a_python_int_takes_the_others_dtype(narrow):
+    count = lambda low, high: lax.fori_loop(low, high, lambda i, c: c + 1, 0)
+    assert ga.jit(lambda n: count(narrow(2), n))(5) == 3
+    assert ga.jit(lambda n: count(n, narrow(5)))(2) == 3
+    with pytest.raises(TypeError, match="must have equal types"):
+        ga.jit(lambda n: count(narrow(2), n))(np.int64(5))
+    with pytest.raises(ValueError, match="Can only use `unroll`"):
+        ga.jit(lambda n: lax.fori_loop(narrow(0), n, lambda i, c: c, 0, unroll=3))(5)
+
+
+def test_functions_in_the_place_of_the_choice():
+    with pytest.raises(TypeError, match="Pred type must be .* got <function"):
+        lax.cond(lambda x: True, lambda x: 2.0, lambda x: 3.0, 1.0)
+    with pytest.raises(TypeError, match="Index type must be an integer, got <function"):
+        lax.switch(lambda x: 0, [lambda x: 2.0, lambda x: 3.0], 1.0)

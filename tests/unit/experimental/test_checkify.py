@@ -233,3 +233,23 @@ def test_pytrees_and_keywords():
 def test_misuse_is_an_error(error, words, call):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_flags_and_objects_stay_as_they_are():
+    def f(x, flag, mode):
+        ck.check(x > 0, "x is {}", x)
+        return {"twice": 2 * x, "same": x}[mode] if flag else -x
+
+    error, out = ck.checkify(f)(gnp.float32(3), True, "twice")
+    assert error.get() is None and out == 6
+    error, out = ga.jit(ck.checkify(f), static_argnums=(1, 2))(gnp.float32(-3), False, "any")
+    assert error.get().startswith("x is -3") and out == 3
+
+
+@pytest.mark.parametrize(
+    "index", [(((1, 1), (1, 20)), 3), (((1, 1), (1, 20)), 0), ((1, 20), (1, 4)), (5, 0)]
+)
+def test_nested_indices_are_checked(index):
+    x = gnp.ones((2, 3, 7))
+    run = ck.checkify(ga.jit(lambda x, i: x[i]), errors=ck.index_checks)
+    assert run(x, index)[0].get().startswith("out-of-bounds indexing")

@@ -333,3 +333,13 @@ def test_graphs_say_their_effects_and_are_replaced_in_part():
     consts = ga.make_jaxpr(lambda x: x + table)(1.0)
     other = consts.replace(consts=[gnp.ones(2)])
     assert core.jaxpr_as_fun(other)(1.0)[0].tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_rule_that_gives_the_wrong_kind_of_avals_is_named(several):
+    prim = Primitive(f"wrongly_{several}")
+    prim.multiple_results = several
+    prim.def_abstract_eval((lambda x: x) if several else lambda x: [x])
+    prim.def_impl(lambda x: x)
+    with pytest.raises(ValueError, match=f"{prim.name}.abstract_eval.. method should return"):
+        ga.jit(prim.bind)(1.0)

@@ -1,0 +1,71 @@
+"""What a policy of `checkpoint` keeps: a Graph as one that also returns it, and one that takes it.
+
+Floor 4. In: a Graph, and which equations have results to keep. Out: the computation now, whose
+last results are the kept values, and the computation again, whose first inputs they are. Loops and
+branches keep what is inside of them, by the rules that they set here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gpuarray.core.graph import Eqn, Graph, Var, has_effect
+from gpuarray.core.primitive import Primitive
+
+
+class Kept(NamedTuple):
+    """A Graph with values to keep.
+
+    `now` returns its results and then the values; `again` takes the values and then its inputs.
+    """
+
+    now: Graph
+    again: Graph
+    values: list[Var]
+
+
+class KeptInside(NamedTuple):
+    """An equation that holds Graphs, with values to keep: now, again, and the values outside."""
+
+    now: Eqn
+    again: Eqn
+    values: list[Var]
+
+
+Separate = Callable[[Graph], Kept]
+Rule = Callable[[Eqn, Separate], KeptInside | None]
+_rules: dict[Primitive, Rule] = {}
+
+
+def set_keep_rule(prim: Primitive, rule: Rule) -> None:
+    """Define how an equation that holds Graphs keeps values of these; None where it keeps none."""
+    _rules[prim] = rule
+
+
+def separated(graph: Graph, keeps: Callable[[Eqn], bool], flat: Callable[[Graph], Graph]) -> Kept:
+    """Separate a Graph, its calls made `flat` first, by the equations whose results are kept."""
+    graph = flat(graph)
+    now: list[Eqn] = []
+    again: list[Eqn] = []
+    values: list[Var] = []
+    for eqn in graph.eqns:
+        rule = _rules.get(eqn.primitive)
+        if has_effect(eqn):
+            # An effect (a print) happens again, which shows what is computed twice.
+            inside = None
+        elif keeps(eqn):
+            now.append(eqn)
+            values += eqn.outvars
+            continue
+        else:
+            inside = None if rule is None else rule(eqn, lambda g: separated(g, keeps, flat))
+        now.append(eqn if inside is None else inside.now)
+        again.append(eqn if inside is None else inside.again)
+        values += [] if inside is None else inside.values
+    constants = graph.constvars, graph.consts, graph.debug_name
+    return Kept(
+        Graph(graph.invars, [*graph.outvars, *values], now, *constants),
+        Graph([*values, *graph.invars], graph.outvars, again, *constants),
+        values,
+    )

@@ -67,7 +67,7 @@ _PRECISIONS = (
     *("BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6"),
     *("BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64"),
 )
-_PRNGS = ("threefry2x32", "rbg", "unsafe_rbg")
+_PRNGS = ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg")
 
 # fmt: off
 _ROWS = (

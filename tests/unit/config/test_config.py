@@ -100,7 +100,7 @@ def test_unknown_name_suggests_the_nearest():
         ("jax_enable_x64", 2, "True or False"),
         ("jax_num_cpu_devices", "x", "an int"),
         ("jax_num_cpu_devices", -2, "from -1"),
-        ("jax_default_prng_impl", "philox2x32", "'rbg'"),
+        ("jax_default_prng_impl", "philox", "'rbg'"),
         ("num_threads", -1, "from 0"),
         ("lazy_threshold", -1, "from 0"),
         ("jax_num_cpu_devices", True, "an int"),

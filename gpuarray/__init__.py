@@ -180,6 +180,8 @@ _LAZY = (
     "flatten_util",
     "image",
     "interpreters",
+    "lib",
+    "memory",
     "monitoring",
     "nn",
     "ops",

@@ -14,7 +14,9 @@ from __future__ import annotations
 import collections
 import contextlib
 import difflib
+import itertools
 import os
+import sys
 import threading
 import warnings
 import weakref
@@ -455,6 +457,20 @@ class Config:
 
     # Libraries written for JAX call it by this name.
     _read = read
+
+    def parse_flags_with_absl(self) -> None:
+        """Take settings from the command line, up to `--`: `--jax_enable_x64=true`.
+
+        The flags are absl's as they are written, and absl is not needed for them.
+
+        >>> config.parse_flags_with_absl()
+        """
+        for flag in itertools.takewhile(lambda a: a != "--", sys.argv[1:]):
+            name, given, text = flag.lstrip("-").partition("=")
+            off = not given and name.startswith("nojax_")
+            row = settings.get(_plain(name.removeprefix("no") if off else name))
+            if row and flag.startswith("-") and name.removeprefix("no").startswith("jax_"):
+                self.update(row.name, _parse(row, text if given else str(not off)))
 
     def __getattr__(self, name: str) -> Any:
         return self.read("enable_x64" if name == "x64_enabled" else name)

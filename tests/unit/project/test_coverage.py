@@ -158,9 +158,9 @@ def test_other_names_are_pythons_own():
     [
         "from gpuarray import remove_size_one_mesh_axis_from_type",
         "import gpuarray.cloud_tpu_init",
-        "import gpuarray.experimental.topologies",
-        "from gpuarray.experimental.topologies import make_mesh",
-        "from gpuarray.experimental import topologies",
+        "import gpuarray.experimental.transfer",
+        "from gpuarray.experimental.transfer import start",
+        "from gpuarray.experimental import transfer",
         "import gpuarray.experimental.pallas.tpu",
     ],
 )

@@ -183,6 +183,8 @@ _LAZY = (
     "flatten_util",
     "image",
     "interpreters",
+    "lib",
+    "memory",
     "monitoring",
     "nn",
     "ops",

@@ -14,7 +14,9 @@ from __future__ import annotations
 import collections
 import contextlib
 import difflib
+import itertools
 import os
+import sys
 import threading
 import warnings
 import weakref
@@ -67,7 +69,7 @@ _PRECISIONS = (
     *("BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6"),
     *("BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64"),
 )
-_PRNGS = ("threefry2x32", "rbg", "unsafe_rbg")
+_PRNGS = ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg")
 
 # fmt: off
 _ROWS = (
@@ -460,6 +462,20 @@ class Config:
 
     # Libraries written for JAX call it by this name.
     _read = read
+
+    def parse_flags_with_absl(self) -> None:
+        """Take settings from the command line, up to `--`: `--jax_enable_x64=true`.
+
+        The flags are absl's as they are written, and absl is not needed for them.
+
+        >>> config.parse_flags_with_absl()
+        """
+        for flag in itertools.takewhile(lambda a: a != "--", sys.argv[1:]):
+            name, given, text = flag.lstrip("-").partition("=")
+            off = not given and name.startswith("nojax_")
+            row = settings.get(_plain(name.removeprefix("no") if off else name))
+            if row and flag.startswith("-") and name.removeprefix("no").startswith("jax_"):
+                self.update(row.name, _parse(row, text if given else str(not off)))
 
     def __getattr__(self, name: str) -> Any:
         return self.read("enable_x64" if name == "x64_enabled" else name)

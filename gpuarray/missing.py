@@ -37,17 +37,12 @@ GROUPS = (
     Group(
         "computations over several devices",
         "`shard_map`, `pmap` and `jit` run over several devices; these are to come",
-        "experimental: topologies",
+        "experimental.topologies: get_topology_desc",
     ),
     Group(
         "services between processes",
         "processes exchange values in computations, and files",
         "experimental: transfer",
-    ),
-    Group(
-        "memories other than a device's own",
-        "an array is in the memory of its device",
-        "jax: memory",
     ),
     Group(
         "profiling and monitoring",
@@ -75,9 +70,8 @@ GROUPS = (
         "the XLA compiler and its programs",
         "programs are compiled to CUDA C++ here, or run by NumPy",
         """
-        jax: cloud_tpu_init jax2tf_associative_scan_reductions lib tools
-        experimental: compute_on control_deps jax2tf scheduling_groups
-            serialize_executable xla_metadata
+        jax: cloud_tpu_init jax2tf_associative_scan_reductions tools
+        experimental: compute_on control_deps jax2tf scheduling_groups xla_metadata
         export: DisabledSafetyCheck default_export_platform
             maximum_supported_calling_convention_version
             minimum_supported_calling_convention_version
@@ -109,7 +103,7 @@ GROUPS = (
         "not written here",
         """
         experimental.hijax: HiPspec TransformedRef
-        experimental: EArray cur_qdd key_reuse primal_tangent_dtype random
+        experimental: EArray cur_qdd primal_tangent_dtype random
         """,
     ),
     Group(
@@ -128,7 +122,6 @@ GROUPS = (
             csr_fromdense_p csr_matmat_p csr_matvec_p csr_todense_p todense_p
         experimental.sparse.linalg: spsolve_p
         debug: DebugEffect OrderedDebugEffect
-        extend.random: define_prng_impl threefry2x32_p
         interpreters.partial_eval: custom_partial_eval_rules partial_eval_jaxpr_custom_rules
         interpreters.ad: jvp linearize
         lax: after_all_p create_token_p dce_sink_p device_put_p select_and_scatter_p

@@ -17,6 +17,7 @@ import numpy as np
 from gpuarray import config, errors
 from gpuarray.core import dtypes
 from gpuarray.core.layout import Layout, cuts_of, sums_of
+from gpuarray.core.memories import Space
 from gpuarray.core.mesh import EMPTY_ABSTRACT, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.spec import ManualAxisType
 from gpuarray.util import Interned, wrong_type
@@ -119,6 +120,11 @@ class ShapedArray:
     def aval(self) -> ShapedArray:
         """The same: an aval stands for an array wherever only its type is asked for."""
         return self
+
+    @property
+    def memory_space(self) -> Space:
+        """The kind of memory that the value is in: its device's own."""
+        return Space.Device
 
     @property
     def vma(self) -> frozenset:

@@ -62,8 +62,9 @@ class KeyDtype(ExtendedDType):
     @property
     def storage(self) -> np.dtype:
         """The NumPy dtype that stores a key as one element, so that keys move like numbers."""
-        # Standard dtypes for two and four words: NumPy is slower with void ones.
-        return np.dtype({8: "uint64", 16: "complex128"}.get(self.itemsize, f"V{self.itemsize}"))
+        # Standard dtypes for one, two and four words: NumPy is slower with void ones.
+        standard = {4: "uint32", 8: "uint64", 16: "complex128"}
+        return np.dtype(standard.get(self.itemsize, f"V{self.itemsize}"))
 
     def __eq__(self, other: object) -> bool:
         # By value: keys made with equal generators mix.

@@ -17,6 +17,7 @@ __getattr__ = _explain_names(
         "custom_partitioning",
         "hijax",
         "jet",
+        "key_reuse",
         "layout",
         "mesh_utils",
         "multihost_utils",
@@ -24,8 +25,10 @@ __getattr__ = _explain_names(
         "pallas",
         "pjit",
         "rnn",
+        "serialize_executable",
         "shard_alike",
         "shard_map",
         "sparse",
+        "topologies",
     ),
 )

@@ -31,7 +31,12 @@ from gpuarray.primitives.indexing.shapes import (
     ScatterDimensionNumbers,
 )
 from gpuarray.primitives.linalg.ops import EighImplementation, EigImplementation, SvdAlgorithm
-from gpuarray.primitives.random.ops import KeyImpl, RandomAlgorithm, implementation
+from gpuarray.primitives.random.ops import (
+    KeyImpl,
+    RandomAlgorithm,
+    implementation,
+    implementations,
+)
 from gpuarray.pytree.structure import PyTreeDef, default_registry
 from gpuarray.runtime.array import ArrayImpl
 
@@ -429,8 +434,8 @@ _TAGS = frozenset(
 def _dtype_named(name: Any) -> Any:
     # Key types exist once a generator does.
     if isinstance(name, str) and name.startswith("key<"):
-        for generator in ("threefry2x32", "rbg", "unsafe_rbg"):
-            found = dtypes.KeyDtype(implementation(generator))
+        for generator in implementations.values():
+            found = dtypes.KeyDtype(generator)
             if found.name == name:
                 return found
     if name == dtypes.float0.name:

@@ -5,22 +5,28 @@ Floor 6. In: a generator, or what one consists of. Out: keys, words, generators.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import gpuarray.numpy as gnp
+from gpuarray import util
+from gpuarray.core.trace import base_trace
 from gpuarray.core.value import Array
 from gpuarray.functions.jit import jit
 from gpuarray.functions.vmap import vmap
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.random.ops import KeyImpl, implementation
+from gpuarray.primitives.random.ops import threefry2x32_p as threefry2x32_p
 from gpuarray.random import keys
 
 __all__ = [
+    "define_prng_impl",
     "random_seed",
     "rbg_prng_impl",
     "seed_with_impl",
+    "threefry2x32_p",
     "threefry_2x32",
     "threefry_prng_impl",
     "unsafe_rbg_prng_impl",
@@ -30,6 +36,86 @@ __all__ = [
 threefry_prng_impl = implementation("threefry2x32")
 rbg_prng_impl = implementation("rbg")
 unsafe_rbg_prng_impl = implementation("unsafe_rbg")
+
+
+def define_prng_impl(
+    *,
+    key_shape: tuple[int, ...],
+    seed: Callable[[Any], Any],
+    split: Callable[[Any, tuple[int, ...]], Any],
+    random_bits: Callable[[Any, int, tuple[int, ...]], Any],
+    fold_in: Callable[[Any, Any], Any],
+    name: str = "<unnamed>",
+    tag: str = "?",
+) -> KeyImpl:
+    """A generator of keys made of functions of words, for `random.key(seed, impl=...)`.
+
+    The functions are of one key: seed(int) -> words, split(words, shape) -> words[*shape, ...],
+    random_bits(words, width, shape) -> uint[*shape], fold_in(words, number) -> words, where words
+    are uint32[*key_shape]. They run on the host: kernels get what they return.
+
+    key_shape: one axis of words
+    name, tag: what `key_impl` and dtypes show
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> def draw(words, width, shape):
+    ...     count = gnp.arange(gnp.prod(gnp.array(shape))).reshape(shape)
+    ...     mixed = (words[0] + count.astype("uint32")) * gnp.uint32(2654435761)
+    ...     return mixed.astype(f"uint{width}")
+    >>> weyl = ga.extend.random.define_prng_impl(
+    ...     key_shape=(1,),
+    ...     seed=lambda s: gnp.uint32(s)[None],
+    ...     split=lambda words, shape: draw(words, 32, shape)[..., None],
+    ...     random_bits=draw,
+    ...     fold_in=lambda words, number: words ^ gnp.uint32(number),
+    ...     name="weyl",
+    ...     tag="weyl",
+    ... )
+    >>> ga.random.bits(ga.random.key(3, impl=weyl), (2,))
+    Array([3668339987, 2027808452], dtype=uint32)
+    """
+    shape = util.indices(key_shape)
+    if len(shape) != 1 or shape[0] < 1:
+        raise ValueError(f"key_shape must be one axis of words, such as (2,), got {key_shape}.")
+    for what, text in (("name", name), ("tag", tag)):
+        if not isinstance(text, str):
+            raise TypeError(f"define_prng_impl: {what} must be a str, got {text!r}.")
+    rules = {"seed": seed, "split": split, "random_bits": random_bits, "fold_in": fold_in}
+    for what, rule in rules.items():
+        if not callable(rule):
+            raise TypeError(f"define_prng_impl: {what} must be a function, got {rule!r}.")
+
+    def each(what: str, words: np.ndarray, *args: Any) -> np.ndarray:
+        """A rule of one key, applied to many: they are few, and rules may do anything."""
+        flat = words.reshape(-1, *shape)
+        with base_trace():
+            found = [np.asarray(rules[what](gnp.asarray(w), *args)) for w in flat]
+            # No keys: one call tells the result's shape.
+            one = found[0] if found else np.asarray(rules[what](gnp.zeros(shape, "uint32"), *args))
+        stacked = np.stack(found) if found else np.empty((0, *one.shape), one.dtype)
+        return stacked.reshape((*words.shape[:-1], *one.shape))
+
+    def seeded(number: int, bits: int) -> np.ndarray:
+        with base_trace():
+            wide = np.int64 if bits > 32 else np.int32
+            return np.asarray(seed(wide(np.uint64(number % 2**bits).astype(wide))))
+
+    def folded(words: np.ndarray, data: Any) -> np.ndarray:
+        numbers = np.broadcast_to(data, words.shape[:-1]).reshape(-1)
+        flat = words.reshape(-1, *shape)
+        pairs = zip(flat, numbers, strict=True)
+        new = [each("fold_in", w[None], n)[0] for w, n in pairs]
+        return np.stack(new).reshape(words.shape) if new else words
+
+    return KeyImpl(
+        name,
+        tag,
+        shape,
+        seed=seeded,
+        split=lambda words, to, _: each("split", words, to),
+        fold_in=folded,
+        bits=lambda words, width, to, _: each("random_bits", words, width, to),
+    )
 
 
 def seed_with_impl(impl: KeyImpl, seed: int | Any) -> Array:

@@ -346,6 +346,22 @@ class Lowered(Stage):
         """
         return source.cuda_source(self.plan)
 
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """What the compiler works on: the Graph, or for the dialect "cuda" its text.
+
+        >>> import gpuarray as ga
+        >>> print(ga.jit(lambda x: x + 1).lower(1.0).compiler_ir())
+        { lambda ; a:f32[]. let b:f32[] = add a 1.0:f32[] in (b,) }
+        """
+        if dialect is None:
+            return self.jaxpr
+        if dialect == "cuda":
+            return self.cuda_source()
+        raise ValueError(
+            f"unknown dialect: {dialect!r}. Programs are no MLIR here: leave it out for the Graph, "
+            "or take 'cuda'."
+        )
+
     def cost_analysis(self) -> dict[str, float]:
         """Floating-point operations and bytes moved, by the plan."""
         plan = self.plan

@@ -61,8 +61,8 @@ def key(seed: int | Any, *, impl: Any = None, dtype: Any = None) -> Array:
     """A typed random key from an integer seed.
 
     All randomness comes from keys: the same key gives the same numbers, so split a key before each
-    use. `impl` names the generator: 'threefry2x32' (the default), 'rbg' or 'unsafe_rbg'; `dtype`
-    gives it as a key dtype.
+    use. `impl` names the generator: 'threefry2x32' (the default), 'threefry4x32', 'philox2x32',
+    'philox4x32', 'rbg' or 'unsafe_rbg'; `dtype` gives it as a key dtype.
 
     >>> from gpuarray import random
     >>> random.key(7)

@@ -18,6 +18,7 @@ from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import MASKED, ShapedArray, aval_of
 from gpuarray.core.formats import Format, Layout
 from gpuarray.core.layout import cuts_of
+from gpuarray.core.memories import Space
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, one_device
@@ -59,7 +60,8 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     x :
         A pytree of arrays, NumPy values and Python scalars.
     device :
-        A Device, Sharding, Format or name of a device, or a pytree of them that is a prefix of `x`.
+        A Device, Sharding, Format, name of a device or `memory.Space.Device`, or a pytree of them
+        that is a prefix of `x`.
     src :
         The device or Sharding that the leaves must have now.
     donate :
@@ -84,7 +86,7 @@ def _for_each(name: str, given: Any, x: Any, count: int) -> list:
     """Return an option of device_put for each leaf; None in a tree of options means any."""
     if isinstance(given, PartitionSpec):
         given = sharding_in_context(given, "device_put", "device")
-    if given is None or isinstance(given, (bool, Device, Sharding, str, Place, Format)):
+    if given is None or isinstance(given, (bool, Device, Sharding, str, Place, Format, Space)):
         return [given] * count
     if isinstance(given, Layout):
         raise ValueError(
@@ -111,6 +113,13 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
                 f"{target} for input {aval_of(x).str_short()}"
             )
         target = target.sharding_of(aval_of(x).shape, "the argument of device_put")
+    if isinstance(target, Space):
+        if target is Space.Host:
+            raise ValueError(
+                "device_put: an array is in the memory of its device, and there is no other for "
+                f"it: got {target}. For the host's memory take numpy.asarray(x)."
+            )
+        target = x._place if type(x) is ArrayImpl else None  # it is there already
     place = None if target is None else devices.place_for(target)
     back = None if src is None else devices.place_for(src)
     put = type(x) is ArrayImpl and x._place.committed

@@ -7,7 +7,7 @@ pieces of one block of memory that the caller brings.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, NoKernel
@@ -54,7 +54,7 @@ class StepsWriter:
         self,
         name: str,
         planned: Callable[[Graph], Any],
-        over: frozenset[Var] = frozenset(),
+        over: Iterable[Var] = (),
         user_lines: bool = False,
     ):
         self.name, self.planned, self.user_lines = name, planned, user_lines

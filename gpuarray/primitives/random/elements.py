@@ -18,8 +18,10 @@ from gpuarray.core.index import Index, linear
 from gpuarray.primitives.elements import called, chosen_along
 from gpuarray.primitives.random.host import pair_layout
 
-#: Generators whose keys kernels can split and fold data into.
-_SPLITTING = ("threefry2x32", "rbg", "unsafe_rbg")
+#: Generators whose numbers kernels can draw by rejection.
+_REJECTING = ("threefry2x32", "rbg", "unsafe_rbg")
+#: Generators of one hash: what the names of their functions begin with.
+_HASHES = {"philox2x32": "ga_phx2", "philox4x32": "ga_phx4", "threefry4x32": "ga_fry4"}
 
 
 def _implementation(aval: ShapedArray) -> str:
@@ -29,7 +31,12 @@ def _implementation(aval: ShapedArray) -> str:
 
 def _is_known(eqn: Eqn) -> bool:
     """Rule `when`: whether the operand's generator has CUDA text."""
-    return _implementation(eqn.invars[0].aval) in _SPLITTING
+    return _implementation(eqn.invars[0].aval) in (*_REJECTING, *_HASHES)
+
+
+def _rejects(eqn: Eqn) -> bool:
+    """Rule `when`: whether the operand's generator has CUDA text for rejection sampling."""
+    return _implementation(eqn.invars[0].aval) in _REJECTING
 
 
 def _four(aval: ShapedArray) -> bool:
@@ -38,7 +45,9 @@ def _four(aval: ShapedArray) -> bool:
 
 
 def _key_of(words: int) -> str:
-    """Return the call that builds a key from its words."""
+    """Return the call that builds a key from its words; one word is a key by itself."""
+    if words == 1:
+        return "{0}"
     # Templates are formatted later: the braces of the places have to survive this f-string.
     return f"ga_key({', '.join(f'{{{j}}}' for j in range(words))})"
 
@@ -48,17 +57,20 @@ def _key_of(words: int) -> str:
 
 def _wrap(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     # The words of a key lie along the last axis of the operand.
-    words = 4 if _four(eqn.outvars[0].aval) else 2
+    (words,) = eqn.outvars[0].aval.dtype.impl.key_shape
     operands = [get(0, [*at, Index(constant=j)]) for j in range(words)]
     return called(eqn, _key_of(words), operands)
 
 
 def _unwrap(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
-    return called(eqn, "ga_key_word({0}, {1})", [get(0, at[:-1])], [at[-1]])
+    text = "{0}" if eqn.invars[0].aval.dtype.impl.key_shape == (1,) else "ga_key_word({0}, {1})"
+    return called(eqn, text, [get(0, at[:-1])], [at[-1]])
 
 
 def _seed(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     keys = "ga_seed4" if _four(eqn.outvars[0].aval) else "ga_seed"
+    if prefix := _HASHES.get(_implementation(eqn.outvars[0].aval)):
+        keys = f"{prefix}_seed"
     return called(eqn, f"{keys}({{0}})", [get(0, at)])
 
 
@@ -73,6 +85,8 @@ def _splitter(eqn: Eqn, count: int) -> str:
     """Return the function that computes one of the `count` keys a key is split into."""
     if _implementation(eqn.invars[0].aval) == "unsafe_rbg":
         return "ga_unsafe_split"
+    if prefix := _HASHES.get(_implementation(eqn.invars[0].aval)):
+        return f"{prefix}_split"
     if eqn.params.get("partitionable", False):
         return "ga_split"
     # The older scheme needs the number of keys: it hashes counters in pairs.
@@ -81,8 +95,9 @@ def _splitter(eqn: Eqn, count: int) -> str:
 
 def _fold_in(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     operands = [get(i, stretched(a.aval.shape, at)) for i, a in enumerate(eqn.invars)]
-    unsafe = _implementation(eqn.invars[0].aval) == "unsafe_rbg"
-    return called(eqn, f"ga_{'unsafe_' if unsafe else ''}fold_in({{0}}, {{1}})", operands)
+    name = _implementation(eqn.invars[0].aval)
+    prefix = _HASHES.get(name, "ga_unsafe" if name == "unsafe_rbg" else "ga")
+    return called(eqn, f"{prefix}_fold_in({{0}}, {{1}})", operands)
 
 
 WRAP = ElementRule(_wrap)
@@ -105,7 +120,9 @@ def _has_bits(eqn: Eqn) -> bool:
 
 def _bits(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     keys, shape = eqn.invars[0].aval, eqn.params["shape"]
-    if _implementation(keys) != "threefry2x32":
+    if prefix := _HASHES.get(_implementation(keys)):
+        text = f"{prefix}_bits<{{T}}>({{0}}, {{1}})"
+    elif _implementation(keys) != "threefry2x32":
         text = "ga_philox_bits<{T}>({0}, {1})"
     elif eqn.params.get("partitionable", False):
         text = "ga_random_bits<{T}>({0}, {1})"
@@ -193,4 +210,4 @@ def _gamma(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     return called(eqn, text, [get(0, at[: keys.ndim]), get(1, at)], [place])
 
 
-GAMMA = ElementRule(_gamma, when=_is_known)
+GAMMA = ElementRule(_gamma, when=_rejects)

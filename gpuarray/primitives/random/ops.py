@@ -22,6 +22,7 @@ from gpuarray.primitives.axes import add_axis, move_axis, set_rank
 from gpuarray.primitives.define import broadcast_shape, do
 from gpuarray.primitives.movement.views import SAME
 from gpuarray.primitives.random import elements, parts
+from gpuarray.primitives.random.counters import COUNTED_HASHES
 from gpuarray.primitives.random.factors import bits_factors
 from gpuarray.primitives.random.host import COUNTED, threefry2x32, threefry_stream
 from gpuarray.util import prod
@@ -197,6 +198,11 @@ implementations: dict[str, KeyImpl] = {
                 fold_in=_rbg_fold_in, bits=_rbg_bits),
         KeyImpl("unsafe_rbg", "urbg", (4,), seed=_rbg_seed, split=_unsafe_split,
                 fold_in=_unsafe_fold_in, bits=_rbg_bits),
+        *(
+            KeyImpl(name, of.tag, (of.words,), seed=of.seed, split=of.split,
+                    fold_in=of.fold_in, bits=of.bits)
+            for name, of in COUNTED_HASHES.items()
+        ),
     )
 }  # fmt: skip
 

@@ -121,6 +121,21 @@ KEYS = [
         "jnp.issubdtype(key(0).dtype, dtypes.prng_key)", "np.asarray(random.key(0))",
         "jnp.sin(random.key(0))",
     ]),
+    ("random.key", [
+        text.replace("I", f"'{impl}'")
+        for impl in ("philox2x32", "philox4x32", "threefry4x32")
+        for text in (
+            "random.key(7, impl=I)", "random.key_data(random.key(-1, impl=I))",
+            "random.key_data(random.split(random.key(3, impl=I), (2, 3)))",
+            "random.key_data(random.fold_in(random.key(3, impl=I), 9))",
+            "random.bits(random.key(3, impl=I), (5, 2))",
+            "random.bits(random.key(3, impl=I), (5,), 'uint8')",
+            "random.normal(random.key(3, impl=I), (5,))",
+            "random.gamma(random.key(3, impl=I), 2.5, (5,))",
+            "jax.vmap(lambda k: random.uniform(k, (3,)))(random.split(random.key(3, impl=I), 4))",
+            "random.PRNGKey(2**31 - 1, impl=I)", "random.poisson(random.key(3, impl=I), 2.0)",
+        )
+    ]),
     ("random.PRNGKey", [
         "random.PRNGKey(0)", "random.PRNGKey(18)", "random.PRNGKey(-1)", "random.PRNGKey(2**33)",
         "random.PRNGKey(1.0)", "str(random.PRNGKey(18))", "random.PRNGKey(0, impl='threefry2x32')",

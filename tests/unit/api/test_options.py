@@ -43,6 +43,7 @@ HINTS = {
     "arrays of numbers are never pickled": "numpy.save numpy.savez: allow_pickle",
     "the vectors come from a method without a random start": "scipy.linalg.eigh_tridiagonal: key",
     "how devices are wired as a grid; of others every layout has what these ask for": """
+        experimental.topologies.make_mesh: contiguous_submeshes
         experimental.mesh_utils.create_device_mesh: contiguous_submeshes allow_split_physical_axes
         experimental.mesh_utils.create_hybrid_device_mesh: allow_split_physical_axes""",
     "colours, which only terminals show": "debug.visualize_sharding: color_map",

@@ -100,7 +100,7 @@ def test_unknown_name_suggests_the_nearest():
         ("jax_enable_x64", 2, "True or False"),
         ("jax_num_cpu_devices", "x", "an int"),
         ("jax_num_cpu_devices", -2, "from -1"),
-        ("jax_default_prng_impl", "philox2x32", "'rbg'"),
+        ("jax_default_prng_impl", "philox", "'rbg'"),
         ("num_threads", -1, "from 0"),
         ("lazy_threshold", -1, "from 0"),
         ("jax_num_cpu_devices", True, "an int"),
@@ -135,6 +135,19 @@ def test_update_hook_may_refuse(restored):
         assert config.jax_random_seed_offset == state.random_seed_offset != 4
     finally:
         config._hooks["random_seed_offset"].remove(refuse)
+
+
+def test_settings_come_from_the_command_line(restored, monkeypatch):
+    ours = ["--jax_numpy_rank_promotion=raise", "--nojax_softmax_custom_jvp", "-jax_enable_x64"]
+    others = ["--steps=3", "jax_log_compiles", "--", "--jax_debug_nans=true"]
+    monkeypatch.setattr("sys.argv", ["program", *ours, *others])
+    config.update("softmax_custom_jvp", True)
+    config.parse_flags_with_absl()
+    assert config.numpy_rank_promotion == "raise" and config.jax_enable_x64
+    assert not config.softmax_custom_jvp and not config.debug_nans and not config.log_compiles
+    monkeypatch.setattr("sys.argv", ["program", "--jax_numpy_rank_promotion=sometimes"])
+    with pytest.raises(ValueError, match="'allow'"):
+        config.parse_flags_with_absl()
 
 
 def test_xla_settings_are_accepted_aloud():

@@ -410,3 +410,23 @@ def test_numbers_and_names_of_static_arguments_may_disagree():
         g(2, 3)
         g(1, y=3)
         assert seen == expected, options
+
+
+def test_the_compilers_own_words():
+    lowered = ga.jit(lambda x: gnp.sin(x) + 1).lower(gnp.ones(3))
+    assert [e.primitive.name for e in lowered.compiler_ir().eqns] == ["sin", "add"]
+    assert "ga_sin" in lowered.compiler_ir("cuda")
+    with pytest.raises(ValueError, match="unknown dialect: 'stablehlo'"):
+        lowered.compiler_ir("stablehlo")
+
+
+def test_memories_of_devices():
+    x = gnp.ones(3)
+    assert ga.typeof(x).memory_space is ga.memory.Space.Device
+    for space in (ga.memory.Space.Device, ga.memory.Space.Any):
+        assert ga.device_put(x, space).device == x.device
+    tree = ga.device_put({"a": x, "b": x}, {"a": ga.memory.Space.Device, "b": None})
+    assert tree["a"].tolist() == [1, 1, 1]
+    assert ga.jit(lambda x: ga.device_put(x, ga.memory.Space.Device) + 1)(x).tolist() == [2, 2, 2]
+    with pytest.raises(ValueError, match="memory of its device"):
+        ga.device_put(x, ga.memory.Space.Host)

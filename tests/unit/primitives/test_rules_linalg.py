@@ -11,6 +11,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, random
+from gpuarray.primitives.random.ops import implementations
 
 A = np.array([[2.0, 1, 0], [0, 3, 1], [1, 0, 1]])
 T = np.array([[1.0, 0, 2], [0, 1, 0], [3, 0, 1]])
@@ -206,7 +207,7 @@ KEYED = {
 }
 
 
-@pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
+@pytest.mark.parametrize("impl", implementations)
 @pytest.mark.parametrize("name", KEYED)
 def test_every_key_makes_its_own_numbers(name, impl):
     keys = random.split(random.key(3, impl=impl), (2, 3))

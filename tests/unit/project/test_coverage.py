@@ -157,9 +157,9 @@ def test_other_names_are_pythons_own():
     "line",
     [
         "import gpuarray.cloud_tpu_init",
-        "import gpuarray.experimental.topologies",
-        "from gpuarray.experimental.topologies import make_mesh",
-        "from gpuarray.experimental import topologies",
+        "import gpuarray.experimental.transfer",
+        "from gpuarray.experimental.transfer import start",
+        "from gpuarray.experimental import transfer",
         "import gpuarray.experimental.pallas.tpu",
     ],
 )

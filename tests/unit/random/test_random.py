@@ -240,6 +240,36 @@ def test_other_generators():
     assert random.normal(random.key(7, impl="unsafe_rbg"), (2, 3)).shape == (2, 3)
 
 
+#: Known answers of the paper's library (Random123): the hash of zeros under a key of zeros.
+HASHES = {
+    "philox2x32": [0xFF1DAE59, 0x6CD10DF2],
+    "philox4x32": [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8],
+    "threefry4x32": [0x9C6CA96A, 0xE17EAE66, 0xFC10ECD4, 0x5256A7D8],
+}
+
+
+@pytest.mark.parametrize("impl", HASHES)
+def test_generators_of_one_hash(impl):
+    # A key from seed 0 is that hash; numbers of the key zero begin with it, folded.
+    key = random.key(0, impl=impl)
+    count = key.dtype.itemsize // 4
+    assert words(key) == HASHES[impl][:count]
+    zero = random.wrap_key_data(np.zeros(count, np.uint32), impl=impl)
+    assert np.asarray(random.bits(zero, (2,)))[0] == np.bitwise_xor.reduce(
+        np.array(HASHES[impl], np.uint32)
+    )
+    assert random.key_impl(key) == impl
+    # Keys and numbers differ, pieces agree, batches are rows.
+    keys = random.split(key, 50)
+    assert len({tuple(w) for w in words(keys)}) == 50
+    short, long = random.bits(key, (3,)), random.bits(key, (100,))
+    np.testing.assert_array_equal(short, long[:3])
+    rows = ga.vmap(lambda k: random.bits(k, (4,)))(keys)
+    np.testing.assert_array_equal(rows[7], random.bits(keys[7], (4,)))
+    assert words(random.fold_in(key, 1)) != words(random.fold_in(key, 2))
+    assert abs(float(random.uniform(key, (4000,)).mean()) - 0.5) < 0.02
+
+
 # ---- laws ----
 
 

@@ -142,6 +142,13 @@ def test_one_kernel_with_another_generator(name, impl):
     assert not explained.library_calls and explained.launches == 1, explained
 
 
+@pytest.mark.parametrize("name", ["bits", "double_sided_maxwell", "randint", "split"])
+@pytest.mark.parametrize("impl", ["philox2x32", "philox4x32", "threefry4x32"])
+def test_one_kernel_with_a_generator_of_one_hash(name, impl):
+    explained = ga.explain(ONE_KERNEL[name], platform="cuda")(random.key(1, impl=impl))
+    assert not explained.library_calls and explained.launches == 1, explained
+
+
 @pytest.mark.parametrize("name", SEVERAL)
 def test_several_steps(name):
     function, reason, steps = SEVERAL[name]
@@ -164,6 +171,20 @@ def test_the_same_numbers_as_on_the_cpu(stream, part):
 def test_the_same_numbers_from_other_generators(impl):
     functions = {name: ONE_KERNEL[name] for name in ("gamma", "loggamma, half", "normal", "split")}
     compare_with_the_cpu(functions, np.arange(4, dtype=np.uint32), impl)
+
+
+@pytest.mark.parametrize("impl", ["philox2x32", "philox4x32", "threefry4x32"])
+def test_the_same_numbers_from_generators_of_one_hash(impl):
+    functions = {name: ONE_KERNEL[name] for name in ("bits", "normal", "split")} | {
+        "fold_in": lambda key: random.key_data(random.fold_in(key, 9)),
+        "narrow": lambda key: random.bits(key, (3, 5), "uint8"),
+        "seed": lambda key: random.key_data(random.key(random.bits(key, ()), impl=impl)),
+    }
+    words = np.arange(3, 3 + random.key_data(random.key(0, impl=impl)).size, dtype=np.uint32)
+    compare_with_the_cpu(functions, words, impl)
+    with ga.enable_x64(True):
+        wide = {"wide": lambda key: random.bits(key, (7,), "uint64")}
+        compare_with_the_cpu(wide, words, impl)
 
 
 def test_gamma_numbers_of_any_dtype_and_shape_parameter():

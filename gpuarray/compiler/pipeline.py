@@ -14,6 +14,7 @@ from gpuarray.compiler.check import check_graph, check_steps
 from gpuarray.compiler.fuse.fuse import fuse
 from gpuarray.compiler.fuse.group import FusedGroup, Refusal
 from gpuarray.compiler.lower.choose import choose_forms, named
+from gpuarray.compiler.lower.epilogues import fuse_epilogues
 from gpuarray.compiler.lower.horizontal import fuse_horizontally
 from gpuarray.compiler.lower.inline import inline_producers
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
@@ -79,6 +80,8 @@ def _plan_for_device(plan: Plan) -> Plan:
     fused, steps = steps, inline_producers(graph, steps, fusion)
     _check(inline_producers, graph, steps, fused, lowered=True)
     if fusion:
+        fused, steps = steps, fuse_epilogues(graph, steps)
+        _check(fuse_epilogues, graph, steps, fused, lowered=True)
         # After inlining: groups with inlined producers have structures of their own.
         fused, steps = steps, fuse_horizontally(steps)
         _check(fuse_horizontally, graph, steps, fused, lowered=True)

@@ -197,6 +197,8 @@ def programs() -> dict[str, Program]:
         ),
         "cumsum": (lambda x: gnp.cumsum(x, axis=1), (rows,)),
         "cumsum_long": (gnp.cumsum, (shape("float32", 1 << 22),)),
+        "transmitted": (lambda x: x * gnp.cumprod(1 - x, axis=1), (rows,)),
+        "ranks": (lambda x: gnp.argsort(-x, axis=1) + 1, (shape("float32", 1000, 100),)),
         "sort_rows": (lambda x: gnp.sort(x, axis=1), (shape("float32", 1000, 100),)),
         "largest": (lambda x: lax.top_k(x, 8), (shape("float32", 1024, 50257),)),
         "max_pool": (

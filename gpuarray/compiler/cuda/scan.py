@@ -8,7 +8,7 @@ The order in which elements are merged depends on shapes alone, so every run giv
 from __future__ import annotations
 
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
-from gpuarray.compiler.fuse.group import Load
+from gpuarray.compiler.fuse.group import Load, members_in_order
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.scans import (
     Cut,
@@ -31,7 +31,8 @@ class ScanTemplate(Template):
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)
         group = kernel.group
-        (self.scan,) = group.members
+        # The scan, then what is done to each element of its result.
+        self.scan, *self.epilogue = members_in_order(group)
         eqn = self.scan.eqn
         self.axis, self.reverse = eqn.params["axis"], eqn.params["reverse"]
         self.cut: Cut = cut_of(eqn.invars[0].aval, self.axis)
@@ -59,10 +60,19 @@ class ScanTemplate(Template):
         last = self.number(self.cut.length - 1)
         self.axis_name[self.axis] = f"({last} - {position})" if self.reverse else position
 
-    def element(self, depth: int) -> str:
+    def scanned(self, depth: int) -> str:
         return self.reducer_of.lift(bracketed(self.element_of(self.x, depth, {})), "0u")
 
     def store(self, depth: int, value: str, guard: str = "") -> None:
+        if self.epilogue:
+            if guard:
+                self.line(depth, f"{guard}{{")
+            (v,) = self.scan.eqn.outvars
+            self.name_result(depth + bool(guard), v, ct.rounded(value, v.aval))
+            self.element(depth + bool(guard), self.epilogue, self.outputs, {}, {})
+            if guard:
+                self.line(depth, "}")
+            return
         (v,) = self.outputs
         at, value = self.at(self.output_index(v)), self.as_stored_text(value)
         self.line(depth, f"{guard}{self.out_name[v]}[{at}] = {value};")
@@ -133,7 +143,7 @@ class ScanTemplate(Template):
         self.line(1, "#pragma unroll 8")
         self.line(1, f"for ({t} j = {begin}; j < {end}; ++j) {{")
         self.set_position("j")
-        element = self.element(2)
+        element = self.scanned(2)
         self.line(2, f"sum = {self.merge('sum', element)};")
         # The first kernel of a scan in pieces keeps only the total.
         if not self.ends:
@@ -263,7 +273,7 @@ class ScanTemplate(Template):
         self.line(1, "#pragma unroll 8")
         self.line(1, head)
         self.set_position("j")
-        element = self.element(2)
+        element = self.scanned(2)
         self.line(2, f"sum = {self.merge('sum', element)};")
         self.line(1, "}")
         self.line(1, f"sum = ga_block_reduce<{lanes // 32}>(sum, part, merge);")
@@ -278,7 +288,7 @@ class ScanTemplate(Template):
             self.set_position("j")
             # The element's lines belong inside the test: they read memory.
             outside, self.lines = self.lines, []
-            element = self.element(depth + 1)
+            element = self.scanned(depth + 1)
             lines, self.lines = self.lines, outside
             self.line(depth, f"if (j < {end}) {{")
             self.lines += lines
@@ -306,7 +316,7 @@ class ScanTemplate(Template):
         # Without vectors each element has its own test.
         self.set_position("(j + e)")
         self.line(deep + 1, f"if (j + e < {end}) {{")
-        element = self.element(deep + 2)
+        element = self.scanned(deep + 2)
         self.line(deep + 2, f"sum = {self.merge('sum', element)};")
         self.line(deep + 1, "}")
         self.line(deep + 1, "run[e] = sum;")
@@ -325,8 +335,14 @@ class ScanTemplate(Template):
             self.set_position("j")
             self.store(depth, value("sum"), f"if ({guard}) ")
             return
-        (v,) = self.outputs
+        if width > 1 and self.epilogue:
+            self.line(depth, f"if ({guard}) {{")
+            self.set_position("j")
+            self.store_vectors(depth + 1, value("run[e]"), width)
+            self.line(depth, "}")
+            return
         if width > 1:
+            (v,) = self.outputs
             self.line(depth, f"if ({guard}) {{")
             self.line(depth + 1, f"{self.vector_of(v, width)} y;")
             self.line(depth + 1, "#pragma unroll")
@@ -344,3 +360,21 @@ class ScanTemplate(Template):
         # The guard was written for the first element; here it is for element e.
         self.store(depth + 1, value("run[e]"), f"if ({guard.replace('j <', 'j + e <')}) ")
         self.line(depth, "}")
+
+    def store_vectors(self, depth: int, value: str, width: int) -> None:
+        """Write what the epilogue makes of `width` neighbouring results; `value` is one of them."""
+        (v,) = self.scan.eqn.outvars
+        fetched = self.fetch(depth, self.epilogue, width)
+        contiguous = [x for x in self.outputs if self.is_unit_stride(self.output_index(x))]
+        vectors = {out: f"y{k}" for k, out in enumerate(contiguous)}
+        for out, name in vectors.items():
+            self.line(depth, f"{self.vector_of(out, width)} {name};")
+        self.line(depth, "#pragma unroll")
+        self.line(depth, f"for (unsigned e = 0; e < {width}u; ++e) {{")
+        with self.inside_vector():
+            self.name_result(depth + 1, v, ct.rounded(value, v.aval))
+            self.element(depth + 1, self.epilogue, self.outputs, {}, fetched, vectors)
+        self.line(depth, "}")
+        for out, name in vectors.items():
+            at = self.at(self.output_index(out))
+            self.line(depth, f"ga_store({self.out_name[out]} + {at}, {name});")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
-from gpuarray.compiler.fuse.group import Load
+from gpuarray.compiler.fuse.group import Inner, Load, members_in_order
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.sorts import axis_of, keys_of, length_of, takes_largest
@@ -26,9 +26,11 @@ class SortTemplate(Template):
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)
         group = kernel.group
-        self.eqn = group.members[0].eqn
+        # The sort, then what is done to each element of its results.
+        sort, *self.epilogue = members_in_order(group)
+        self.eqn = sort.eqn
         self.axis, self.length = axis_of(self.eqn), length_of(self.eqn)
-        self.loads = [o for o in group.members[0].operands if isinstance(o, Load)]
+        self.loads = [o for o in sort.operands if isinstance(o, Load)]
         self.set_order(list(range(len(group.axes))))
 
     def source(self) -> KernelSource:
@@ -64,7 +66,7 @@ class SortTemplate(Template):
         self.compare(len(keys), top)
         self.network(side)
         # Of top_k only the first `count` places of each row are written.
-        count = self.outputs[0].aval.shape[self.axis]
+        count = self.eqn.outvars[0].aval.shape[self.axis]
         guard = [] if whole else ["inside"]
         guard += [] if count == side else [f"lane < {count}u"]
         if guard:
@@ -145,13 +147,17 @@ class SortTemplate(Template):
         """Write every operand in the new order; those that are no keys are read again, permuted."""
         self.touched.begin()
         if top:
-            self.touched.most = self.outputs[0].aval.size
+            self.touched.most = self.eqn.outvars[0].aval.size
         scope: dict = {}
         # top_k sorts integers made from values, so values are read again as well.
         keys = 0 if top else keys_of(self.eqn)
-        if len(self.outputs) > keys:
+        inside = {o.var for m in self.epilogue for o in m.operands if isinstance(o, Inner)}
+        results = [
+            (k, v) for k, v in enumerate(self.eqn.outvars) if v in self.out_name or v in inside
+        ]
+        if results[-1][0] >= keys:
             self.line(1, f"const {self.index_type} from = place[t];")
-        for k, v in enumerate(self.outputs):
+        for k, v in results:
             if top and k == 1:
                 # The position itself is the second result of top_k.
                 value = f"({ct.value_type(v.aval)})from"
@@ -160,11 +166,17 @@ class SortTemplate(Template):
             else:
                 self.axis_name[self.axis] = "from"
                 value = self.element_of(self.loads[k], 1, scope)
+            if self.epilogue:
+                self.name_result(1, v, value)
+                continue
             if ct.is_half(v.aval):
                 value = f"ga_exact<{ct.memory_type(v.aval)}>({value})"
             # Read at the old place, written at the new one.
             self.axis_name[self.axis] = "lane"
             self.line(1, f"{self.out_name[v]}[{self.at(self.place_of(v))}] = {value};")
+        if self.epilogue:
+            self.axis_name[self.axis] = "lane"
+            self.element(1, self.epilogue, self.outputs, {}, {})
 
     def place_of(self, v: Var) -> Index:
         """Index of a thread's element in a result; top_k has shorter rows than its operand."""

@@ -207,6 +207,12 @@ class Template(Writer, abc.ABC):
             self.count += 1
             self.line(1, f"const {ct.value_type(v.aval)} {self.names[v]} = {result};")
 
+    def name_result(self, depth: int, v: Var, value: str) -> None:
+        """Name an element of a result, for what is computed of it."""
+        name = self.names[v] = f"v{self.count}"
+        self.count += 1
+        self.line(depth, f"const {ct.value_type(v.aval)} {name} = {value};")
+
     def bytes_a_turn(self, width: int) -> int:
         """Bytes that a thread reads in one turn of the loop along the reduced axes."""
         loads = {

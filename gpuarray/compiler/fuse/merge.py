@@ -73,7 +73,7 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
         return why_not
     if _has_no_rows(axes, reduced) and not (_is_empty(one) and _is_empty(two)):
         return "one of them has no elements, so nobody would compute the other's"
-    members = [_relabelled(m, match.axis_of, inner) for m in two.members]
+    members = [relabelled(m, match.axis_of, inner) for m in two.members]
     if not _keeps_extent(members, one, two, match.axis_of):
         return "a value is only broadcast, with nothing of full extent beside it"
     if reduced and _waits_for_reduction(members, one, reduced) and not _rows_fit(axes, reduced):
@@ -215,7 +215,7 @@ def _common_reduction(
     return both, ""
 
 
-def _relabelled(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]) -> Member:
+def relabelled(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]) -> Member:
     """Copy of a member of two with the axes of the union; its loads of one's values are inner."""
 
     def renamed(dims: Dims) -> Dims:

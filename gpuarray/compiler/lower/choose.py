@@ -92,8 +92,8 @@ def kernel_of(group: FusedGroup, name: str = "kernel") -> Kernel:
 
 
 def _special(group: FusedGroup) -> type[Kernel]:
-    """The form of a group of one equation that is not computed element by element."""
-    (member,) = group.members
+    """The form of a group whose first equation is not computed element by element."""
+    member = group.members[0]
     if is_custom(member.eqn):
         return User
     if is_scan(member.eqn):

@@ -79,6 +79,8 @@ def structure_of(group: FusedGroup) -> tuple | None:
     # Only pointwise work on memory as it lies has text that does not depend on sizes.
     if group.reduced or group.has_flow or group.inlined or not group.outputs:
         return None
+    if not group.is_fused:  # a scan or a sort of its own
+        return None
     if not 0 < size <= TARGET.small_group:
         return None
     # All outputs have all axes, in one order: elements then have one number, counted in memory.

@@ -45,12 +45,13 @@ class _Role(Enum):
     """What an equation does to axes."""
 
     EACH = auto()  # elementwise: those of operands and results are the same
+    ALONG = auto()  # a scan or a sort: the same, and one is gone along
     FOLDS = auto()  # a reduction: some go
     MOVES = auto()  # a transpose or broadcast: in another order, or new
     SPLITS = auto()  # a reshape that splits or joins some
 
 
-_COMPUTES = (_Role.EACH, _Role.FOLDS)
+_COMPUTES = (_Role.EACH, _Role.ALONG, _Role.FOLDS)
 
 
 def _is_reshape(eqn: Eqn) -> bool:
@@ -68,6 +69,9 @@ def _role(eqn: Eqn) -> _Role | None:
         role = _Role.EACH if is_elementwise(eqn) and not eqn.primitive.effect else None
     elif kind is Kind.REDUCTION:
         role = _Role.FOLDS
+    elif kind in (Kind.SCAN, Kind.SORT):
+        shape = eqn.outvars[0].aval.shape
+        role = _Role.ALONG if all(a.aval.shape == shape for a in eqn.invars) else None
     elif not is_view(eqn):
         return None
     elif view_rule(eqn).order(eqn) is not None:
@@ -77,6 +81,12 @@ def _role(eqn: Eqn) -> _Role | None:
     # Without elements there is nothing to gain, and lengths of 0 have no divisors.
     empty = 0 in eqn.invars[0].aval.shape or 0 in eqn.outvars[0].aval.shape if role else False
     return None if empty else role
+
+
+def _axis_parameter(eqn: Eqn) -> str:
+    """The name of the parameter that says along which axis a scan or a sort goes."""
+    order = eqn.primitive.order
+    return "axis" if order is None else order.axis
 
 
 class _Roles:
@@ -184,7 +194,9 @@ class _Axes:
     ) -> Iterable[_Place]:
         """The axes that one of a value is the same as along an equation."""
         role = self.roles.of(eqn)
-        if role is _Role.EACH:
+        if role is _Role.ALONG and axis == eqn.params[_axis_parameter(eqn)]:
+            self.whole.add(number)
+        if role is _Role.EACH or role is _Role.ALONG:
             if (id(eqn), axis) in seen:
                 return ()
             seen.add((id(eqn), axis))
@@ -341,6 +353,7 @@ class _Writer:
     def run(self) -> Graph:
         write = {
             _Role.EACH: self.each,
+            _Role.ALONG: self.goes_along,
             _Role.FOLDS: self.folds,
             _Role.MOVES: self.moves,
             _Role.SPLITS: self.splits,
@@ -419,6 +432,13 @@ class _Writer:
             ]
             ins.append(self.along(a, tuple(n for part in shape for n in part), eqn.site))
         self.add(eqn, ins, self.results(eqn), eqn.params)
+
+    def goes_along(self, eqn: Eqn) -> None:
+        name = _axis_parameter(eqn)
+        # That axis is whole: it has one part.
+        (axis,) = _numbered(self.parts(eqn.outvars[0]))[eqn.params[name]]
+        ins = [self.along(a, self.split(a), eqn.site) for a in eqn.invars]
+        self.add(eqn, ins, self.results(eqn), {**eqn.params, name: axis})
 
     def folds(self, eqn: Eqn) -> None:
         (operand,) = eqn.invars

@@ -26,6 +26,7 @@ REASONS = {
     ("cumsum_long", "k1_scan"): "two blocks a multiprocessor, each with one vector a thread",
     ("in_blocks", "k0_rows"): "a thread asks for one vector, and a row is eight threads",
     ("integers", "k0_map"): "four blocks: 4096 elements are done before the launch is over",
+    ("transmitted", "k0_scan"): "a thread asks for one vector, and then for the same again",
     ("softmax_columns", "k0_columns"): "columns are read three times, by half of the blocks",
     ("ema_scan", "k0_loop"): "8192 chains of steps, each of which waits for the one before",
 }

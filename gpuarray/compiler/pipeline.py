@@ -31,6 +31,7 @@ from gpuarray.compiler.native import schedule as native
 from gpuarray.compiler.rewrite.products import exchange_products, expand_small_products
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
+from gpuarray.compiler.rewrite.sweeps import sweep_products
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind
 from gpuarray.util import Struct
@@ -61,6 +62,7 @@ def _plan_for_device(plan: Plan) -> Plan:
     steps = [s for s in plan.steps if not isinstance(s, Kernel)]
     if fusion:
         graph = _rewrite(expand_small_products, graph)
+        graph = _rewrite(sweep_products, graph)
         graph = _rewrite(take_apart_small_axes, graph)
     # Fuse again only where the device's graph differs, or has loops that it can run in registers.
     if graph is not plan.graph or any(e.primitive.flow for e in graph.eqns):

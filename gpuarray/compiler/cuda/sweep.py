@@ -9,6 +9,7 @@ Products are summed in float32 with an fma for each step.
 from __future__ import annotations
 
 import math
+import re
 
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
@@ -26,8 +27,13 @@ _SIDE = 16
 _TILES = ((64, 32), (32, 32), (32, 16), (16, 16))
 
 
+_NAME = re.compile(r"[\w.\[\]]+")
+
+
 class SweepTemplate(Template):
     """One sweep: its tiles, the elements, and the fold or the product that reads them."""
+
+    positions = r"[bot]\d+|own|at|batch"
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)
@@ -123,8 +129,19 @@ class SweepTemplate(Template):
             self.accumulate()
         self.line(1, "}")
         self.end()
-        what = "rows" if sweep.owns_rows else "columns"
-        note = f"{self.own_tile} {what} a block, {self.tile} at a time beside them"
+        what, beside = ("rows", "columns") if sweep.owns_rows else ("columns", "rows")
+        done = [e.primitive.name for e in sweep.members]
+        if sweep.online is not None:
+            done += ["rescaled weights"]
+        if sweep.fold is not None:
+            done.append(sweep.fold.primitive.name)
+        if sweep.other is not None:
+            done.append(f"times {sweep.features} features")
+        space = " x ".join(map(str, sweep.space))
+        note = (
+            f"{space} sums of {' and '.join(str(f.steps) for f in sweep.factors)} products: "
+            f"{', '.join(done)}\n//   {self.own_tile} {what} a block, {self.tile} {beside} a turn"
+        )
         return self.finish(s, note)
 
     def load(self, depth: int, name: str, factor: Factor, owned: bool) -> None:
@@ -168,7 +185,8 @@ class SweepTemplate(Template):
         self.line(2, "#pragma unroll 8")
         self.line(2, f"for (unsigned f = 0; f < {self.number(factor.steps)}; ++f) {{")
         self.square(
-            3, f"s{k}[i][j] = fmaf(mine{k}[f][{self.mine}], theirs{k}[f][{self.theirs}], s{k}[i][j]);"
+            3,
+            f"s{k}[i][j] = fmaf(mine{k}[f][{self.mine}], theirs{k}[f][{self.theirs}], s{k}[i][j]);",
         )
         self.line(2, "}")
 
@@ -198,38 +216,47 @@ class SweepTemplate(Template):
         self.line(2, f"for (unsigned i = 0; i < {self.own}u; ++i) {{")
         self.line(3, "#pragma unroll")
         self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {{")
-        self.line(4, f"const {self.index_type} own = own0 + {self.mine}, at = at0 + {self.theirs};")
+        self.line(4, f"const {self.index_type} own = own0 + {self.mine};")
+        self.line(4, f"const {self.index_type} at = at0 + {self.theirs};")
         # Beyond the ends there is nothing to read, and nothing to add.
         tests = []
         if self.owned % self.own_tile:
             tests.append(f"own < {self.number(self.owned)}")
         if self.swept % self.tile:
             tests.append(f"at < {self.number(self.swept)}")
-        self.line(4, f"{ct.value_type(sweep.value.aval)} value = {outside};")
-        self.line(4, f"if ({' && '.join(tests)}) {{" if tests else "{")
+        depth = 5 if tests else 4
+        if tests and sweep.fold is None:
+            self.line(4, f"{ct.value_type(sweep.value.aval)} value = {outside};")
+        if tests:
+            self.line(4, f"if ({' && '.join(tests)}) {{")
         names = dict(self.batch)
-        names |= self.define(5, "own", sweep.owned, "o")
-        names |= self.define(5, "at", sweep.swept, "t")
+        names |= self.define(depth, "own", sweep.owned, "o")
+        names |= self.define(depth, "at", sweep.swept, "t")
         known = {f.value: f"s{k}[i][j]" for k, f in enumerate(sweep.factors)}
         for k, (v, read) in enumerate(sweep.leaves):
             if isinstance(read, Literal):
                 known[v] = ct.constant(read.val, read.aval)
                 continue
             known[v] = f"x{k}"
-            self.line(5, f"const {ct.value_type(v.aval)} x{k} = {self.place(read, names)};")
+            text = f"const {ct.value_type(v.aval)} x{k} = {self.place(read, names)};"
+            self.line(depth, text)
         for k, eqn in enumerate(sweep.members):
-            known[eqn.outvars[0]] = self.pointwise(5, f"v{k}", eqn, known)
-        self.line(5, f"value = {known[sweep.value]};")
+            known[eqn.outvars[0]] = self.pointwise(depth, f"v{k}", eqn, known)
+        value = known[sweep.value]
         if sweep.fold is not None:
             # What is beyond the ends takes no part.
             reducer = Reducer(sweep.fold)
-            lifted = reducer.lift("value", "(unsigned long long)at")
-            self.line(5, f"state[i] = {reducer.merge('state[i]', lifted)};")
-        self.line(4, "}")
+            lifted = reducer.lift(value, "(unsigned long long)at")
+            self.line(depth, f"state[i] = {reducer.merge('state[i]', lifted)};")
+        if tests:
+            if sweep.fold is None:
+                self.line(depth, f"value = {value};")
+            self.line(4, "}")
+            value = "value"
         if sweep.online is not None:
-            self.line(4, "s0[i][j] = value;")
+            self.line(4, f"s0[i][j] = {value};")
         elif sweep.other is not None:
-            self.line(4, f"w[{self.theirs}][{self.mine}] = value;")
+            self.line(4, f"w[{self.theirs}][{self.mine}] = {value};")
         self.line(3, "}")
         self.line(2, "}")
 
@@ -238,7 +265,7 @@ class SweepTemplate(Template):
         texts = [
             ct.constant(a.val, a.aval) if isinstance(a, Literal) else known[a] for a in eqn.invars
         ]
-        (text,) = expression(eqn, [bracketed(t) for t in texts])
+        (text,) = expression(eqn, [t if _NAME.fullmatch(t) else bracketed(t) for t in texts])
         line = f"const {ct.value_type(eqn.outvars[0].aval)} {name} = {text};"
         self.line(depth, line, self.comment(eqn, text))
         return name
@@ -333,7 +360,7 @@ class SweepTemplate(Template):
             self.line(3, "const unsigned f = x + c * 16u;")
             text = "sum[i][c] / whole" if sweep.online is not None else "sum[i][c]"
             guard = f"if (f < {n(sweep.features)}) " if sweep.features % _SIDE else ""
-            to = ct.index_text(sweep.out, names, self.suffix) if sweep.out != Index() else "0"
+            to = ct.index_text(sweep.place, names, self.suffix) if sweep.place != Index() else "0"
             self.line(3, f"{guard}{self.out_name[v]}[{to}] = {self.stored(text, v)};")
             self.line(2, "}")
             for v, name in zip(self.outputs[1:], ("most[i]", "whole"), strict=False):

@@ -34,7 +34,7 @@ def is_custom(eqn: Eqn) -> bool:
 
 
 def reads_memory(eqn: Eqn) -> bool:
-    """Whether all operands of an equation have to be in memory: its own text says who reads what."""
+    """Whether all operands of an equation are in memory: its own text says who reads what."""
     return is_custom(eqn) or is_sweep(eqn)
 
 

@@ -7,9 +7,11 @@ columns, or the other way round: tile by tile it multiplies, computes what is po
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Literal, Var
-from gpuarray.core.index import Index
+from gpuarray.core.index import Index, linear
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.util import Struct
 
@@ -53,7 +55,7 @@ class Sweep(Struct, eq=False):
     owns_rows: whether blocks own rows and sweep over columns, or the other way round
     members: pointwise equations on elements, in order; `leaves` are what they read in memory
     value: the element that is folded (by `fold`), or multiplied with the `features` of `other`
-    out: where a product is written, over the axes that are owned and the features
+    out: of a product, the axis that each dimension of the result is: batch, owned, or features
     """
 
     space: tuple[int, ...]
@@ -67,7 +69,7 @@ class Sweep(Struct, eq=False):
     fold: Eqn | None
     other: Read | None
     features: int
-    out: Index
+    out: tuple[int, ...]
     online: Online | None
     avals: tuple[ShapedArray, ...]
 
@@ -75,6 +77,12 @@ class Sweep(Struct, eq=False):
     def feature(self) -> int:
         """The number of the axis of features."""
         return len(self.space)
+
+    @property
+    def place(self) -> Index:
+        """Where a product is written, over batch axes, those that are owned, and the features."""
+        shape = self.avals[0].shape
+        return linear([Index.axis(i, n) for i, n in zip(self.out, shape, strict=True)], shape)
 
     @property
     def owned(self) -> range:
@@ -109,6 +117,11 @@ sweep_p = Primitive(
     numpy=_no_numpy,
     work=_work,
 )
+
+
+def swept(sweep: Sweep, operands: list[Var], results: list[Var], site: Any) -> Eqn:
+    """Return the equation of a sweep."""
+    return Eqn(sweep_p, list(operands), list(results), {"sweep": sweep}, site)
 
 
 def is_sweep(eqn: Eqn) -> bool:

@@ -20,9 +20,9 @@ import numpy as np
 
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
-from gpuarray.compiler.rewrite.sweep import Factor, Online, Read, Sweep, sweep_p
-from gpuarray.core.graph import Eqn, Graph, Literal, Var, has_effect, is_view, storage_dtype
-from gpuarray.core.index import Index, behind, linear
+from gpuarray.compiler.rewrite.sweep import Factor, Online, Read, Sweep, is_sweep, swept
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, has_effect, is_view, storage_dtype
+from gpuarray.core.index import Index, behind, linear, view_rule
 from gpuarray.core.primitive import Kind, Sentinel
 from gpuarray.core.target import TARGET
 
@@ -49,10 +49,8 @@ def sweep_products(graph: Graph) -> Graph:
     replaced = [made.get(id(e), e) for e in graph.eqns]
     eqns = _in_order(graph, [e for e in replaced if e is not None])
     read = {a for e in eqns for a in e.invars if isinstance(a, Var)} | {*graph.outvars}
-    eqns = [_without_unread(e, read) if e.primitive is sweep_p else e for e in eqns]
-    kept = Graph(
-        graph.invars, graph.outvars, eqns, graph.constvars, graph.consts, graph.debug_name
-    )
+    eqns = _turned([_without_unread(e, read) if is_sweep(e) else e for e in eqns], graph)
+    kept = Graph(graph.invars, graph.outvars, eqns, graph.constvars, graph.consts, graph.debug_name)
     return simplify(kept)
 
 
@@ -63,6 +61,34 @@ def _without_unread(eqn: Eqn, read: set) -> Eqn:
     sweep: Sweep = eqn.params["sweep"]
     params = {"sweep": sweep.replace(avals=sweep.avals[:1])}
     return eqn.replace(outvars=eqn.outvars[:1], params=params)
+
+
+def _turned(eqns: list[Eqn], graph: Graph) -> list[Eqn]:
+    """The equations, with products written as the transpose that alone reads them wants them."""
+    readers: dict[Any, list[Eqn | None]] = {a: [None] for a in graph.outvars}
+    for eqn in eqns:
+        for a in eqn.invars:
+            readers.setdefault(a, []).append(eqn)
+    gone: dict[int, Eqn] = {}
+    for eqn in eqns:
+        reader = (
+            readers.get(eqn.outvars[0], []) if is_sweep(eqn) and eqn.params["sweep"].out else []
+        )
+        if len(reader) != 1 or reader[0] is None or not is_view(reader[0]):
+            continue
+        order = view_rule(reader[0]).order(reader[0])
+        if order is None or sorted(order, key=str) != list(range(len(order))):
+            continue
+        sweep, turned = eqn.params["sweep"], reader[0].outvars[0]
+        made = sweep.replace(
+            out=tuple(sweep.out[k] for k in order), avals=(turned.aval, *sweep.avals[1:])
+        )
+        outvars = [turned, *eqn.outvars[1:]]
+        gone[id(eqn)] = eqn.replace(outvars=outvars, params={"sweep": made})
+        gone[id(reader[0])] = gone[id(eqn)]
+    # The sweep stands where it stood: what it made is read later.
+    found = [gone.get(id(e), e) for e in eqns]
+    return list({id(e): e for e in found}.values())
 
 
 def _in_order(graph: Graph, eqns: list[Eqn]) -> list[Eqn]:
@@ -221,7 +247,7 @@ class _Space:
             # Folds are met before the products that have them: theirs are sweeps of their own.
             also = {v for v in outs if v not in eqn.outvars}
             found |= {id(e): None for e in eqns if also.intersection(e.outvars)}
-            found[id(eqn)] = Eqn(sweep_p, sources, outs, {"sweep": sweep}, eqn.site)
+            found[id(eqn)] = swept(sweep, sources, outs, eqn.site)
         return found
 
     def is_worth(self, sweep: Sweep) -> bool:
@@ -244,11 +270,11 @@ class _Space:
         if side is None:
             columns = self.fold_axes(eqn)
             assert columns is not None
-            value = eqn.invars[0]
+            value = _var(eqn.invars[0])
         else:
-            value, columns = eqn.invars[side[0]], side[1]
+            value, columns = _var(eqn.invars[side[0]]), side[1]
         needed = _Needed(self, value)
-        other, features, out = None, 0, Index()
+        other, features, out = None, 0, ()
         if side is not None:
             other, features, out = needed.product(eqn, side[0])
         if not needed.is_readable:
@@ -268,28 +294,18 @@ class _Space:
         side = self.product_side(eqn)
         if side is None or not side[1]:
             return None
-        weights = eqn.invars[side[0]]
-        quotient = self.made[weights]
-        while quotient.primitive.rewrite.algebra == "conversion":  # to a shorter float
-            quotient = self.made.get(quotient.invars[0])
-            if quotient is None:
-                return None
-        if quotient.primitive.rewrite.algebra != "quotient":
+        quotient = self.maker(eqn.invars[side[0]], "quotient", through="conversion")
+        exponential = quotient and self.maker(quotient.invars[0], "exponential")
+        difference = exponential and self.maker(exponential.invars[0], "difference")
+        if quotient is None or exponential is None or difference is None:
             return None
-        top, below = quotient.invars
-        exponential = self.made.get(top)
-        if exponential is None or exponential.primitive.rewrite.algebra != "exponential":
+        total = self.fold_below(quotient.invars[1], np.add)
+        if total is None or total.invars[0] is not quotient.invars[0]:
             return None
-        total = self.fold_below(below, np.add)
-        if total is None or total.invars[0] is not top:
+        largest, scores = self.fold_below(difference.invars[1], np.maximum), difference.invars[0]
+        if largest is None or largest.invars[0] is not scores:
             return None
-        difference = self.made.get(exponential.invars[0])
-        if difference is None or difference.primitive.rewrite.algebra != "difference":
-            return None
-        scores, shift = difference.invars
-        largest = self.fold_below(shift, np.maximum)
-        if largest is None or scores not in self.made or largest.invars[0] is not scores:
-            return None
+        scores = _var(scores)
         needed = _Needed(self, scores)
         other, features, out = needed.product(eqn, side[0])
         if not needed.is_readable:
@@ -301,6 +317,16 @@ class _Space:
             Online(largest, total, exponential), tuple(v.aval for v in outs),
         )  # fmt: skip
         return sweep, needed.sources, outs
+
+    def maker(self, a: Atom, algebra: str, through: str = "") -> Eqn | None:
+        """Return the equation of the space that makes an element, if it is what `algebra` says;
+        seen through those that are `through`.
+        """
+        eqn = self.made.get(a) if isinstance(a, Var) else None
+        while eqn is not None and through and eqn.primitive.rewrite.algebra == through:
+            a = eqn.invars[0]
+            eqn = self.made.get(a) if isinstance(a, Var) else None
+        return eqn if eqn is not None and eqn.primitive.rewrite.algebra == algebra else None
 
     def fold_below(self, a: Any, ufunc: Any) -> Eqn | None:
         """Return the fold along columns that a broadcast value repeats: of this ufunc, as it is or
@@ -317,7 +343,13 @@ class _Space:
             eqn = self.index.maker(v)
         if eqn is None or self.fold_axes(eqn) is not True:
             return None
-        return eqn if eqn.primitive.fold.plain_ufunc is ufunc else None
+        fold = eqn.primitive.fold
+        return eqn if fold is not None and fold.plain_ufunc is ufunc else None
+
+
+def _var(a: Atom) -> Var:
+    assert isinstance(a, Var)
+    return a
 
 
 def _repeats(length: int, whole: int) -> bool:
@@ -369,21 +401,25 @@ class _Needed:
 
     def _factor(self, eqn: Eqn) -> None:
         batch, rows, space = self.space.batch, self.space.rows, self.space.shape
-        left, right = eqn.primitive.rewrite.product.roles(eqn)
+        rules = eqn.primitive.rewrite.product
+        assert rules is not None
+        left, right = rules.roles(eqn)
         reads = []
         for a, roles, first in ((eqn.invars[0], left, batch), (eqn.invars[1], right, batch + rows)):
             places = dict(zip(roles.batch, range(batch), strict=True))
             places |= dict(zip(roles.own, itertools.count(first)))
             places[roles.steps[0]] = len(space)
-            reads.append(self.read(a, self.axes(a, places)))
+            reads.append(self.read(_var(a), self.axes(_var(a), places)))
         steps = eqn.invars[0].aval.shape[left.steps[0]]
         self.factors.append(Factor(eqn.outvars[0], reads[0], reads[1], steps))
 
-    def product(self, eqn: Eqn, side: int) -> tuple[Read, int, Index]:
-        """Return where the other operand is read, its features, and where results are written."""
+    def product(self, eqn: Eqn, side: int) -> tuple[Read, int, tuple[int, ...]]:
+        """Return where the other operand is read, its features, and the axes of the result."""
         space = self.space
-        here, there = (eqn.primitive.rewrite.product.roles(eqn)[k] for k in (side, 1 - side))
-        a = eqn.invars[1 - side]
+        rules = eqn.primitive.rewrite.product
+        assert rules is not None
+        here, there = (rules.roles(eqn)[k] for k in (side, 1 - side))
+        a = _var(eqn.invars[1 - side])
         places = dict(zip(there.batch, here.batch, strict=True))
         places |= dict(zip(there.steps, here.steps, strict=True))
         places[there.own[0]] = len(space.shape)
@@ -391,9 +427,7 @@ class _Needed:
         # Batch axes, then those of the left operand, then those of the right one.
         own, feature = list(here.own), [len(space.shape)]
         order = [*here.batch, *(own + feature if side == 0 else feature + own)]
-        shape = eqn.outvars[0].aval.shape
-        out = linear([Index.axis(i, n) for i, n in zip(order, shape, strict=True)], shape)
-        return other, a.aval.shape[there.own[0]], out
+        return other, a.aval.shape[there.own[0]], tuple(order)
 
     def axes(self, a: Var, places: dict[int, int]) -> list[Index]:
         """Return the positions along the dimensions of an operand, given the axis of each."""

@@ -33,6 +33,7 @@ from gpuarray.compiler.rewrite.products import exchange_products, expand_small_p
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
 from gpuarray.compiler.rewrite.split_axes import split_axes
+from gpuarray.compiler.rewrite.sweeps import sweep_products
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind
 from gpuarray.util import Struct
@@ -65,6 +66,7 @@ def _plan_for_device(plan: Plan) -> Plan:
     steps = [s for s in plan.steps if not isinstance(s, Kernel)]
     if fusion:
         graph = _rewrite(expand_small_products, graph)
+        graph = _rewrite(sweep_products, graph)
         graph = _rewrite(take_apart_small_axes, graph)
         if graph is not plan.graph:
             graph = _rewrite(split_axes, graph)

@@ -99,6 +99,9 @@ class Rewrite(Struct):
         Rules of a product.
     loops : (eqn) -> Loops or None
         The function of native code that computes it where the matrices are small.
+    algebra : str
+        What is known of its values: "exponential" (f(x - y) is f(x) / f(y)), "difference",
+        "quotient", "larger" (of two values), or "conversion" (to another dtype).
     """
 
     same_as: Callable[[Any], Any] | None = None
@@ -108,6 +111,7 @@ class Rewrite(Struct):
     sinks: bool = False
     product: Product | None = None
     loops: Callable[[Any], Loops | None] | None = None
+    algebra: str = ""
 
     @property
     def repeats(self) -> bool:

@@ -189,6 +189,20 @@ class Target(Struct):
     scan_row: int = 1 << 13
     scan_column: int = 64
 
+    # ---- sweeps ----
+
+    #: Features of products whose elements are made where they are used: a block holds its part of
+    #: the operands in shared memory. Measure: attention with heads of that size.
+    swept_features: int = 128
+    #: Bytes of elements that are worth it: fewer stay in the caches between two kernels.
+    #: Measure: attention over short sequences.
+    swept_bytes: int = 8 << 20
+    #: With short floats and more features than this a library's product is several times as fast,
+    #: since it has tensor cores. Measure: attention in bfloat16.
+    swept_short: int = 32
+    #: Then so many bytes of elements are too many to have in memory beside others.
+    swept_scores: int = 1 << 30
+
     # ---- CUDA graphs ----
 
     #: Kernels of a program from which it is worth recording: fewer are launched in the time in

@@ -54,6 +54,12 @@ def cross_entropy(logits, label):
     return -gnp.sum(gnp.where(hot, nn.log_softmax(logits, axis=-1), 0.0), axis=-1)
 
 
+def attention_gradient(q, k, v, ct):
+    """softmax(q k^T) v and its derivatives, without the scores in memory."""
+    out, back = ga.vjp(lambda q, k, v: nn.dot_product_attention(q, k, v), q, k, v)
+    return out, *back(ct)
+
+
 def nearest(points, centres):
     """The number of the nearest centre, and the square of its distance."""
     distances = gnp.sum((points[:, None] - centres) ** 2, axis=-1)
@@ -216,6 +222,11 @@ def programs() -> dict[str, Program]:
         "softmax_odd": (lambda x: nn.softmax(x, axis=-1), (shape("float32", 512, 10001),)),
         "softmax_short": (lambda x: nn.softmax(x, axis=-1), (shape("bfloat16", 1001, 48),)),
         "softmax_columns": (lambda x: nn.softmax(x, axis=0), (rows,)),
+        "attention": (
+            lambda q, k, v: nn.dot_product_attention(q, k, v),
+            (shape("bfloat16", 4, 4096, 16, 64),) * 3,
+        ),
+        "attention_gradient": (attention_gradient, (shape("float32", 2, 2048, 16, 32),) * 4),
         "logsumexp": (lambda x: nn.logsumexp(x, axis=-1), (rows,)),
         "variance": (lambda x: gnp.var(x, axis=-1), (rows,)),
         "column_sum": (lambda x: gnp.sum(x, axis=0), (rows,)),

@@ -16,6 +16,7 @@ from gpuarray.compiler.cuda.rows import RowsTemplate, SharedRowsTemplate
 from gpuarray.compiler.cuda.scan import ScanTemplate
 from gpuarray.compiler.cuda.scatter import ScatterTemplate
 from gpuarray.compiler.cuda.sort import SortTemplate
+from gpuarray.compiler.cuda.sweep import SweepTemplate
 from gpuarray.compiler.cuda.template import PLAIN, Template
 from gpuarray.compiler.cuda.template import KernelSource as KernelSource
 from gpuarray.compiler.cuda.template import Options as Options
@@ -34,6 +35,7 @@ from gpuarray.compiler.lower.kernel import (
     Scan,
     Scatter,
     Sort,
+    Sweep,
     Tiles,
     Top,
     User,
@@ -71,4 +73,6 @@ def _template(kernel: Kernel, options: Options) -> Template:
             return LoopTemplate(kernel, options)
         case Batch():
             return BatchTemplate(kernel, options)
+        case Sweep():
+            return SweepTemplate(kernel, options)
     raise AssertionError(f"{type(kernel).__name__} has no template")

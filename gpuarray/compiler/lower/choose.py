@@ -24,6 +24,7 @@ from gpuarray.compiler.lower.kernel import (
     Scan,
     Scatter,
     Sort,
+    Sweep,
     Tiles,
     Top,
     User,
@@ -32,6 +33,7 @@ from gpuarray.compiler.lower.passes import axis_order, split_passes
 from gpuarray.compiler.lower.scans import is_scan
 from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort
 from gpuarray.compiler.lower.user import is_custom
+from gpuarray.compiler.rewrite.sweep import is_sweep
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.index import Index, axes_of
 from gpuarray.core.target import TARGET
@@ -96,6 +98,8 @@ def _special(group: FusedGroup) -> type[Kernel]:
     member = group.members[0]
     if is_custom(member.eqn):
         return User
+    if is_sweep(member.eqn):
+        return Sweep
     if is_scan(member.eqn):
         return Scan
     if is_short_sort(member.eqn):

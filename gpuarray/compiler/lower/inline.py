@@ -46,8 +46,9 @@ from gpuarray.compiler.lower.scatters import (
     writes,
 )
 from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort, sort_group
-from gpuarray.compiler.lower.user import custom_steps, is_custom
+from gpuarray.compiler.lower.user import custom_steps, is_custom, reads_memory
 from gpuarray.compiler.rewrite.index import GraphIndex
+from gpuarray.compiler.rewrite.sweep import is_sweep
 from gpuarray.core.graph import Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind, Primitive
@@ -152,7 +153,7 @@ class _Inliner:
         if isinstance(step, FusedGroup):
             return [step]
         # Equations with kernels of their own: users' kernels, scans, sorts, ordered scatters.
-        if is_custom(step) and User in self.forms:
+        if (is_custom(step) and User in self.forms) or is_sweep(step):
             return custom_steps(step)
         if is_scan(step) and Scan in self.forms:
             return [scan_group(part) for part in self.note_eqns(scan_eqns(step))]
@@ -213,7 +214,7 @@ class _Inliner:
         if is_unread(step):
             return
         if isinstance(step, FusedGroup):
-            if not can_emit(step) or is_custom(step.members[0].eqn):
+            if not can_emit(step) or reads_memory(step.members[0].eqn):
                 # NumPy's rules and users' kernels read whole arrays.
                 for v in step.inputs:
                     self.require(v)
@@ -490,7 +491,7 @@ class _Inliner:
         if is_unread(step) or (outs and all(v in self.inlined for v in outs)):
             return
         if isinstance(step, FusedGroup):
-            if can_emit(step) and not is_custom(step.members[0].eqn):
+            if can_emit(step) and not reads_memory(step.members[0].eqn):
                 self.order.append(self.with_producers_inlined(step))
             else:  # NumPy's rules, or a user's text, read memory
                 for v in step.inputs:

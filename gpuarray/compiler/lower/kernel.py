@@ -147,6 +147,12 @@ class Batch(Kernel):
     parts: tuple[FusedGroup, ...]
 
 
+class Sweep(Kernel):
+    """Products whose elements are used where they are made: a block owns rows or columns."""
+
+    form = "sweep"
+
+
 class User(Kernel):
     """A kernel that a user wrote."""
 
@@ -154,7 +160,7 @@ class User(Kernel):
 
 
 FORMS: tuple[type[Kernel], ...] = (
-    Map, Rows, Columns, Tiles, Scan, Sort, Top, Scatter, Loop, Batch, User,
+    Map, Rows, Columns, Tiles, Scan, Sort, Top, Scatter, Loop, Batch, Sweep, User,
 )  # fmt: skip
 
 #: What a device runs: a kernel, a group that has none (a dtype or an operation that CUDA text does

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuarray.compiler.fuse.group import Load, Member, Step, group_of
+from gpuarray.compiler.rewrite.sweep import is_sweep
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.primitives.movement import build
 from gpuarray.util import Struct
@@ -30,6 +31,11 @@ class Source(Struct):
 def is_custom(eqn: Eqn) -> bool:
     """Whether an equation is a kernel that a user wrote."""
     return isinstance(eqn.primitive.cuda, Source)
+
+
+def reads_memory(eqn: Eqn) -> bool:
+    """Whether all operands of an equation are in memory: its own text says who reads what."""
+    return is_custom(eqn) or is_sweep(eqn)
 
 
 def custom_steps(eqn: Eqn) -> list[Step]:

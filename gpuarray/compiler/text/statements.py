@@ -27,6 +27,9 @@ Fetched = dict[tuple, str]  # names of the elements read in a scope, by the key 
 class Statements(Reader):
     """Lines of one kernel: its members over its axes."""
 
+    #: The names of positions that are defined on the way, as a pattern.
+    positions = r"i\d+|j"
+
     def __init__(self, kernel: Kernel, user_lines: bool = False):
         super().__init__(kernel.accesses)
         self.kernel = kernel
@@ -230,7 +233,7 @@ class Statements(Reader):
         left, since a position may be read by another one only.
         """
         # Definitions of positions; all other lines are emitted because something reads them.
-        defined = re.compile(rf"( *)const {self.index_type} (i\d+|j) = ")
+        defined = re.compile(rf"( *)const {self.index_type} ({self.positions}) = ")
         before = 0
         while before != len(self.lines):
             before, used = len(self.lines), []

@@ -61,6 +61,7 @@ add_p = elementwise(
 )
 sub_p = elementwise(
     "sub",
+    rewrite=Rewrite(algebra="difference"),
     cuda=cuda_rules.SUB,
     arity=2,
     dtypes=NUMERIC,
@@ -144,6 +145,7 @@ def _remainder(x, y):
 
 div_p = elementwise(
     "div",
+    rewrite=Rewrite(algebra="quotient"),
     jvp=(
         lambda t, out, x, y: do.div(t, y),
         # -t x / y²: integer_pow keeps this one division.
@@ -230,6 +232,7 @@ def _smaller_complex(x, y):
 # Of 0.0 and -0.0, which are equal, NumPy's maximum and minimum may return either.
 max_p = elementwise(
     "max",
+    rewrite=Rewrite(algebra="larger"),
     jvp=rules.EXTREME_JVP,
     arity=2,
     dtypes=ANY,

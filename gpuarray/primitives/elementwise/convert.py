@@ -166,7 +166,7 @@ convert_element_type_p = Primitive(
     numpy_pick=_convert_pick,
     cuda=_convert_text,
     show=hide_defaults({"sharding": None}),
-    rewrite=Rewrite(same_as=_unconverted),
+    rewrite=Rewrite(same_as=_unconverted, algebra="conversion"),
 )
 
 # ---- complex numbers ----

@@ -14,6 +14,7 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import Primitive
+from gpuarray.core.rewrite import NO_REWRITE, Rewrite
 from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import COMPLEX, FLOATING, NUMERIC, do, elementwise
 from gpuarray.primitives.linear import broadcast_like, cast_like, constant, full_like
@@ -86,7 +87,14 @@ def _with_accuracy(name: str, usual_pick, usual_text):
 
 
 def _function(
-    name: str, real, complex=None, *, derivative, weight: float, accuracy: bool = False
+    name: str,
+    real,
+    complex=None,
+    *,
+    derivative,
+    weight: float,
+    accuracy: bool = False,
+    rewrite: Rewrite = NO_REWRITE,
 ) -> Primitive:
     """Define a function of one operand; derivative(t, y, x) is the tangent of y = f(x) along t."""
     accepted = FLOATING if complex is None else FLOATING | COMPLEX
@@ -102,6 +110,7 @@ def _function(
         defaults=_ACCURACY if accuracy else None,
         jvp=(derivative,),
         weight=weight,
+        rewrite=rewrite,
     )
 
 
@@ -143,7 +152,13 @@ def _logistic(x):
 
 
 exp_p = _function(
-    "exp", np.exp, np.exp, weight=8, accuracy=True, derivative=lambda t, y, x, **_: do.mul(t, y)
+    "exp",
+    np.exp,
+    np.exp,
+    weight=8,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(t, y),
+    rewrite=Rewrite(algebra="exponential"),
 )
 exp2_p = _function(
     "exp2",

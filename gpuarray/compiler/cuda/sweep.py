@@ -1,0 +1,372 @@
+"""Kernels of products whose elements are used where they are made: attention and what is like it.
+
+Floor 3. In: a Sweep kernel. Out: its KernelSource. A block of 16 x 16 threads owns a tile of rows
+(or columns) and goes along all columns (or rows), a tile at a time: operands come to shared memory,
+a thread multiplies a few rows by a few columns, computes what is pointwise in registers, and folds.
+Products are summed in float32 with an fma for each step.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from gpuarray.compiler.cuda.template import KernelSource, Options, Template
+from gpuarray.compiler.lower.kernel import Kernel, NoKernel
+from gpuarray.compiler.lower.schedule import Schedule
+from gpuarray.compiler.rewrite.sweep import Factor, Read, Sweep
+from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.expressions import Reducer, expression
+from gpuarray.compiler.text.reader import bracketed
+from gpuarray.core.graph import Eqn, Literal, Var
+from gpuarray.core.index import Index, linear
+from gpuarray.core.target import TARGET
+
+#: Threads along both sides of a tile, and tiles that are tried: owned and swept elements.
+_SIDE = 16
+_TILES = ((64, 32), (32, 32), (32, 16), (16, 16))
+
+
+_NAME = re.compile(r"[\w.\[\]]+")
+
+
+class SweepTemplate(Template):
+    """One sweep: its tiles, the elements, and the fold or the product that reads them."""
+
+    positions = r"[bot]\d+|own|at|batch"
+
+    def __init__(self, kernel: Kernel, options: Options):
+        super().__init__(kernel, options)
+        (member,) = kernel.group.members
+        self.eqn = member.eqn
+        self.sweep: Sweep = self.eqn.params["sweep"]
+        self.operands = [a for a in self.eqn.invars if isinstance(a, Var)]
+        self.set_order([])
+        sweep = self.sweep
+        self.owned = math.prod(sweep.space[i] for i in sweep.owned)
+        self.swept = math.prod(sweep.space[i] for i in sweep.swept)
+        self.columns = -(-sweep.features // _SIDE)  # of the result, that a thread has
+        self.own_tile, self.tile = self._tiles()
+        self.own, self.beside = self.own_tile // _SIDE, self.tile // _SIDE
+
+    def _tiles(self) -> tuple[int, int]:
+        """The largest tiles that fit into shared memory."""
+        for own, beside in _TILES:
+            floats = sum(f.steps * (own + 1 + beside + 1) for f in self.sweep.factors)
+            if self.sweep.other is not None:
+                floats += beside * (own + 1 + self.sweep.features)
+            if 4 * floats <= TARGET.shared_bytes:
+                return own, beside
+        raise NoKernel(f"{self.kernel.name} needs more shared memory than a block has")
+
+    # ---- places ----
+    def place(self, read: Read, names: dict[int, str]) -> str:
+        """An element of an operand as text, given the names of axes."""
+        v = self.operands[read.source]
+        self.touched.note(v, read.index)
+        at = ct.index_text(read.index, names, self.suffix) if read.index != Index() else "0"
+        return self.read_from(f"{self.in_name[v]}[{at}]", v.aval)
+
+    def define(self, depth: int, position: str, axes: range, prefix: str) -> dict[int, str]:
+        """Define the positions along axes from their common one; return their names."""
+        lengths = [(i, self.sweep.space[i]) for i in axes if self.sweep.space[i] > 1]
+        if len(lengths) == 1:
+            return {lengths[0][0]: position}
+        names, stride = {}, math.prod(n for _, n in lengths)
+        for k, (i, n) in enumerate(lengths):
+            stride //= n
+            text = f"{position} / {self.number(stride)}" if stride > 1 else position
+            if k:
+                text = f"{bracketed(text)} % {self.number(n)}"
+            names[i] = f"{prefix}{k}"
+            self.line(depth, f"const {self.index_type} {names[i]} = {text};")
+        return names
+
+    # ---- the text ----
+    def source(self) -> KernelSource:
+        """A block for each tile of what is owned, in each batch."""
+        sweep, n = self.sweep, self.number
+        self.threads_meet = True
+        blocks = -(-self.owned // self.own_tile)
+        batches = math.prod(sweep.space[: sweep.batch])
+        s = Schedule(_SIDE * _SIDE, grid=batches * blocks)
+        self.line(1, "const unsigned x = threadIdx.x % 16u, y = threadIdx.x / 16u;")
+        first = f"blockIdx.x % {n(blocks)} * {n(self.own_tile)}" if blocks > 1 else "0"
+        self.line(1, f"const {self.index_type} own0 = {first};")
+        self.batch = {}
+        if batches > 1:
+            batch = f"blockIdx.x / {n(blocks)}" if blocks > 1 else "blockIdx.x"
+            self.line(1, f"const {self.index_type} batch = {batch};")
+            self.batch = self.define(1, "batch", range(sweep.batch), "b")
+        for k, f in enumerate(sweep.factors):
+            self.shared[f"mine{k}"] = f"float mine{k}[{f.steps}][{self.own_tile + 1}]"
+            self.shared[f"theirs{k}"] = f"float theirs{k}[{f.steps}][{self.tile + 1}]"
+            self.load(1, f"mine{k}", f, owned=True)
+        if sweep.other is not None:
+            self.shared["w"] = f"float w[{self.tile}][{self.own_tile + 1}]"
+            self.shared["v"] = f"float v[{self.tile}][{sweep.features}]"
+            self.line(1, f"float sum[{self.own}][{self.columns}] = {{}};")
+        self.begin()
+        # Each turn: a tile of operands, its elements, and what is made of them.
+        self.touched.begin()
+        self.line(
+            1,
+            f"for ({self.index_type} at0 = 0; at0 < {n(self.swept)}; at0 += {n(self.tile)}) {{",
+            "sweep",
+        )
+        self.line(2, "__syncthreads();", "the tile before is done with")
+        for k, f in enumerate(sweep.factors):
+            self.load(2, f"theirs{k}", f, owned=False)
+        if sweep.other is not None:
+            self.load_other(sweep.other)
+        self.line(2, "__syncthreads();")
+        for k, f in enumerate(sweep.factors):
+            self.multiply(k, f)
+        self.elements()
+        if sweep.online is not None:
+            self.rescale(sweep.online)
+        if sweep.other is not None:
+            self.accumulate()
+        self.line(1, "}")
+        self.end()
+        what, beside = ("rows", "columns") if sweep.owns_rows else ("columns", "rows")
+        done = [e.primitive.name for e in sweep.members]
+        if sweep.online is not None:
+            done += ["rescaled weights"]
+        if sweep.fold is not None:
+            done.append(sweep.fold.primitive.name)
+        if sweep.other is not None:
+            done.append(f"times {sweep.features} features")
+        space = " x ".join(map(str, sweep.space))
+        note = (
+            f"{space} sums of {' and '.join(str(f.steps) for f in sweep.factors)} products: "
+            f"{', '.join(done)}\n//   {self.own_tile} {what} a block, {self.tile} {beside} a turn"
+        )
+        return self.finish(s, note)
+
+    def load(self, depth: int, name: str, factor: Factor, owned: bool) -> None:
+        """Bring a tile of an operand to shared memory, features first; zeros beyond the end."""
+        rows = owned == self.sweep.owns_rows
+        read = factor.row if rows else factor.column
+        length, tile = (self.owned, self.own_tile) if owned else (self.swept, self.tile)
+        axes = self.sweep.owned if owned else self.sweep.swept
+        first = "own0" if owned else "at0"
+        n = self.number(factor.steps)
+        count = self.number(tile * factor.steps)
+        self.line(depth, f"for (unsigned i = threadIdx.x; i < {count}; i += 256u) {{")
+        self.line(depth + 1, f"const {self.index_type} f = i % {n}, at = {first} + i / {n};")
+        names = self.batch | {self.sweep.feature: "f"}
+        names |= self.define(depth + 1, "at", axes, "t")
+        value = self.place(read, names)
+        if length % tile:
+            value = f"at < {self.number(length)} ? {value} : 0.0f"
+        self.line(depth + 1, f"{name}[f][i / {n}] = {value};")
+        self.line(depth, "}")
+
+    def load_other(self, read: Read) -> None:
+        """Bring a tile of the second operand to shared memory; zeros beyond the end."""
+        features = self.number(self.sweep.features)
+        count = self.number(self.tile * self.sweep.features)
+        self.line(2, f"for (unsigned i = threadIdx.x; i < {count}; i += 256u) {{")
+        line = f"const {self.index_type} f = i % {features}, at = at0 + i / {features};"
+        self.line(3, line)
+        names = self.batch | {self.sweep.feature: "f"}
+        names |= self.define(3, "at", self.sweep.swept, "t")
+        value = self.place(read, names)
+        if self.swept % self.tile:
+            value = f"at < {self.number(self.swept)} ? {value} : 0.0f"
+        self.line(3, f"v[i / {features}][f] = {value};")
+        self.line(2, "}")
+
+    def multiply(self, k: int, factor: Factor) -> None:
+        """The elements of a product that a thread has."""
+        own, beside = self.own, self.beside
+        self.line(2, f"float s{k}[{own}][{beside}] = {{}};")
+        self.line(2, "#pragma unroll 8")
+        self.line(2, f"for (unsigned f = 0; f < {self.number(factor.steps)}; ++f) {{")
+        self.square(
+            3,
+            f"s{k}[i][j] = fmaf(mine{k}[f][{self.mine}], theirs{k}[f][{self.theirs}], s{k}[i][j]);",
+        )
+        self.line(2, "}")
+
+    def square(self, depth: int, text: str) -> None:
+        """A statement for each element that a thread has."""
+        self.line(depth, "#pragma unroll")
+        self.line(depth, f"for (unsigned i = 0; i < {self.own}u; ++i)")
+        self.line(depth + 1, "#pragma unroll")
+        self.line(depth + 1, f"for (unsigned j = 0; j < {self.beside}u; ++j)")
+        self.line(depth + 2, text)
+
+    @property
+    def mine(self) -> str:
+        """The position of a thread's element in the owned tile."""
+        return f"y * {self.own}u + i" if self.own > 1 else "y + i"
+
+    @property
+    def theirs(self) -> str:
+        """The same in the swept tile."""
+        return f"x * {self.beside}u + j" if self.beside > 1 else "x + j"
+
+    def elements(self) -> None:
+        """Compute the value of each element from its products and what is read in memory."""
+        sweep = self.sweep
+        outside = "-GA_INFF" if sweep.online is not None else "0.0f"
+        self.line(2, "#pragma unroll")
+        self.line(2, f"for (unsigned i = 0; i < {self.own}u; ++i) {{")
+        self.line(3, "#pragma unroll")
+        self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {{")
+        self.line(4, f"const {self.index_type} own = own0 + {self.mine};")
+        self.line(4, f"const {self.index_type} at = at0 + {self.theirs};")
+        # Beyond the ends there is nothing to read, and nothing to add.
+        tests = []
+        if self.owned % self.own_tile:
+            tests.append(f"own < {self.number(self.owned)}")
+        if self.swept % self.tile:
+            tests.append(f"at < {self.number(self.swept)}")
+        depth = 5 if tests else 4
+        if tests and sweep.fold is None:
+            self.line(4, f"{ct.value_type(sweep.value.aval)} value = {outside};")
+        if tests:
+            self.line(4, f"if ({' && '.join(tests)}) {{")
+        names = dict(self.batch)
+        names |= self.define(depth, "own", sweep.owned, "o")
+        names |= self.define(depth, "at", sweep.swept, "t")
+        known = {f.value: f"s{k}[i][j]" for k, f in enumerate(sweep.factors)}
+        for k, (v, read) in enumerate(sweep.leaves):
+            if isinstance(read, Literal):
+                known[v] = ct.constant(read.val, read.aval)
+                continue
+            known[v] = f"x{k}"
+            text = f"const {ct.value_type(v.aval)} x{k} = {self.place(read, names)};"
+            self.line(depth, text)
+        for k, eqn in enumerate(sweep.members):
+            known[eqn.outvars[0]] = self.pointwise(depth, f"v{k}", eqn, known)
+        value = known[sweep.value]
+        if sweep.fold is not None:
+            # What is beyond the ends takes no part.
+            reducer = Reducer(sweep.fold)
+            lifted = reducer.lift(value, "(unsigned long long)at")
+            self.line(depth, f"state[i] = {reducer.merge('state[i]', lifted)};")
+        if tests:
+            if sweep.fold is None:
+                self.line(depth, f"value = {value};")
+            self.line(4, "}")
+            value = "value"
+        if sweep.online is not None:
+            self.line(4, f"s0[i][j] = {value};")
+        elif sweep.other is not None:
+            self.line(4, f"w[{self.theirs}][{self.mine}] = {value};")
+        self.line(3, "}")
+        self.line(2, "}")
+
+    def pointwise(self, depth: int, name: str, eqn: Eqn, known: dict[Var, str]) -> str:
+        """Define the result of a pointwise equation; return its name."""
+        texts = [
+            ct.constant(a.val, a.aval) if isinstance(a, Literal) else known[a] for a in eqn.invars
+        ]
+        (text,) = expression(eqn, [t if _NAME.fullmatch(t) else bracketed(t) for t in texts])
+        line = f"const {ct.value_type(eqn.outvars[0].aval)} {name} = {text};"
+        self.line(depth, line, self.comment(eqn, text))
+        return name
+
+    # ---- folds and products ----
+    def begin(self) -> None:
+        """Declare what lives through the sweep."""
+        if self.sweep.fold is not None:
+            reducer = Reducer(self.sweep.fold)
+            self.line(1, f"{reducer.state} state[{self.own}];")
+            self.line(1, "#pragma unroll")
+            self.line(
+                1, f"for (unsigned i = 0; i < {self.own}u; ++i) state[i] = {reducer.identity};"
+            )
+        if self.sweep.online is not None:
+            self.line(1, f"float most[{self.own}], total[{self.own}];")
+            self.line(1, "#pragma unroll")
+            text = "most[i] = -GA_INFF, total[i] = 0.0f;"
+            self.line(1, f"for (unsigned i = 0; i < {self.own}u; ++i) {text}")
+
+    def rescale(self, online) -> None:
+        """Turn scores into weights: what was added shrinks where a larger score has come."""
+        larger = Reducer(online.largest)
+        power = lambda text: expression(online.exponential, [text])[0]
+        self.line(2, "#pragma unroll")
+        self.line(2, f"for (unsigned i = 0; i < {self.own}u; ++i) {{", "the largest so far")
+        self.line(3, "float high = most[i];")
+        self.line(3, "#pragma unroll")
+        text = f"high = {larger.merge('high', 's0[i][j]')};"
+        self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {text}")
+        self.line(3, f"high = ga_warp_reduce<16>(high, {larger.merger});")
+        self.line(3, "const float from = high == -GA_INFF ? 0.0f : high;")
+        self.line(3, f"const float shrink = {power('most[i] - from')};")
+        self.line(3, "most[i] = high;")
+        self.line(3, "total[i] = total[i] * shrink;")
+        self.line(3, "#pragma unroll")
+        self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {{")
+        self.line(4, f"const float weight = {power('s0[i][j] - from')};")
+        self.line(4, "total[i] = total[i] + weight;")
+        self.line(4, f"w[{self.theirs}][{self.mine}] = weight;")
+        self.line(3, "}")
+        self.line(3, "#pragma unroll")
+        text = "sum[i][c] = sum[i][c] * shrink;"
+        self.line(3, f"for (unsigned c = 0; c < {self.columns}u; ++c) {text}")
+        self.line(2, "}")
+
+    def accumulate(self) -> None:
+        """Multiply the elements of a tile with the second operand."""
+        # The threads of a row of the tile are in one warp.
+        self.line(2, "__syncwarp();")
+        self.line(2, "#pragma unroll 8")
+        self.line(2, f"for (unsigned k = 0; k < {self.number(self.tile)}; ++k) {{")
+        self.line(3, "#pragma unroll")
+        self.line(3, f"for (unsigned i = 0; i < {self.own}u; ++i)")
+        self.line(4, "#pragma unroll")
+        self.line(4, f"for (unsigned c = 0; c < {self.columns}u; ++c)")
+        guard = ""
+        if self.sweep.features % _SIDE:
+            guard = f"if (x + c * 16u < {self.number(self.sweep.features)}) "
+        text = f"sum[i][c] = fmaf(w[k][{self.mine}], v[k][x + c * 16u], sum[i][c]);"
+        self.line(5, guard + text)
+        self.line(2, "}")
+
+    def end(self) -> None:
+        """Write what was folded or summed."""
+        sweep, n = self.sweep, self.number
+        self.line(1, "#pragma unroll")
+        self.line(1, f"for (unsigned i = 0; i < {self.own}u; ++i) {{")
+        reducer = Reducer(sweep.fold) if sweep.fold is not None else None
+        if reducer is not None:
+            self.line(2, f"state[i] = ga_warp_reduce<16>(state[i], {reducer.merger});")
+        if sweep.online is not None:
+            adder = Reducer(sweep.online.total)
+            self.line(2, f"const float whole = ga_warp_reduce<16>(total[i], {adder.merger});")
+        self.line(2, f"const {self.index_type} own = own0 + {self.mine};")
+        if self.owned % self.own_tile:
+            self.line(2, f"if (own >= {n(self.owned)}) continue;")
+        names = self.batch | self.define(2, "own", sweep.owned, "o")
+        axes = [*range(sweep.batch), *sweep.owned]
+        kept = [sweep.space[i] for i in axes]
+        row = linear([Index.axis(i, m) for i, m in zip(axes, kept, strict=True)], kept)
+        at = ct.index_text(row, names, self.suffix) if row != Index() else "0"
+        if reducer is not None:
+            (v,) = self.outputs
+            text = reducer.finish("state[i]")
+            self.line(2, f"if (x == 0) {self.out_name[v]}[{at}] = {self.stored(text, v)};")
+        else:
+            v = self.outputs[0]
+            names |= {sweep.feature: "f"}
+            self.line(2, "#pragma unroll")
+            self.line(2, f"for (unsigned c = 0; c < {self.columns}u; ++c) {{")
+            self.line(3, "const unsigned f = x + c * 16u;")
+            text = "sum[i][c] / whole" if sweep.online is not None else "sum[i][c]"
+            guard = f"if (f < {n(sweep.features)}) " if sweep.features % _SIDE else ""
+            to = ct.index_text(sweep.place, names, self.suffix) if sweep.place != Index() else "0"
+            self.line(3, f"{guard}{self.out_name[v]}[{to}] = {self.stored(text, v)};")
+            self.line(2, "}")
+            for v, name in zip(self.outputs[1:], ("most[i]", "whole"), strict=False):
+                self.line(2, f"if (x == 0) {self.out_name[v]}[{at}] = {name};")
+        self.line(1, "}")
+
+    def stored(self, text: str, v: Var) -> str:
+        """A float as it is in memory."""
+        return f"{ct.memory_type(v.aval)}({text})" if ct.is_half(v.aval) else text

@@ -1,0 +1,129 @@
+"""Sweeps: products whose elements are used where they are made, and never are in memory.
+
+Floor 3. Plain data, made by sweeps.py and written out by cuda/sweep.py. The elements of a sweep
+have batch axes, row axes and column axes. A block of threads owns some rows and sweeps over all
+columns, or the other way round: tile by tile it multiplies, computes what is pointwise, and folds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Eqn, Literal, Var
+from gpuarray.core.index import Index, linear
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.util import Struct
+
+
+class Read(Struct):
+    """Where an element is read: the number of an operand, and the position in it.
+
+    The index is over the axes of the space; the axis behind them is that of features.
+    """
+
+    source: int
+    index: Index
+
+
+class Factor(Struct, eq=False):
+    """A product of rows by columns, summed over `steps` features."""
+
+    value: Var
+    row: Read
+    column: Read
+    steps: int
+
+
+class Online(Struct, eq=False):
+    """Weights that are exponentials of differences to the largest score, which is not known yet.
+
+    What was added is rescaled when a larger score comes, and divided by the sum at the end.
+
+    largest, total: the folds; exponential: the equation that makes the weights
+    """
+
+    largest: Eqn
+    total: Eqn
+    exponential: Eqn
+
+
+class Sweep(Struct, eq=False):
+    """What one kernel computes of a space of products.
+
+    space, batch, rows: lengths of its axes; how many are batch axes and, behind them, row axes
+    owns_rows: whether blocks own rows and sweep over columns, or the other way round
+    members: pointwise equations on elements, in order; `leaves` are what they read in memory
+    value: the element that is folded (by `fold`), or multiplied with the `features` of `other`
+    out: of a product, the axis that each dimension of the result is: batch, owned, or features
+    """
+
+    space: tuple[int, ...]
+    batch: int
+    rows: int
+    owns_rows: bool
+    factors: tuple[Factor, ...]
+    leaves: tuple[tuple[Var, Read | Literal], ...]
+    members: tuple[Eqn, ...]
+    value: Var
+    fold: Eqn | None
+    other: Read | None
+    features: int
+    out: tuple[int, ...]
+    online: Online | None
+    avals: tuple[ShapedArray, ...]
+
+    @property
+    def feature(self) -> int:
+        """The number of the axis of features."""
+        return len(self.space)
+
+    @property
+    def place(self) -> Index:
+        """Where a product is written, over batch axes, those that are owned, and the features."""
+        shape = self.avals[0].shape
+        return linear([Index.axis(i, n) for i, n in zip(self.out, shape, strict=True)], shape)
+
+    @property
+    def owned(self) -> range:
+        """The axes of which a block has a part."""
+        end = self.batch + self.rows
+        return range(self.batch, end) if self.owns_rows else range(end, len(self.space))
+
+    @property
+    def swept(self) -> range:
+        """The axes that a block goes along."""
+        end = self.batch + self.rows
+        return range(end, len(self.space)) if self.owns_rows else range(self.batch, end)
+
+
+def _no_numpy(*_, sweep: Sweep):
+    raise AssertionError("a sweep is made for devices only, whose kernel runs it")
+
+
+def _work(avals, *, sweep: Sweep) -> float:
+    size = 1
+    for n in sweep.space:
+        size *= n
+    return float(size * (sum(f.steps for f in sweep.factors) + sweep.features))
+
+
+sweep_p = Primitive(
+    "sweep",
+    Kind.LIBRARY,
+    multiple_results=True,
+    register=False,
+    aval=lambda *avals, sweep: list(sweep.avals),
+    numpy=_no_numpy,
+    work=_work,
+)
+
+
+def swept(sweep: Sweep, operands: list[Var], results: list[Var], site: Any) -> Eqn:
+    """Return the equation of a sweep."""
+    return Eqn(sweep_p, list(operands), list(results), {"sweep": sweep}, site)
+
+
+def is_sweep(eqn: Eqn) -> bool:
+    """Whether an equation is a sweep."""
+    return eqn.primitive is sweep_p

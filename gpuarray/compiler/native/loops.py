@@ -275,7 +275,7 @@ class RoutineWriter(StepsWriter):
         of_block = math.ceil(work * turns / blocks)
         if counted and of_block > PROCESSOR.patience:
             return False
-        grain = max(1, 4 * PROCESSOR.task // of_block)
+        grain = max(1, 4 * PROCESSOR.task // max(1, of_block))
         # So many blocks that the loop looks for signals in time.
         some = max(grain, 4 * PROCESSOR.patience // of_block) if counted else blocks
         span = f"0, {blocks}"

@@ -400,7 +400,8 @@ def _tell(error: Exception, asked: bool = True) -> None:
     # A refused text, or a compiler that takes too long, says nothing of the next program; several
     # do.
     _failures += 1
-    if isinstance(error, OSError | DeviceError) or _failures >= PROCESSOR.failures:
+    for_good = isinstance(error, OSError | DeviceError) and not isinstance(error, CompileError)
+    if for_good or _failures >= PROCESSOR.failures:
         _possible = False
     if not _told and (asked or not isinstance(error, hostcc.NoCompilerError)):
         _told = True

@@ -272,10 +272,10 @@ class RoutineWriter(StepsWriter):
         # How much of it there is decides how blocks are shared out.
         work = max(1.0, self.work)
         turns = TARGET.guessed_steps if loop.length is None else loop.length
-        of_block = math.ceil(work * turns / blocks)
+        of_block = max(1, math.ceil(work * turns / blocks))
         if counted and of_block > PROCESSOR.patience:
             return False
-        grain = max(1, 4 * PROCESSOR.task // max(1, of_block))
+        grain = max(1, 4 * PROCESSOR.task // of_block)
         # So many blocks that the loop looks for signals in time.
         some = max(grain, 4 * PROCESSOR.patience // of_block) if counted else blocks
         span = f"0, {blocks}"

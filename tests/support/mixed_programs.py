@@ -149,7 +149,11 @@ class _Maker:
         v = self.pick("iu", True)
         if v is not None and v.x.size and self.rng.random() < 0.5:
             flat = gnp.ravel(v.x)[:count]
-            return (flat % np.asarray(length).astype(flat.dtype)).astype("int32") if length < 120 else None
+            return (
+                (flat % np.asarray(length).astype(flat.dtype)).astype("int32")
+                if length < 120
+                else None
+            )
         return gnp.asarray([self.rng.randrange(length) for _ in range(count)], "int32")
 
     # ---- steps ----
@@ -223,7 +227,9 @@ class _Maker:
             plain += [lambda: x & y, lambda: x | y, lambda: x ^ y]
             plain += [lambda: x // gnp.maximum(y & 7, 1), lambda: x % gnp.maximum(y & 7, 1)]
             return Value(self.rng.choice(plain)(), True)
-        plain += [lambda: x / (1.5 + abs(y)), lambda: gnp.where(abs(y) < 1, x, y * 0.5)][: 1 + o.exact]
+        plain += [lambda: x / (1.5 + abs(y)), lambda: gnp.where(abs(y) < 1, x, y * 0.5)][
+            : 1 + o.exact
+        ]
         return Value(gnp.clip(self.rng.choice(plain)(), -1e4, 1e4), exact)
 
     def compared(self) -> Value | None:
@@ -274,7 +280,11 @@ class _Maker:
             widths = [(rng.randrange(3), rng.randrange(3)) for _ in x.shape]
             made = gnp.pad(x, widths, mode=rng.choice(["constant", "edge", "wrap"]))
         elif way == 6:
-            made = lax.pad(x, x.dtype.type(1), [(rng.randint(-1, 2), rng.randrange(3), rng.randrange(2)) for _ in x.shape])
+            made = lax.pad(
+                x,
+                x.dtype.type(1),
+                [(rng.randint(-1, 2), rng.randrange(3), rng.randrange(2)) for _ in x.shape],
+            )
         elif way == 7:
             made = gnp.roll(x, rng.randint(-3, 3), axis)
         elif way == 8:
@@ -325,8 +335,16 @@ class _Maker:
         if rng.random() < 0.4:
             return Value(rng.choice(found)(x, axis=axes, keepdims=keep), v.exact)
         x = gnp.clip(gnp.nan_to_num(x), -100, 100)
-        smooth = [gnp.mean, gnp.var, lambda x, axis, keepdims: gnp.sum(x, axis=axis, keepdims=keepdims) / 8]
-        smooth.append(lambda x, axis, keepdims: gnp.log(gnp.sum(gnp.exp(-abs(x)), axis=axis, keepdims=keepdims)))
+        smooth = [
+            gnp.mean,
+            gnp.var,
+            lambda x, axis, keepdims: gnp.sum(x, axis=axis, keepdims=keepdims) / 8,
+        ]
+        smooth.append(
+            lambda x, axis, keepdims: gnp.log(
+                gnp.sum(gnp.exp(-abs(x)), axis=axis, keepdims=keepdims)
+            )
+        )
         return Value(rng.choice(smooth)(x, axis=axes, keepdims=keep), False)
 
     def cumulative(self) -> Value | None:
@@ -335,7 +353,9 @@ class _Maker:
             return None
         axis, back = self.axis(v.x), rng.random() < 0.3
         if rng.random() < 0.5:
-            return Value(rng.choice([lax.cummax, lax.cummin])(v.x, axis=axis, reverse=back), v.exact)
+            return Value(
+                rng.choice([lax.cummax, lax.cummin])(v.x, axis=axis, reverse=back), v.exact
+            )
         x = v.x if v.kind in "iu" else gnp.clip(gnp.nan_to_num(v.x), -4, 4) / 8
         return Value(lax.cumsum(x, axis=axis, reverse=back), v.kind in "iu")
 
@@ -354,7 +374,9 @@ class _Maker:
             return Value(gnp.take(v.x, at, axis=axis), v.exact)
         if way == 1:
             outside = at + rng.randint(-2, 2)
-            return Value(gnp.take(v.x, outside, axis=axis, mode=rng.choice(["clip", "wrap"])), v.exact)
+            return Value(
+                gnp.take(v.x, outside, axis=axis, mode=rng.choice(["clip", "wrap"])), v.exact
+            )
         other = gnp.broadcast_to(at[:1], v.x.shape) if v.x.size <= LARGEST else None
         return None if other is None else Value(gnp.take_along_axis(v.x, other, axis), v.exact)
 
@@ -424,11 +446,16 @@ class _Maker:
             # Something of it, where the shape is another.
             x = gnp.sum(gnp.where(gnp.isfinite(x.astype("float32")), 1, 0)) if exact else x.size
             exact = exact and True
-        if np.dtype(like.dtype).name in (*INTEGERS, "bool") and gnp.asarray(x).dtype.kind not in "iub":
+        if (
+            np.dtype(like.dtype).name in (*INTEGERS, "bool")
+            and gnp.asarray(x).dtype.kind not in "iub"
+        ):
             return None
         if not isinstance(x, int) and np.dtype(like.dtype).name not in INTEGERS:
             x = gnp.clip(x, -50, 50) if gnp.asarray(x).dtype.kind == "f" else x
-        return Value((like + gnp.asarray(x).astype(like.dtype)) if like.dtype != bool else like, exact)
+        return Value(
+            (like + gnp.asarray(x).astype(like.dtype)) if like.dtype != bool else like, exact
+        )
 
     def loop(self) -> Value | None:
         v, rng = self.pick("iuf"), self.rng
@@ -436,7 +463,12 @@ class _Maker:
             return None
         if v.x.dtype in (ml_dtypes.bfloat16, np.dtype("float16")):
             return None
-        seed, steps, turns, way = rng.random(), rng.randint(1, 4), rng.randint(0, 4), rng.randrange(4)
+        seed, steps, turns, way = (
+            rng.random(),
+            rng.randint(1, 4),
+            rng.randint(0, 4),
+            rng.randrange(4),
+        )
         others = [o.x for o in rng.sample(self.values, min(2, len(self.values))) if o.exact]
         exact = [v.exact]
 
@@ -522,7 +554,9 @@ def compare(found: np.ndarray, expected: np.ndarray, near: float, what: str) -> 
     if near == 0.0 or name not in NEAR:
         a, b = np.asarray(found), np.asarray(expected)
         same = (a == b) | ((a != a) & (b != b))
-        assert same.all(), f"{what}\n{a[~same][:5]} is not {b[~same][:5]} ({(~same).sum()} elements)"
+        assert same.all(), (
+            f"{what}\n{a[~same][:5]} is not {b[~same][:5]} ({(~same).sum()} elements)"
+        )
         return
     wide = "complex128" if name.startswith("complex") else "float64"
     a, b = found.astype(wide), expected.astype(wide)

@@ -22,6 +22,7 @@ from gpuarray.backends import hostcc
 from gpuarray.backends.native import arrays, background, library
 from gpuarray.backends.numpy import memory
 from gpuarray.backends.numpy import program as host
+from gpuarray.backends.profiled import Together
 from gpuarray.backends.writer import compiled_once
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, Scatter
@@ -71,6 +72,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         self.sources: dict[str, Source] = {}  # by the name in the generated text
         self.arrays: set[Var] = set()  # values that are arrays for certain
         self.arity: dict[str, int] = {}  # how many arrays each of them takes
+        self.calls: list[tuple[Source, list[DeviceStep]]] = []  # and the steps that each runs
+        self.by_host: dict[int, str] = {}  # steps (by id) that NumPy runs, and why
         self.over: set[Var] = set()  # updates that are written into their operand
         self.into: dict[Var, int] = {}  # results in the memory of a donated input: its number
         self.find_updates()
@@ -190,8 +193,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         if routine.room:
             empty, dtype = self.bind("room", memory.empty), self.bind("dtype", np.uint8)
             given.append(f"{empty}(({routine.room},), {dtype})")
-        first = next(s for s in self.steps[number:end] if not self.is_alias(s))
-        self.call_source(routine, given, first)
+        ran = [s for s in self.steps[number:end] if not self.is_alias(s)]
+        self.call_source(routine, given, ran)
         read = {v for s in self.steps[end:] for v in step_inputs(s)} | set(self.graph.outvars)
         views = [s for s in self.steps[number:end] if isinstance(s, Eqn) and self.is_view(s)]
         for view in reversed(views):
@@ -210,12 +213,14 @@ class NativeProgramWriter(host.NumpyProgramWriter):
                 self.call(eqn)
             (v,) = step.outputs
             self.names[v] = self.names[eqns[-1].outvars[0]]
+            self.by_host[id(step)] = "a few elements of a donated array change where they are"
             return
         try:
             if not isinstance(step, Kernel):
                 raise TypeError(f"{step.name} has no kernel")
             source = emit_alone(step)
-        except TypeError:  # no text for its form, or for an operation or a dtype in it
+        except TypeError as error:  # no text for its form, or for an operation or a dtype in it
+            self.by_host[id(step)] = str(error)
             self.by_numpy(number, group_in(step))
             return
         self.compiled(source, step)
@@ -231,18 +236,20 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         """Write the call of a compiled kernel."""
         self.allocate(source.outputs)
         given = [*map(self.array, source.inputs), *(self.names[v] for v in source.outputs)]
-        self.call_source(source, given, step)
+        self.call_source(source, given, [step])
 
-    def call_source(self, source: Source, operands: list[str], step: DeviceStep) -> None:
-        """Write the call of a compiled function."""
+    def call_source(self, source: Source, operands: list[str], steps: list[DeviceStep]) -> None:
+        """Write the call of a compiled function, which runs these steps."""
         called = self.bind(source.name, None)  # known when the unit is compiled
         again = self.bind(f"again_{source.name}", None)
         self.sources[called] = source
         self.space[again] = lambda *buffers: _again(self.space[called], buffers)
         given = ", ".join(operands)
         self.arity[called] = len(operands)
+        self.calls.append((source, steps))
+        step = steps[0]
         eqn = step if isinstance(step, Eqn) else group_in(step).members[0].eqn
-        shown = step if isinstance(step, Eqn) else group_in(step)
+        shown = step if len(steps) == 1 else Together(source.name, tuple(steps))
         self.line(f"{called}({given}) and {again}({given})", eqn, shown)
 
     def allocate(self, results: Iterable[Var]) -> None:

@@ -65,11 +65,7 @@ def split_passes(
     top = max(level.values(), default=0)
     passes: list[Pass] = []
     for depth in range(1, top + 1):
-        reductions = [
-            m
-            for m in members
-            if _folds(m, group) and level[m.eqn.outvars[0]] == depth
-        ]
+        reductions = [m for m in members if _folds(m, group) and level[m.eqn.outvars[0]] == depth]
         needed = _needed(reductions, made, wide, level)
         partial = [v for m in reductions for v in m.eqn.outvars]
         after = [

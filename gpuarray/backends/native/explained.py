@@ -1,7 +1,7 @@
 """What of a plan native code runs: calls, C++ text, bodies of loops, and what NumPy runs and why.
 
-Floor 4. In: a Plan. Out: what `explain` and `cpp_source` show of it. Nothing is compiled. The user's
-lines are woven into the text here; the text that is compiled does not have them.
+Floor 4. In: a Plan. Out: what `explain` and `cpp_source` show of it. Nothing is compiled. The
+user's lines are woven into the text here; the text that is compiled does not have them.
 """
 
 from __future__ import annotations

@@ -150,7 +150,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
                     kernels += (
                         RoutineWriter("probe", planned, self.over).routine([step], []).kernels
                     )
-                except TypeError:  # no text for it
+                except TypeError as error:  # no text for it
+                    self.by_host[id(step)] = str(error)
                     break
             number += 1
         # Views at the end are for others.
@@ -331,6 +332,14 @@ def build(
     return host.build(plan, consts, donated) if function is None else function
 
 
+def build_now(plan: Plan) -> Callable[..., list]:
+    """Return the function, compiled; raise what went wrong on the way (`library.FAULTS`)."""
+    function = _built(plan, [np.asarray(c) for c in plan.graph.consts], frozenset())
+    if function is None:
+        raise DeviceError("native code has no part of this program")
+    return functools.partial(host.local.run, function)
+
+
 def _built(plan: Plan, consts: Sequence, donated: frozenset[int], space: dict | None = None) -> Any:
     """Return the function with its kernels, in the space of another one if it is given; None if
     there would be no kernel in it.
@@ -413,8 +422,8 @@ def _tell(error: Exception, asked: bool = True) -> None:
     if not _told and (asked or not isinstance(error, hostcc.NoCompilerError)):
         _told = True
         warnings.warn(
-            f"NumPy runs a program, because it could not be compiled: {error} Set "
-            "GPUARRAY_NATIVE=off to have none compiled.",
+            "NumPy runs a program, because it could not be compiled: "
+            f"{str(error).rstrip('.')}. Set GPUARRAY_NATIVE=off to have none compiled.",
             RuntimeWarning,
             stacklevel=2,
         )

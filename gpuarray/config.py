@@ -171,7 +171,7 @@ _ROWS = (
     Setting("num_threads", range(1 << 16), 0,
             "CPU threads, those of BLAS too where threadpoolctl is installed; "
             "0 = as many as the machine offers.", False, False),
-    Setting("native", ("auto", "wait", "off"), "auto",
+    Setting("native", ("auto", "wait", "off"), "auto" if sys.platform == "linux" else "off",
             "CPU: compile kernels with the host's C++ compiler, while NumPy answers (auto) or "
             "before the first call (wait).", True, False),
     Setting("native_after", range(1 << 31), 100,

@@ -34,6 +34,10 @@ from gpuarray.functions.jit import Jitted, jit
 from gpuarray.functions.stages import Lowered, ShapeDtypeStruct
 from gpuarray.runtime import processes
 from gpuarray.transforms.partition.split import partition
+from gpuarray.util import lazy_module
+
+#: Loaded by the first question about native code.
+native = lazy_module("gpuarray.backends.native.explained")
 
 
 def explain(
@@ -56,6 +60,11 @@ def explain(
     What runs on the host even then says why: its fact `on the host`. Steps in which devices send
     values to each other have the facts `axes`, `devices`, `bytes a device` and `why`.
 
+    With `platform="native"`, or on a CPU while the setting `native` is on, the steps are those of
+    native code: the fact `call` says which of them are one call of a compiled function, or that
+    NumPy runs one, and `why`; a loop has the steps of its `body`; `source` is the C++ of a step. No
+    compiler is needed.
+
     With `mesh`, the program is partitioned for devices that need not be here: arguments are
     ShapeDtypeStructs with shardings over it, or lie whole on every device. With `network` (a
     `gpuarray.compiler.partition.network.Network`, or its name there), exchanges have the facts
@@ -71,8 +80,10 @@ def explain(
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
     platform = "cuda" if platform == "gpu" else platform
-    if platform not in (None, "cpu", "cuda"):
-        raise ValueError(f"platform must be None, 'cpu', 'gpu' or 'cuda', got {platform!r}")
+    if platform not in (None, "cpu", "native", "cuda"):
+        raise ValueError(
+            f"platform must be None, 'cpu', 'native', 'gpu' or 'cuda', got {platform!r}"
+        )
     if not (mesh is None or isinstance(mesh, Mesh | AbstractMesh)):
         raise TypeError(f"explain: mesh is a Mesh or an AbstractMesh, got {mesh!r}")
     known = None if network is None else network_named(network)
@@ -105,6 +116,9 @@ def explain(
             compile = nvrtc.compile if nvrtc.available() else None
             facts, reason = device_facts(plan, arch, compile), host_reason
             cost = Costs(plan, lowered._donated).of
+        asked = platform == "native" or (platform != "cuda" and state.native != "off")
+        if asked and exchanges is None:
+            return native.explain_native(plan, lowered.fun_name, lowered._donated)
         found = explain_plan(plan, lowered.fun_name, facts, reason, exchange, cost)
         return found if exchanges is None else found.replace(remarks=exchanges.remarks())
 

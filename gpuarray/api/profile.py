@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from gpuarray import tree
 from gpuarray.backends.copies import copy_bandwidth
-from gpuarray.backends.profiled import Steps
+from gpuarray.backends.profiled import Steps, Together
 from gpuarray.compiler.explain import tables
 from gpuarray.compiler.explain.facts import explain_plan
 from gpuarray.compiler.explain.records import StepRecord
@@ -210,7 +210,7 @@ def _of_runs(runs: list[tuple[float, _Session]], device: Any) -> Profile:
     for path, (one, _, calls) in sums[-1].items():
         times = [found[path].seconds for found in sums if path in found]
         seconds = statistics.median(times) / 1e9
-        name, lines, nbytes = _about(one, records.get(path[-1]))
+        name, lines, nbytes = _about(one, records)
         share = None
         if nbytes and seconds:
             share = calls * nbytes / copy_bandwidth(device, nbytes) / seconds
@@ -230,8 +230,15 @@ def _of_runs(runs: list[tuple[float, _Session]], device: Any) -> Profile:
     )
 
 
-def _about(one: _Timed, record: StepRecord | None) -> tuple[str, str, int | None]:
+def _about(one: _Timed, records: dict[int, StepRecord]) -> tuple[str, str, int | None]:
     """The name of a step, the lines that recorded it, and the bytes that it moves."""
+    if isinstance(one.step, Together):
+        found = [records[id(s)] for s in one.step.steps if id(s) in records]
+        if found:
+            all_of_it = tuple(o for r in found for o in r.operations)
+            lines = tables.line_ranges(found[0].replace(operations=all_of_it))
+            return one.of.name, lines, sum(r.bytes_read + r.bytes_written for r in found)
+    record = records.get(id(one.step))
     if record is not None:
         name = record.operations[0].name if record.kind == "library" else record.name
         return name, tables.line_ranges(record), record.bytes_read + record.bytes_written

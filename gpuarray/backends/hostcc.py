@@ -11,7 +11,6 @@ import atexit
 import contextlib
 import ctypes
 import functools
-import importlib.util
 import os
 import pathlib
 import re
@@ -19,7 +18,6 @@ import shlex
 import shutil
 import signal
 import struct
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -84,8 +82,8 @@ class NoCompilerError(DeviceError):
 
 
 def compiler() -> str:
-    """Return the command of the host's C++ compiler: $CXX, g++, clang++, or that of the wheel
-    `ziglang`. `words` makes a list of it.
+    """Return the command of the host's C++ compiler: $CXX, g++ or clang++. `words` makes a list of
+    it.
     """
     wanted = [os.environ.get("CXX", ""), "g++", "clang++"]
     for name in wanted:
@@ -93,11 +91,9 @@ def compiler() -> str:
         for words in ([name], _split(name)):
             if words and words[0] and (path := shutil.which(words[0])):
                 return shlex.join([path, *words[1:]])
-    if importlib.util.find_spec("ziglang") is not None:
-        return shlex.join([sys.executable, "-m", "ziglang", "c++"])
     raise NoCompilerError(
-        f"found no C++ compiler: looked for {', '.join(w for w in wanted if w)}, and for the "
-        "package ziglang. Install g++ or clang++, or set CXX to one, or pip install ziglang."
+        f"found no C++ compiler: looked for {', '.join(w for w in wanted if w)}. Install g++ or "
+        "clang++, or set CXX to one."
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuarray.compiler.lower.kernel import DeviceStep
 from gpuarray.compiler.lower.steps import step_bytes, step_eqns
@@ -21,6 +21,13 @@ from gpuarray.core.ranges import Range
 
 #: How many operations of a kernel its range names.
 _NAMED = 4
+
+
+class Together(NamedTuple):
+    """Steps that run as one call of native code."""
+
+    name: str
+    steps: tuple[DeviceStep, ...]
 
 
 class Steps:
@@ -46,7 +53,7 @@ class Steps:
         self,
         name: str,
         text: str,
-        of: Mapping[int, DeviceStep | str],
+        of: Mapping[int, DeviceStep | Together | str],
         holders: Mapping[str, Eqn],
         inside: Callable[..., Callable[..., list]],
         plan: Plan,
@@ -103,7 +110,7 @@ class _Step:
 
     __slots__ = ("args", "name", "scopes", "step")
 
-    def __init__(self, step: DeviceStep | str):
+    def __init__(self, step: DeviceStep | Together | str):
         self.step = step
         self.args: dict[str, Any] = {}
         self.scopes: tuple[str, ...] = ()
@@ -112,17 +119,23 @@ class _Step:
             self.args["kind"] = "kernels"
             return
         # The name lists what the step does, each operation once.
-        eqns = step_eqns(step)
+        steps = step.steps if isinstance(step, Together) else (step,)
+        eqns = [e for s in steps for e in step_eqns(s)]
         names = list(dict.fromkeys(e.primitive.name for e in eqns))
         self.name = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
         sites = [e.site for e in eqns if e.site is not None]
-        if not isinstance(step, Eqn):
+        if isinstance(step, Together):
+            parts = [s.primitive.name if isinstance(s, Eqn) else s.name for s in step.steps]
+            self.name = f"{step.name}: {' '.join(parts)}"
+            self.args["operations"] = ", ".join(e.primitive.name for e in eqns)
+        elif not isinstance(step, Eqn):
             self.name = f"{step.name}: {self.name}"
             self.args["operations"] = ", ".join(e.primitive.name for e in eqns)
         if sites:
             self.args["recorded at"] = str(sites[0])
-        self.args["kind"] = kind_of(step)
-        self.args["bytes"] = step_bytes(step)
+        kinds = {kind_of(s) for s in steps}
+        self.args["kind"] = "loop" if "loop" in kinds else kind_of(steps[0])
+        self.args["bytes"] = sum(map(step_bytes, steps))
         # The scope that all operations of the step share.
         scopes = [site.scope.split("/") if site.scope else [] for site in sites]
         self.scopes = tuple(os.path.commonprefix(scopes))  # of lists, as of strings

@@ -17,7 +17,7 @@ import numpy as np
 from gpuarray import util
 from gpuarray.backends import lockstep
 from gpuarray.backends.lifetimes import Lifetimes
-from gpuarray.backends.profiled import Steps
+from gpuarray.backends.profiled import Steps, Together
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.compiler.lower.overlap import last_reads
@@ -50,7 +50,7 @@ class ProgramWriter(abc.ABC):
         The function's globals.
     sites : dict of int to Eqn
         Line number -> equation, for error messages.
-    ran : dict of int to DeviceStep or str
+    ran : dict of int to DeviceStep, Together or str
         Line number -> what it runs, for profiles.
     holders : dict of str to Eqn
         Name -> the equation with Graphs that it runs.
@@ -63,7 +63,7 @@ class ProgramWriter(abc.ABC):
         self.indent = ""
         self.space: dict[str, Any] = {}
         self.sites: dict[int, Eqn] = {}
-        self.ran: dict[int, DeviceStep | str] = {}
+        self.ran: dict[int, DeviceStep | Together | str] = {}
         self.holders: dict[str, Eqn] = {}
         # Exchanges in progress (by id): the variable that holds one, and its equation.
         self.going: dict[int, tuple[str, Eqn]] = {}
@@ -123,7 +123,9 @@ class ProgramWriter(abc.ABC):
         self.space[name] = value
         return name
 
-    def line(self, text: str, eqn: Eqn | None = None, step: DeviceStep | None = None) -> None:
+    def line(
+        self, text: str, eqn: Eqn | None = None, step: DeviceStep | Together | None = None
+    ) -> None:
         """Write a line: errors in it are reported for `eqn`, profiles show it as `step`."""
         self.lines.append(self.indent + text)
         if eqn is not None:

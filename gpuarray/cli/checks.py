@@ -5,6 +5,7 @@ Floor 8. In: nothing. Out: one result for each check, with what to do when it fa
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray.backends.native import library, program
 from gpuarray.compiler.explain.tables import plural
 
 
@@ -52,6 +54,27 @@ def _expect(got, want, tolerance: float = 1e-6) -> None:
     # Not `>`: nan fails too.
     if not worst <= tolerance:
         raise ValueError(f"off by {worst:.2g}, allowed is {tolerance:.2g}")
+
+
+def _native() -> str:
+    # Compiled, loaded and called, whatever the setting: is it as NumPy has it?
+    x = np.linspace(-3, 3, 4001, dtype=np.float32)
+
+    def f(x):
+        return gnp.sum(gnp.tanh(x) * x + 1), gnp.concatenate([x, x])[::-2]
+
+    plan = ga.jit(f).lower(x).plan
+    start = time.perf_counter()
+    try:
+        run = program.build_now(plan)
+    except library.FAULTS as error:
+        return f"not used: {str(error).splitlines()[0]}"
+    seconds = time.perf_counter() - start
+    total, turned = run(x)
+    wide = x.astype(np.float64)
+    _expect(total, np.sum(np.tanh(wide) * wide + 1))
+    _expect(turned, np.concatenate([x, x])[::-2])
+    return f"a program compiled or found in {seconds:.2f} s, loaded, and right"
 
 
 def _arithmetic() -> str:
@@ -149,5 +172,6 @@ CHECKS = (
         f"NumPy's BLAS may be broken; another build of NumPy brings another. {_REPORT}",
     ),
     Check("random", _random, _REPORT),
+    Check("native code", _native, f"GPUARRAY_NATIVE=off runs without it. {_REPORT}"),
     Check("asynchrony", _waiting, f"GPUARRAY_NUM_THREADS=1 runs on one thread. {_REPORT}"),
 )

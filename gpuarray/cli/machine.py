@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gpuarray as ga
+from gpuarray.backends import hostcc
 from gpuarray.backends.cuda.availability import INSTALL, cupy, distributions, too_old
 from gpuarray.backends.cuda.availability import missing as gpus_missing
 from gpuarray.backends.cuda.device import gpus as gpus_here
@@ -29,6 +30,7 @@ from gpuarray.backends.store import platformdirs
 from gpuarray.compiler.explain.tables import plural, size
 from gpuarray.config import settings, state
 from gpuarray.core.threads import blas_is_limited, blas_threads, thread_count
+from gpuarray.errors import CompileError, DeviceError
 
 
 class Section(NamedTuple):
@@ -58,6 +60,7 @@ def look() -> Found:
     found.sections = [
         Section("software", _software()),
         Section("computes on", _processors(found.facts)),
+        Section("native code", _native(found.facts)),
         Section("NVIDIA", _nvidia(found.facts)),
         Section("folders", _folders(found.facts)),
         Section("settings that differ from their defaults", _settings(found.facts)),
@@ -128,6 +131,35 @@ def _copy_speed() -> float:
         best = min(best, time.perf_counter() - start)
     # Every byte is read once and written once.
     return 2 * source.nbytes / best
+
+
+#: What the modes of native code do.
+_MODES = {
+    "off": "off: NumPy runs everything",
+    "auto": "auto: NumPy answers, and what is called again is compiled meanwhile",
+    "wait": "wait: compiled before the first call",
+}
+
+
+def _native(facts: dict) -> list[tuple[str, str]]:
+    """The compiler that native code is made with, and what it has made."""
+    facts["compiler"] = None
+    try:
+        command = hostcc.compiler()
+        version = hostcc.version(command)
+        facts["compiler"], text = command, f"{version}  {command}"
+    except CompileError as error:
+        text = f"it does not work: {' '.join(str(error).split())}"
+    except DeviceError as error:
+        text = f"none: {error}"
+    rows = [("compiler", text), ("mode", _MODES[state.native])]
+    try:
+        folder = cache_folder() / "native"
+        files = list(folder.glob("*.so"))
+    except (ImportError, OSError) as error:
+        return [*rows, ("libraries", f"not to be seen: {error}")]
+    kept = f"{plural(len(files), 'file')}, {size(sum(p.stat().st_size for p in files))}"
+    return [*rows, ("libraries", f"{folder} ({kept if files else 'none yet'})")]
 
 
 # ---- NVIDIA ----
@@ -307,6 +339,15 @@ def advice(found: Found) -> list[str]:
         if name in facts["settings"]
     ]
     lines += _gpu_advice(facts)
+    if facts["compiler"] is None:
+        lines.append(
+            "with a C++ compiler, programs are compiled for this CPU: fewer passes over memory, and "
+            "loops whose turns call no Python. Install g++ or clang++ (Debian: "
+            "apt install g++; Fedora: dnf install gcc-c++; conda: conda install gxx), or name one "
+            "with CXX"
+        )
+    elif state.native == "off":
+        lines.append("GPUARRAY_NATIVE=auto has programs compiled for this CPU in the background")
     # More threads than cores take turns and slow one another down.
     if facts["threads"] > facts["cores"]:
         lines.append(

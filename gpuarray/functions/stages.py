@@ -34,6 +34,10 @@ from gpuarray.runtime.moves import to_place
 from gpuarray.runtime.spread import Team
 from gpuarray.transforms.references import Ref, taken_out, values_of, write_back
 from gpuarray.transforms.tracing import check_alive
+from gpuarray.util import lazy_module
+
+#: Loaded by the first question about native code.
+native = lazy_module("gpuarray.backends.native.explained")
 
 
 class ShapeDtypeStruct:
@@ -361,6 +365,19 @@ class Lowered(Stage):
             f"unknown dialect: {dialect!r}. Programs are no MLIR here: leave it out for the Graph, "
             "or take 'cuda'."
         )
+
+    def cpp_source(self) -> str:
+        """The C++ of what native code runs on a CPU, with the user's lines as comments.
+
+        It is what `GPUARRAY_NATIVE` has compiled, but for these comments; no compiler is needed to
+        look at it. Steps that NumPy runs stand in it as comments.
+
+        >>> import gpuarray as ga, gpuarray.numpy as gnp
+        >>> text = ga.jit(lambda x: gnp.sin(x) + 1).lower(gnp.ones(3)).cpp_source()
+        >>> "for (ga_index i0 = first; i0 < last; ++i0)" in text
+        True
+        """
+        return native.cpp_source(self.plan, self._donated)
 
     def cost_analysis(self) -> dict[str, float]:
         """Floating-point operations and bytes moved, by the plan."""

@@ -145,7 +145,7 @@ class _Maker:
         return Value(v.x.astype(dtype), v.exact)
 
     def places(self, length: int, count: int):
-        """Indices into an axis, some of them repeated: a constant or values of the program."""
+        """Indices into an axis, some repeated, as a constant or as values of the program."""
         v = self.pick("iu", True)
         if v is not None and v.x.size and self.rng.random() < 0.5:
             flat = gnp.ravel(v.x)[:count]
@@ -438,16 +438,16 @@ class _Maker:
         """A few steps on values, made to be like another one."""
         maker = _Maker(0, xs)
         maker.rng, maker.depth = random.Random(seed), self.depth + 1
-        known = {id(v.x): v.exact for v in maker.values}
+        if maker.values[-1].kind in "fc":
+            # What it was made of in the turn before may be inexact.
+            maker.values[-1] = maker.values[-1]._replace(exact=False)
         last = maker.run(steps)[0]
-        exact = last.exact and all(known.values())
-        x = last.x
+        exact, x = last.exact, last.x
         if last.kind == "c" and np.dtype(like.dtype).kind != "c":
             x = gnp.real(x)
         if x.shape != like.shape:
             # Something of it, where the shape is another.
-            x = gnp.sum(gnp.where(gnp.isfinite(x.astype("float32")), 1, 0)) if exact else x.size
-            exact = exact and True
+            x = gnp.sum(x > 0) if exact and last.kind in "iu" else x.size
         if (
             np.dtype(like.dtype).name in (*INTEGERS, "bool")
             and gnp.asarray(x).dtype.kind not in "iub"
@@ -472,11 +472,9 @@ class _Maker:
             rng.randrange(4),
         )
         others = [o.x for o in rng.sample(self.values, min(2, len(self.values))) if o.exact]
-        exact = [v.exact]
 
         def one(x, i):
             made = self.body(seed, [*others, gnp.asarray(i), x], steps, x)
-            exact[0] = False  # sums of a loop may be regrouped by what is hoisted
             if made is None:
                 return x * x.dtype.type(3)
             return made.x if v.kind in "iu" else made.x * x.dtype.type(0.25)
@@ -484,15 +482,13 @@ class _Maker:
         if way == 0:
             made = lax.fori_loop(0, turns, lambda i, c: one(c, i), v.x)
         elif way == 1 and v.x.ndim:
-            made, ys = lax.scan(
-                lambda c, x: (
-                    one(c, gnp.sum(x) * 0),
-                    one(c, gnp.max(x)) + x[..., :1].astype(c.dtype) * 0,
-                )
-                if x.ndim
-                else (one(c, x), c),
-                v.x[0], v.x, reverse=rng.random() < 0.5,
-            )  # fmt: skip
+
+            def row(c, x):
+                if not x.ndim:
+                    return one(c, x), c
+                return one(c, gnp.sum(x) * 0), one(c, gnp.max(x)) + x[..., :1].astype(c.dtype) * 0
+
+            made, ys = lax.scan(row, v.x[0], v.x, reverse=rng.random() < 0.5)
             made = ys if rng.random() < 0.5 else made
         elif way == 2:
             made = lax.while_loop(
@@ -500,8 +496,8 @@ class _Maker:
             )[1]
         else:
             made = lax.scan(lambda c, i: (one(c, i), c), v.x, gnp.arange(turns))[1 if turns else 0]
-        # The loops' bodies hold inexact steps as like as not.
-        return Value(made, False) if v.kind == "f" else None
+        # The loops' bodies hold inexact steps as like as not, but none that makes integers of them.
+        return Value(made, v.kind in "iu")
 
     def branch(self) -> Value | None:
         v, c, rng = self.pick(), self.pick("biuf", True), self.rng

@@ -21,6 +21,7 @@ from gpuarray.backends import hostcc
 from gpuarray.backends.native import arrays, library
 from gpuarray.backends.numpy import memory
 from gpuarray.backends.numpy import program as host
+from gpuarray.backends.profiled import Together
 from gpuarray.backends.writer import compiled_once
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, Scatter
@@ -36,6 +37,7 @@ from gpuarray.compiler.native.loops import RoutineWriter, updates_over
 from gpuarray.compiler.native.routine import Routine
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.pipeline import Plan, plan_graph
+from gpuarray.config import state
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.target import PROCESSOR
 from gpuarray.errors import CompileError, DeviceError
@@ -69,6 +71,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         self.sources: dict[str, Source] = {}  # by the name in the generated text
         self.arrays: set[Var] = set()  # values that are arrays for certain
         self.arity: dict[str, int] = {}  # how many arrays each of them takes
+        self.calls: list[tuple[Source, list[DeviceStep]]] = []  # and the steps that each runs
+        self.by_host: dict[int, str] = {}  # steps (by id) that NumPy runs, and why
         self.over: set[Var] = set()  # updates that are written into their operand
         self.into: dict[Var, int] = {}  # results in the memory of a donated input: its number
         self.find_updates()
@@ -145,7 +149,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
                     kernels += (
                         RoutineWriter("probe", planned, self.over).routine([step], []).kernels
                     )
-                except TypeError:  # no text for it
+                except TypeError as error:  # no text for it
+                    self.by_host[id(step)] = str(error)
                     break
             number += 1
         # Views at the end are for others.
@@ -188,8 +193,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         if routine.room:
             empty, dtype = self.bind("room", memory.empty), self.bind("dtype", np.uint8)
             given.append(f"{empty}(({routine.room},), {dtype})")
-        first = next(s for s in self.steps[number:end] if not self.is_alias(s))
-        self.call_source(routine, given, first)
+        ran = [s for s in self.steps[number:end] if not self.is_alias(s)]
+        self.call_source(routine, given, ran)
         read = {v for s in self.steps[end:] for v in step_inputs(s)} | set(self.graph.outvars)
         views = [s for s in self.steps[number:end] if isinstance(s, Eqn) and self.is_view(s)]
         for view in reversed(views):
@@ -208,12 +213,14 @@ class NativeProgramWriter(host.NumpyProgramWriter):
                 self.call(eqn)
             (v,) = step.outputs
             self.names[v] = self.names[eqns[-1].outvars[0]]
+            self.by_host[id(step)] = "a few elements of a donated array change where they are"
             return
         try:
             if not isinstance(step, Kernel):
                 raise TypeError(f"{step.name} has no kernel")
             source = emit_alone(step)
-        except TypeError:  # no text for its form, or for an operation or a dtype in it
+        except TypeError as error:  # no text for its form, or for an operation or a dtype in it
+            self.by_host[id(step)] = str(error)
             self.by_numpy(number, group_in(step))
             return
         self.compiled(source, step)
@@ -229,18 +236,20 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         """Write the call of a compiled kernel."""
         self.allocate(source.outputs)
         given = [*map(self.array, source.inputs), *(self.names[v] for v in source.outputs)]
-        self.call_source(source, given, step)
+        self.call_source(source, given, [step])
 
-    def call_source(self, source: Source, operands: list[str], step: DeviceStep) -> None:
-        """Write the call of a compiled function."""
+    def call_source(self, source: Source, operands: list[str], steps: list[DeviceStep]) -> None:
+        """Write the call of a compiled function, which runs these steps."""
         called = self.bind(source.name, None)  # known when the unit is compiled
         again = self.bind(f"again_{source.name}", None)
         self.sources[called] = source
         self.space[again] = lambda *buffers: _again(self.space[called], buffers)
         given = ", ".join(operands)
         self.arity[called] = len(operands)
+        self.calls.append((source, steps))
+        step = steps[0]
         eqn = step if isinstance(step, Eqn) else group_in(step).members[0].eqn
-        shown = step if isinstance(step, Eqn) else group_in(step)
+        shown = step if len(steps) == 1 else Together(source.name, tuple(steps))
         self.line(f"{called}({given}) and {again}({given})", eqn, shown)
 
     def allocate(self, results: Iterable[Var]) -> None:
@@ -312,11 +321,22 @@ def build(
         return host.build(plan, consts, donated)
     try:
         function = _built(plan, consts, donated)
-    except library.FAULTS as error:
+    except Exception as error:
+        # A mistake of ours is no error of the user's call; tests want to see it.
+        if state.strict and not isinstance(error, library.FAULTS):
+            raise
         _tell(error)
         function = None
     # Without kernels the host's own plan is the better one.
     return host.build(plan, consts, donated) if function is None else function
+
+
+def build_now(plan: Plan) -> Callable[..., list]:
+    """Return the function, compiled; raise what went wrong on the way (`library.FAULTS`)."""
+    function = _built(plan, [np.asarray(c) for c in plan.graph.consts], frozenset())
+    if function is None:
+        raise DeviceError("native code has no part of this program")
+    return functools.partial(host.local.run, function)
 
 
 def _built(plan: Plan, consts: Sequence, donated: frozenset[int], space: dict | None = None) -> Any:
@@ -370,13 +390,14 @@ def _tell(error: Exception, asked: bool = True) -> None:
     # A refused text, or a compiler that takes too long, says nothing of the next program; several
     # do.
     _failures += 1
-    if not isinstance(error, CompileError) or _failures >= PROCESSOR.failures:
+    for_good = isinstance(error, OSError | DeviceError) and not isinstance(error, CompileError)
+    if for_good or _failures >= PROCESSOR.failures:
         _possible = False
     if not _told and (asked or not isinstance(error, hostcc.NoCompilerError)):
         _told = True
         warnings.warn(
-            f"NumPy runs a program, because it could not be compiled: {error} Set "
-            "GPUARRAY_NATIVE=off to have none compiled.",
+            "NumPy runs a program, because it could not be compiled: "
+            f"{str(error).rstrip('.')}. Set GPUARRAY_NATIVE=off to have none compiled.",
             RuntimeWarning,
             stacklevel=2,
         )

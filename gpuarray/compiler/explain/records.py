@@ -46,10 +46,12 @@ class StepRecord(Struct):
 
     kind: the form of its kernel (map, rows, columns, ...), or library
     space: lengths of the axes that run in parallel; inner: of the axes that are reduced
-    source, roofline_seconds: the CUDA C++ and the least time it can take, where a GPU was named
+    source: its CUDA C++, where a GPU was named, or its C++, where native code runs it
+    roofline_seconds: the least time it can take, where a GPU was named
     bytes_read, bytes_written: bytes that it moves: of a gather what it picks, of passes over a row
     and turns of a loop all, of routines of libraries at least so much
     launches: kernels, routines and copies that it starts
+    body: the steps in it, of a loop or branch that native code runs
     """
 
     name: str
@@ -66,6 +68,7 @@ class StepRecord(Struct):
     bytes_read: int = 0
     bytes_written: int = 0
     launches: int = 1
+    body: tuple[StepRecord, ...] = ()
 
     @property
     def grid(self) -> int | None:

@@ -7,7 +7,7 @@ read from their files here, when they are shown; they are no part of what is com
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpuarray.compiler.explain.drawings import FAINT, RULE, Drawing, escape
 from gpuarray.compiler.explain.records import Operation, Record, StepRecord, Value
@@ -106,10 +106,10 @@ def table(e: Record) -> str:
     # Steps have different facts: a column for each name that any of them has.
     facts = list(dict.fromkeys(name for s in e.steps for name in s.facts))
     rows = [("step", "space", "operations", "reads", "writes", "mul-adds", *facts, "lines")]
-    for s in e.steps:
+    for depth, s in nested(e.steps):
         rows.append(
             (
-                s.name,
+                "  " * depth + s.name,
                 space(s),
                 _fit(s.ops, 44),
                 size(s.bytes_read),
@@ -128,10 +128,17 @@ def table(e: Record) -> str:
     return "\n".join(lines)
 
 
+def nested(steps: Iterable[StepRecord], depth: int = 0) -> Iterator[tuple[int, StepRecord]]:
+    """Steps with those in the bodies of loops behind them, and how deep each is."""
+    for s in steps:
+        yield depth, s
+        yield from nested(s.body, depth + 1)
+
+
 def space(s: StepRecord) -> str:
     """The parallel axes, and in brackets those that are reduced: `2000 x [3000]`."""
-    if s.kind == "library":
-        return "library"
+    if s.kind == "library" or (s.kind == "loop" and not s.space):
+        return s.kind
     outer = [str(n) for n in s.space]
     inner = ["[" + " x ".join(map(str, s.inner)) + "]"] if s.inner else []
     return " x ".join(outer + inner) or "scalar"
@@ -187,7 +194,8 @@ def kernel_text(s: StepRecord) -> str:
     )
     rows = [(f"    {o.text}", o.origin and f"# {o.origin}") for o in s.operations]
     facts = [f"    {name}: {value}" for name, value in s.facts.items()]
-    return "\n".join([head, *facts, *columns(rows)])
+    body = ["    " + line for inner in s.body for line in kernel_text(inner).splitlines()]
+    return "\n".join([head, *facts, *columns(rows), *body])
 
 
 # ---- the picture ----
@@ -306,6 +314,8 @@ def html(e: Record) -> str:
             f"<pre>{escape(_source_lines(s.operations))}</pre>",
             "</div>",
         ]
+        if s.source:
+            parts.append(f"<details><summary>text</summary><pre>{escape(s.source)}</pre></details>")
     return "\n".join([*parts, "</html>\n"])
 
 

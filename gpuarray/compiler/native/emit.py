@@ -61,8 +61,10 @@ def unit(sources: Sequence[Any]) -> tuple[str, list[str]]:
         new = f"k{number}_{source.form}"
         texts.setdefault(key, re.sub(name, rf"\1{new}", source.text))
         called.append(f"call_{new}")
+    return whole("\n".join(texts.values())), called
+
+
+def whole(text: str) -> str:
+    """Functions behind all that they stand on, as a compiler takes them."""
     host = [folder() / "host" / "names.h", folder() / "native" / "tasks.h"]
-    text = "\n".join(
-        [*(path.read_text() for path in host), complete("\n".join(texts.values()), native=True)]
-    )
-    return text, called
+    return "\n".join([*(path.read_text() for path in host), complete(text, native=True)])

@@ -272,7 +272,7 @@ class RoutineWriter(StepsWriter):
         # How much of it there is decides how blocks are shared out.
         work = max(1.0, self.work)
         turns = TARGET.guessed_steps if loop.length is None else loop.length
-        of_block = math.ceil(work * turns / blocks)
+        of_block = max(1, math.ceil(work * turns / blocks))
         if counted and of_block > PROCESSOR.patience:
             return False
         grain = max(1, 4 * PROCESSOR.task // of_block)

@@ -214,3 +214,40 @@ def test_charts_scale_each_row_and_name_each_bar():
     widths = {tip: float(r.get("width")) for tip, r in tips.items()}
     assert widths["a, two: 2 s"] == widths["b, two: 8 s"] == 2 * widths["a, one: 1 s"]
     assert len(tips) == 3
+
+
+def test_the_doctor_speaks_of_native_code(capsys):
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    section = text.split("\nnative code\n")[1].split("\n\n")[0]
+    for word in ("compiler", "mode", "libraries"):
+        assert word in section
+    assert "NumPy runs everything" in section
+    assert re.search(r"native code +ok +(a program compiled or found in|not used:)", text)
+
+
+def test_the_doctor_without_a_compiler(capsys, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("CXX", raising=False)
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "none: found no C++ compiler: looked for g++, clang++." in text
+    assert "apt install g++" in text
+
+
+def test_the_doctor_with_a_compiler_that_does_not_work(capsys, monkeypatch, tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho no licence >&2; exit 1\n")
+    broken.chmod(0o700)
+    monkeypatch.setenv("CXX", str(broken))
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "it does not work: broken refused a kernel: no licence" in text
+
+
+def test_native_code_that_answers_wrongly_is_a_failed_check(capsys, monkeypatch):
+    from gpuarray.backends.native import program
+
+    monkeypatch.setattr(program, "build_now", lambda plan: lambda x: (0.0, x[::-1].repeat(2)))
+    assert main(["doctor"]) == 1
+    assert re.search(r"native code +FAILED", capsys.readouterr().out)

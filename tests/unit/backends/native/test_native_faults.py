@@ -330,3 +330,18 @@ import time; time.sleep(1)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_a_mistake_in_the_writer(cache):
+    """Whatever it raises, NumPy goes on."""
+    before = """
+from gpuarray.backends.native import program
+def mistaken(*_, **__):
+    raise KeyError("a mistake")
+program.NativeProgramWriter.write_steps = mistaken
+"""
+    for mode in ("auto", "wait"):
+        units, warned = ended(start(cache, mode, before=before, GPUARRAY_STRICT="0"))
+        assert units == 0
+        assert len(warned) == 1
+        assert "a mistake" in warned[0]

@@ -125,6 +125,10 @@ class NativeWriter(Statements, abc.ABC):
         i, end = self.axis_name[axis], end or self.number(self.axes[axis])
         self.line(depth, f"for (ga_index {i} = {begin}; {i} < {end}; ++{i}) {{", comment)
 
+    def close_axis(self, depth: int, axis: int) -> None:
+        """Close what `open_axis` has opened."""
+        self.line(depth, "}")
+
     def nest(
         self,
         depth: int,
@@ -159,7 +163,7 @@ class NativeWriter(Statements, abc.ABC):
                     left.remove(v)
                     self.write(level, v)
         for k in reversed(range(len(axes))):
-            self.line(depth + k, "}")
+            self.close_axis(depth + k, axes[k])
 
     def first_thread_guard(self, v: Var) -> str:
         """The condition under which an output that lacks some of the axes is written: at their

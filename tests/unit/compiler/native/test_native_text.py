@@ -10,6 +10,7 @@ import platform
 import re
 import subprocess
 
+import numpy as np
 import pytest
 
 import gpuarray as ga
@@ -144,3 +145,36 @@ def test_what_takes_the_place_of_the_prelude_is_called_alike():
     for name in shared:
         before, now = arities(theirs[name], name), arities(ours[name], name)
         assert not before or not now or before & now, name
+
+
+# ---- values chosen by position ----
+
+
+def lorenz(s):
+    x, y, z = s
+    return gnp.stack([10 * (y - x), x * (28 - z) - y, x * y - z])
+
+
+@needs_packed
+def test_rows_that_are_stacked_are_computed_together():
+    code = assembly(lorenz, golden.shape("float32", 3, 1000))
+    text, _ = unit([emit(s) for s in steps_of(lorenz, golden.shape("float32", 3, 1000))])
+    assert "ga_each<3>(" in text
+    # One loop, in which each row is read once and written once.
+    assert len(re.findall(r"\bvsubps\b", code)) >= 4
+    assert not calls_in(code)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("lengths", [(40, 50), (1, 3), (3, 1)])
+def test_stacks_of_any_axis(axis, lengths):
+    function = lambda x, y: gnp.stack([x * y, x - y, gnp.abs(x), y], axis) * 2
+    xs = [
+        np.arange(n * 1.0, n + np.prod(lengths), dtype=np.float32).reshape(lengths) for n in (3, 5)
+    ]
+    program = natively.written(ga.jit(function).lower(*xs).jaxpr)
+    natively.compile_all([program])
+    (found,) = program(*xs)
+    x, y = xs
+    np.testing.assert_array_equal(found, np.stack([x * y, x - y, np.abs(x), y], axis) * 2)
+    assert "ga_each<4>(" in program.kernels[0].text

@@ -264,8 +264,8 @@ class Processor(Struct):
     #: Columns that are folded side by side: their partial results stay in the first cache, and each
     #: row of them fills several lines of memory. Measure: column_sum.
     columns: int = 512
-    #: Positions along an axis that are computed together, if values are chosen by position along it:
-    #: each is text of its own for the compiler. Measure: ode.
+    #: Positions along an axis that are computed together, if values are chosen by position along
+    #: it: each is text of its own for the compiler. Measure: ode.
     together: int = 8
     #: Elements of a row or column that is cut, each piece with a partial result.
     piece: int = 1 << 16

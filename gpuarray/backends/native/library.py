@@ -163,7 +163,8 @@ def _pool() -> ctypes.CDLL:
 @functools.cache
 def _products() -> list[int]:
     """Return the addresses of the functions that SciPy hands to compiled code."""
-    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of = ctypes.pythonapi.PyCapsule_GetName
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, (ctypes.py_object,)
     pointer_of.restype = ctypes.c_void_p
     pointer_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
@@ -173,7 +174,7 @@ def _products() -> list[int]:
 
 @functools.cache
 def _pool_with_blas() -> ctypes.CDLL:
-    """Return the pool, which has been told how to give SciPy's BLAS one thread, if that is known."""
+    """Return the pool, which knows how to give SciPy's BLAS one thread, if that is possible."""
     pool = _pool()
     # The library that SciPy stands on is found by the names that this one needs.
     library = ctypes.CDLL(_linalg.cython_blas.__file__)
@@ -185,3 +186,9 @@ def _pool_with_blas() -> ctypes.CDLL:
                 ctypes.c_void_p.in_dll(pool, ours).value = address.value
             break
     return pool
+
+
+def blas_threads_of(pool: ctypes.CDLL) -> int | None:
+    """Return how many threads SciPy's BLAS has; None where it does not say."""
+    address = ctypes.c_void_p.in_dll(pool, "ga_blas_threads").value
+    return None if address is None else ctypes.CFUNCTYPE(ctypes.c_int)(address)()

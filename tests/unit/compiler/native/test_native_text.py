@@ -65,7 +65,8 @@ FUNCTIONS = {
     "exp": gnp.exp, "expm1": gnp.expm1, "log": gnp.log, "log1p": gnp.log1p, "tanh": gnp.tanh,
     "logistic": nn.sigmoid, "erf": lax.erf, "sin": gnp.sin, "cos": gnp.cos, "gelu": nn.gelu,
     "exp2": gnp.exp2, "sinh": gnp.sinh, "cosh": gnp.cosh, "asinh": gnp.arcsinh,
-    "acosh": gnp.arccosh, "atanh": gnp.arctanh, "erfc": lax.erfc, "pow": lambda x: x**x, "chain": lambda x: (x * 2 + 1) / 3, "choice": nn.relu,
+    "acosh": gnp.arccosh, "atanh": gnp.arctanh, "erfc": lax.erfc, "pow": lambda x: x**x,
+    "chain": lambda x: (x * 2 + 1) / 3, "choice": nn.relu,
     "sum": gnp.sum, "softmax": nn.softmax, "largest": gnp.max,
 }  # fmt: skip
 

@@ -239,7 +239,7 @@ def path(name: str) -> pathlib.Path:
 NATIVE = (
     "saxpy", "gelu_bias", "transposed_add", "gather", "padded_stencil", "mean_squared", "softmax",
     "layer_norm", "row_argmin", "column_sum", "softmax_columns", "mandelbrot",
-    "ema_scan", "scatter_add", "recurrent",
+    "ema_scan", "scatter_add", "recurrent", "cumsum",
 )  # fmt: skip
 
 

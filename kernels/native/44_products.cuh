@@ -81,7 +81,7 @@ static inline void ga_matmul(ga_index first, ga_index last, const T* GA_ALONE x,
     }
 }
 
-//@ ga_gemm
+//@ ga_gemm ga_gemm_of ga_gemv_of ga_blas ga_blas_alone
 // The functions sgemm, dgemm, sgemv and dgemv that SciPy hands to compiled code, and how a call says that it needs the
 // library for itself, on one thread; set when the unit is loaded.
 GA_CALLED void* ga_blas[4];

@@ -165,3 +165,15 @@ def test_floats_as_halves_and_back():
     h = np.arange(size, dtype=np.uint16).view(np.float16)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(squared(h)[0], (h * h).astype(np.float32))
+
+
+def test_inverse_of_the_error_function_in_double(rng):
+    ends = 1 - 10.0 ** rng.uniform(-16, 0, 5000)
+    small = 10.0 ** rng.uniform(-300, -1, 5000)
+    x = np.concatenate([rng.uniform(-1, 1, 10_000), ends, -ends, small, [0.0, -0.0, 1, -1, 2]])
+    with ga.enable_x64(True):
+        program = natively.written(ga.jit(lax.erf_inv).lower(x).jaxpr)
+    natively.compile_all([program])
+    (found,) = program(x)
+    wanted = odd(special.erfinv)(x)
+    assert errors(found, wanted).max() <= 6

@@ -178,3 +178,18 @@ def test_stacks_of_any_axis(axis, lengths):
     x, y = xs
     np.testing.assert_array_equal(found, np.stack([x * y, x - y, np.abs(x), y], axis) * 2)
     assert "ga_each<4>(" in program.kernels[0].text
+
+
+def test_blocks_use_what_some_block_provides():
+    """A function that another block defines without providing it is there by accident only."""
+    table = prelude.blocks(native=True)
+    always = "".join(
+        (prelude.folder() / place).read_text() for place in ("host/names.h", "native/tasks.h")
+    )
+    known = set(table) | set(re.findall(r"\b(?:ga|GA)_\w+", always))
+    known.add("ga_value")  # comes with the type that it reads
+    for block in {b.order: b for b in table.values()}.values():
+        code = re.sub(r"//.*", "", block.text)
+        own = set(re.findall(r"(?:struct|class|union) (ga_\w+)|#define (GA_\w+)", code))
+        own = {name for pair in own for name in pair} | set(re.findall(r"[\w>&*] (ga_\w+)\(", code))
+        assert set(re.findall(r"\b(?:ga|GA)_\w+\b", code)) <= known | own, block.provides

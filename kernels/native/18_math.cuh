@@ -2,8 +2,8 @@
 //
 // They take the place of the prelude's, which call the C library one element at a time. Polynomials are near-minimax
 // (Remez, in 60 digits). Greatest errors in units of the last place, measured against long double and double:
-//   float   exp and exp2 1.0, expm1 1.5, log 0.9, log1p 1.4, tanh, sinh and cosh 2.0, logistic 2.0, erf 1.3, sin and cos 1.6,
-//           pow 0.5, inverse hyperbolic functions 2.0
+//   float   exp and exp2 1.0, expm1 1.5, log 0.9, log1p 1.4, tanh and cosh 2.0, sinh 2.1, logistic 2.5, erf 1.4, sin and cos
+//           1.6, pow 0.5, inverse hyperbolic functions 2.1
 //   double  exp 1.0, exp2 1.1, expm1 2.0, log 0.9, log1p 1.5, tanh 2.6, sinh 2.5, cosh 2.0, erf 3.8, inverse hyperbolic
 //           functions 2.5
 
@@ -73,7 +73,7 @@ GA_INLINE double ga_exp_series(double f) {
         0.16666666666666685, 0.5);
 }
 
-//@ ga_turns
+//@ ga_turns ga_turns_float
 // The nearest integer to x y, of less than 2^22, as the last bits of a float: with `ga_turns_float` a number again.
 GA_INLINE float ga_turns(float x, float y) { return ga_fma(x, y, 12582912.0f); }
 GA_INLINE float ga_turns_float(float turns) { return turns - 12582912.0f; }
@@ -117,7 +117,7 @@ GA_INLINE float ga_exp_normal(float t) {
     return y * __uint_as_float((__float_as_uint(turns) << 23) + 0x3f800000u);
 }
 
-//@ ga_expm1_part
+//@ ga_expm1_part GA_HALF GA_QUARTER
 // exp(t) - 1 times PART, a power of two as bits, where the product of 2^n and PART is normal. A part, as 2^128 is no float.
 template <unsigned PART> GA_INLINE float ga_expm1_part(float t) {
     const float turns = ga_turns(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float(turns));
@@ -347,7 +347,7 @@ GA_INLINE float ga_circular(float x, int turns) {
 GA_INLINE float ga_sin(float x) { return x == 0.0f ? x : ga_circular(x, 0); }  // -0 stays
 GA_INLINE double ga_sin(double x) { return sin(x); }
 
-//@ ga_circular_near
+//@ ga_circular_near GA_NEAR
 // sin(x + turns pi / 2) where |x| is below GA_NEAR: pi / 2 in three words.
 #ifdef __FMA__
 #define GA_NEAR 8192.0f

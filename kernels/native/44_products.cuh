@@ -81,7 +81,7 @@ static inline void ga_matmul(ga_index first, ga_index last, const T* GA_ALONE x,
     }
 }
 
-//@ ga_gemm
+//@ ga_gemm ga_gemm_of ga_gemv_of ga_blas ga_blas_alone
 // The functions sgemm, dgemm, sgemv and dgemv that SciPy hands to compiled code, and how a call says that it needs the
 // library for itself, on one thread; set when the unit is loaded.
 GA_CALLED void* ga_blas[4];
@@ -107,7 +107,9 @@ template <class T, ga_index PM, ga_index PN, ga_index M, ga_index N, ga_index K,
           ga_index YB, ga_index YN, ga_index YK>
 static void ga_gemm(ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     constexpr ga_index down = (M + PM - 1) / PM, across = (N + PN - 1) / PN;
-    ga_blas_alone(true);
+    // For less work the library takes one thread by itself.
+    constexpr bool large = PM * PN * K > (M == 1 || N == 1 ? 1 << 13 : 1 << 17);
+    if (large) ga_blas_alone(true);
     for (ga_index task = first; task < last; ++task) {
         const ga_index b = task / (down * across), m = task / across % down * PM, n = task % across * PN;
         const int rows = (int)ga_least(PM, M - m), columns = (int)ga_least(PN, N - n), k = (int)K;
@@ -126,5 +128,5 @@ static void ga_gemm(ga_index first, ga_index last, const T* GA_ALONE x, const T*
                 a ? 'T' : 'N', c ? 'T' : 'N', columns, rows, k, right, (int)(a ? YN : YK), left, (int)(c ? XK : XM), out, (int)N);
         }
     }
-    ga_blas_alone(false);
+    if (large) ga_blas_alone(false);
 }

@@ -145,6 +145,12 @@ template <class T, class U> __forceinline__ void ga_copy_block(T* to, const U* f
 // ---- numbers ----
 __forceinline__ ga_index ga_least(ga_index a, ga_index b) { return a < b ? a : b; }
 
+// Call `step` for 0 ... N - 1, each in text of its own: what it tests of its number is known to the compiler.
+template <ga_index N, class Step> __forceinline__ void ga_each(Step step) {
+    if constexpr (N > 1) ga_each<N - 1>(step);
+    step(N - 1);
+}
+
 // ---- folds ----
 // Partial results side by side, merged in an order that no number of threads changes.
 template <class T, ga_index N> struct ga_parts {

@@ -272,7 +272,7 @@ def path(name: str) -> pathlib.Path:
 NATIVE = (
     "saxpy", "gelu_bias", "transposed_add", "gather", "padded_stencil", "mean_squared", "softmax",
     "layer_norm", "row_argmin", "column_sum", "softmax_columns", "mandelbrot",
-    "ema_scan", "scatter_add", "recurrent", "in_blocks",
+    "ema_scan", "scatter_add", "recurrent", "in_blocks", "cumsum",
 )  # fmt: skip
 
 

@@ -234,3 +234,9 @@ def _pool_with_blas() -> ctypes.CDLL:
                 ctypes.c_void_p.in_dll(pool, ours).value = address.value
             break
     return pool
+
+
+def blas_threads_of(pool: ctypes.CDLL) -> int | None:
+    """Return how many threads SciPy's BLAS has; None where it does not say."""
+    address = ctypes.c_void_p.in_dll(pool, "ga_blas_threads").value
+    return None if address is None else ctypes.CFUNCTYPE(ctypes.c_int)(address)()

@@ -156,7 +156,9 @@ class _Inliner:
         if (is_custom(step) and User in self.forms) or is_sweep(step):
             return custom_steps(step)
         if is_scan(step) and Scan in self.forms:
-            return [scan_group(part) for part in self.note_eqns(scan_eqns(step))]
+            # One after another a row is not cut.
+            parts = [step] if self.serial else self.note_eqns(scan_eqns(step))
+            return [scan_group(part) for part in parts]
         if (is_short_sort(step) and Sort in self.forms) or (
             is_long_top(step) and Top in self.forms
         ):

@@ -10,10 +10,20 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gpuarray.compiler.lower.kernel import Columns, Kernel, Map, NoKernel, Rows, Scatter, Tiles
+from gpuarray.compiler.lower.kernel import (
+    Columns,
+    Kernel,
+    Map,
+    NoKernel,
+    Rows,
+    Scan,
+    Scatter,
+    Tiles,
+)
 from gpuarray.compiler.native.columns import ColumnsWriter
 from gpuarray.compiler.native.map import MapWriter
 from gpuarray.compiler.native.rows import RowsWriter
+from gpuarray.compiler.native.scan import ScanWriter
 from gpuarray.compiler.native.scatter import ScatterWriter, begun
 from gpuarray.compiler.native.tiles import TilesWriter
 from gpuarray.compiler.native.writer import NativeSource
@@ -33,6 +43,8 @@ def emit(kernel: Kernel, user_lines: bool = False) -> NativeSource:
             return RowsWriter(kernel, user_lines).source()
         case Columns():
             return ColumnsWriter(kernel, user_lines).source()
+        case Scan():
+            return ScanWriter(kernel, user_lines).source()
         case Scatter():
             return ScatterWriter(kernel, user_lines).source()
     raise NoKernel(f"kernels of the form {kernel.form!r} have no native text yet")

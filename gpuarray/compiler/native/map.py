@@ -6,35 +6,60 @@ Floor 3. In: a Map kernel. Out: its NativeSource.
 from __future__ import annotations
 
 import math
+import re
 
 from gpuarray.compiler.fuse.group import members_in_order
 from gpuarray.compiler.lower.kernel import Map
 from gpuarray.compiler.native.schedule import cut_axes
 from gpuarray.compiler.native.writer import NativeSource, NativeWriter
+from gpuarray.core.target import PROCESSOR
 
 
 class MapWriter(NativeWriter):
     """Tasks are positions along the outer axes, or runs of the only one."""
 
-    def __init__(self, kernel: Map, user_lines: bool = False):
+    def __init__(self, kernel: Map, user_lines: bool = False, together: int | None = None):
         super().__init__(kernel, user_lines)
-        self.order = list(kernel.order)
+        self.map = kernel
+        # The axis whose positions are computed together comes last.
+        self.together = together
+        order = [i for i in kernel.order if i != together]
+        self.order = order if together is None else [*order, together]
         self.axis_name = {i: f"i{k}" for k, i in enumerate(self.order)}
 
     def source(self) -> NativeSource:
         """All members over the whole space, in one nest of loops."""
-        lengths = [self.axes[i] for i in self.order]
+        found = self.nested()
+        if self.together is None and (axis := self.chosen_along(found)) is not None:
+            return MapWriter(self.map, self.user_lines, axis).source()
+        return found
+
+    def chosen_along(self, found: NativeSource) -> int | None:
+        """A short axis along which values are chosen by position, as by `stack`: computed for one
+        position after another, all that they have in common would be computed again and again.
+        """
+        tested = set(re.findall(r"\bif \((i\d+) < \d+\)", found.functions))
+        short = [i for i in self.order if self.axis_name[i] in tested]
+        short = [i for i in short if 1 < self.axes[i] <= PROCESSOR.together]
+        return short[0] if short else None
+
+    def nested(self) -> NativeSource:
+        """The loops, each axis in one."""
+        order = self.order if self.together is None else self.order[:-1]
+        last = [] if self.together is None else [self.together]
+        each = math.prod(self.axes[i] for i in last)
+        lengths = [self.axes[i] for i in order]
         outer, cut = cut_axes(lengths)
-        prefix, inner = self.order[:outer], self.order[outer:]
+        prefix, inner = order[:outer], order[outer:]
         tasks, size = math.prod(lengths[:outer]), math.prod(lengths[outer:])
         members, known = list(members_in_order(self.group)), set(prefix)
         ends: dict[int, tuple[str, str]] = {}
-        if len(self.order) < 2:
+        if len(order) < 2:
             # One axis: a task is an element, so that any run of them is a piece of work.
             tasks, size = math.prod(lengths), 1
-            ends = dict.fromkeys(self.order, ("first", "last"))
-            depth, inner, known = 1, list(self.order), set()
-            if not self.order:
+            ends = dict.fromkeys(order, ("first", "last"))
+            depth, inner, known = 1, list(order), set()
+            if not order:
                 self.line(1, "if (first == last) return;")
         else:
             depth = 2
@@ -45,8 +70,8 @@ class MapWriter(NativeWriter):
                 pieces = -(-lengths[outer] // cut)
                 tasks, size = tasks * pieces, cut * math.prod(lengths[outer + 1 :])
                 self.line(2, f"const ga_index begin = task % {pieces} * {cut};")
-                last = f"ga_least(begin + {cut}, {lengths[outer]})"
-                ends = {inner[0]: ("begin", last if lengths[outer] % cut else f"begin + {cut}")}
+                end = f"ga_least(begin + {cut}, {lengths[outer]})"
+                ends = {inner[0]: ("begin", end if lengths[outer] % cut else f"begin + {cut}")}
                 position = f"task / {pieces}"
                 if outer == 1:
                     name = self.axis_name[prefix[0]]
@@ -56,9 +81,24 @@ class MapWriter(NativeWriter):
                     self.define_axes(2, "row", prefix)
             else:
                 self.define_axes(2, position, prefix)
-        self.nest(depth, known, inner, members, self.outputs, {}, ends)
+        self.nest(depth, known, [*inner, *last], members, self.outputs, {}, ends)
         if depth == 2:
             self.line(1, "}")
+        size *= each
         self.end_function(self.kernel.name, self.parameters(), tasks, self.grain(size))
-        note = " x ".join(map(str, lengths)) + " elements"
+        note = " x ".join(str(self.axes[i]) for i in self.order) + " elements"
+        if last:
+            note += f", {each} computed together"
         return self.finish(f"{note}, tasks of {size * self.grain(size)}" if tasks > 1 else note)
+
+    def open_axis(
+        self, depth: int, axis: int, begin: str = "0", end: str = "", comment: str = ""
+    ) -> None:
+        if axis != self.together:
+            super().open_axis(depth, axis, begin, end, comment)
+            return
+        step = f"[&](ga_index {self.axis_name[axis]}) GA_STEP {{"
+        self.line(depth, f"ga_each<{self.axes[axis]}>({step}", comment)
+
+    def close_axis(self, depth: int, axis: int) -> None:
+        self.line(depth, "});" if axis == self.together else "}")

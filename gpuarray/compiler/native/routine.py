@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
-from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, NoKernel
+from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, NoKernel, Scatter
 from gpuarray.compiler.lower.steps import step_inputs, step_outputs
 from gpuarray.compiler.native.emit import emit
 from gpuarray.compiler.native.products import product_call
@@ -191,18 +191,27 @@ class StepsWriter:
             else:
                 made.update(step_outputs(step))
                 last.update((base(v)[0], number) for v in (*step_outputs(step), *step_inputs(step)))
-        begun = {v: a for s in steps if isinstance(s, Kernel) for v, a in s.aliases.items()}
+        last.update((base(a)[0], len(steps)) for a in results if isinstance(a, Var))
+        # Updates of what nothing else reads any more are written into its memory.
+        over: dict[Var, Var] = {}
+        for number, step in enumerate(steps):
+            if not isinstance(step, Scatter):
+                continue
+            ((v, operand),) = step.aliases.items()
+            alone = operand in made and last[operand] == number
+            if alone and all(base(x)[0] is not operand for x in emit(step).inputs):
+                over[v] = operand
         # What is a result is written where it is wanted.
         targets: dict[Var, str] = {}
         for a, where in zip(results, wanted, strict=True):
             if isinstance(a, Var):
                 v, whole = base(a)
-                last[v] = len(steps)
                 if where is not None and whole and v in made:
                     # A chain of updates is made where its last one is wanted.
-                    while v in self.over and begun[v] in made:
-                        v = begun[v]
                     targets.setdefault(v, where)
+                    while v in over:
+                        v = over[v]
+                        targets.setdefault(v, where)
         for number, step in enumerate(steps):
             pair = contiguous_view(step)
             if pair is not None:
@@ -210,10 +219,13 @@ class StepsWriter:
                 at = self.place(a)
                 self.places[v] = f"({at} + {offset})" if offset else at
                 continue
-            self.step(depth, step, targets)
+            taken = {v: over[v] for v in step_outputs(step) if v in over and v not in targets}
+            own = {**targets, **{v: self.places[a] for v, a in taken.items()}}
+            self.step(depth, step, own)
             for v in (*step_outputs(step), *step_inputs(step)):
                 v = base(v)[0]
-                if v in made and last[v] == number and v not in targets:
+                gone = v in made and last[v] == number and v not in targets
+                if gone and v not in taken.values():
                     self.room.free(self.places[v])
         # Other results are copied there.
         found: list[str] = []

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 
 from gpuarray.compiler.fuse.group import FusedGroup
-from gpuarray.compiler.lower.kernel import Columns, Kernel, Map, Rows, Scatter, Tiles
+from gpuarray.compiler.lower.kernel import Columns, Kernel, Map, Rows, Scan, Scatter, Tiles
 from gpuarray.compiler.lower.passes import axis_order
 from gpuarray.core.target import PROCESSOR
 
 #: The forms that have native text; NumPy runs the others.
-FORMS: tuple[type[Kernel], ...] = (Map, Tiles, Rows, Columns, Scatter)
+FORMS: tuple[type[Kernel], ...] = (Map, Tiles, Rows, Columns, Scan, Scatter)
 
 
 def is_slow(group: FusedGroup, passes: int) -> bool:

@@ -137,6 +137,10 @@ class NativeWriter(Statements, abc.ABC):
         i, end = self.axis_name[axis], end or self.number(self.axes[axis])
         self.line(depth, f"for (ga_index {i} = {begin}; {i} < {end}; ++{i}) {{", comment)
 
+    def close_axis(self, depth: int, axis: int) -> None:
+        """Close what `open_axis` has opened."""
+        self.line(depth, "}")
+
     def nest(
         self,
         depth: int,
@@ -176,7 +180,7 @@ class NativeWriter(Statements, abc.ABC):
                     left.remove(v)
                     self.write(level, v)
         for k in reversed(range(len(axes))):
-            self.line(depth + k, "}")
+            self.close_axis(depth + k, axes[k])
             if k == len(axes) - 1:
                 depth = self.close_streams(depth + k, streamed) - k
 

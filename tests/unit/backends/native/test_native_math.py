@@ -32,8 +32,8 @@ FUNCTIONS = {
     "log": (gnp.log, np.log, 0.9),
     "log1p": (gnp.log1p, np.log1p, 1.4),
     "tanh": (gnp.tanh, np.tanh, 2.0),
-    "logistic": (nn.sigmoid, special.expit, 2.0),
-    "erf": (lax.erf, special.erf, 1.3),
+    "logistic": (nn.sigmoid, special.expit, 2.5),
+    "erf": (lax.erf, special.erf, 1.4),
     "erfc": (lax.erfc, special.erfc, 1.0),
     "erf_inv": (lax.erf_inv, odd(special.erfinv), 3.5),
     "i0e": (lax.bessel_i0e, special.i0e, 1.0),
@@ -44,10 +44,10 @@ FUNCTIONS = {
     "sin": (gnp.sin, np.sin, 1.6),
     "cos": (gnp.cos, np.cos, 1.6),
     "exp2": (gnp.exp2, np.exp2, 1.0),
-    "sinh": (gnp.sinh, np.sinh, 2.0),
+    "sinh": (gnp.sinh, np.sinh, 2.1),
     "cosh": (gnp.cosh, np.cosh, 2.0),
     "asinh": (gnp.arcsinh, np.arcsinh, 2.0),
-    "acosh": (gnp.arccosh, np.arccosh, 2.0),
+    "acosh": (gnp.arccosh, np.arccosh, 2.1),
     "atanh": (gnp.arctanh, np.arctanh, 2.0),
 }
 #: In double against long double, where that is longer.
@@ -165,3 +165,15 @@ def test_floats_as_halves_and_back():
     h = np.arange(size, dtype=np.uint16).view(np.float16)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(squared(h)[0], (h * h).astype(np.float32))
+
+
+def test_inverse_of_the_error_function_in_double(rng):
+    ends = 1 - 10.0 ** rng.uniform(-16, 0, 5000)
+    small = 10.0 ** rng.uniform(-300, -1, 5000)
+    x = np.concatenate([rng.uniform(-1, 1, 10_000), ends, -ends, small, [0.0, -0.0, 1, -1, 2]])
+    with ga.enable_x64(True):
+        program = natively.written(ga.jit(lax.erf_inv).lower(x).jaxpr)
+    natively.compile_all([program])
+    (found,) = program(x)
+    wanted = odd(special.erfinv)(x)
+    assert errors(found, wanted).max() <= 6

@@ -1,0 +1,31 @@
+// Binary search for a CPU.
+
+//@ ga_before
+// Whether a sorts before b: nan is last, complex numbers go by real part, then imaginary part. All of it: no branches.
+template <class T> GA_INLINE bool ga_before(T a, T b) { return (a < b) | ((b != b) & (a == a)); }
+
+//@ ga_search ga_search_of ga_is_after
+// The position at which x keeps n sorted elements in order: before equal ones, or after them (RIGHT). The same steps for
+// any x, each a choice and not a branch that could be guessed wrong: searches of neighbours then overlap.
+template <bool RIGHT, bool HALF, bool NUMBER, class M, class T> GA_INLINE bool ga_is_after(const M& place, T x) {
+    T here;
+    if constexpr (HALF) here = ga_value(place);
+    else here = place;
+    if constexpr (NUMBER) return RIGHT ? here <= x : here < x;  // false where it is nan
+    else return RIGHT ? !ga_before(x, here) : ga_before(here, x);
+}
+template <bool RIGHT, bool HALF, bool NUMBER, class M, class T, class I>
+GA_INLINE I ga_search_of(const M* sorted, I n, T x) {
+    I first = 0;
+    while (n > 1) {
+        const I half = n / 2, next = first + half;
+        first = ga_is_after<RIGHT, HALF, NUMBER>(sorted[next - 1], x) ? next : first;
+        n -= half;
+    }
+    return n > 0 && ga_is_after<RIGHT, HALF, NUMBER>(sorted[first], x) ? first + 1 : first;
+}
+template <bool RIGHT, bool HALF, class M, class T, class I> GA_INLINE I ga_search(const M* sorted, I n, T x) {
+    if constexpr (!__is_class(T))
+        if (x == x) return ga_search_of<RIGHT, HALF, true>(sorted, n, x);
+    return ga_search_of<RIGHT, HALF, false>(sorted, n, x);
+}

@@ -1,0 +1,101 @@
+"""Products by BLAS inside native code: roles, threads, what stays with loops.
+
+In: matrices, in loops and beside other steps. Out: NumPy's values; the same bits for any number of
+threads; BLAS with as many threads as before.
+"""
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax
+from gpuarray.backends.native import library
+from gpuarray.config import config
+from tests.support import natively
+
+natively.need_compiler()
+
+#: einsum's letters, and the lengths of i, j, k and of a batch b.
+PRODUCTS = [
+    ("ik,kj->ij", (70, 90, 65, 1)),
+    ("ki,kj->ij", (70, 90, 65, 1)),
+    ("ik,jk->ij", (40, 33, 64, 1)),
+    ("ki,jk->ij", (200, 130, 200, 1)),
+    ("ik,k->i", (200, 1, 170, 1)),
+    ("ki,k->i", (200, 1, 170, 1)),
+    ("k,kj->j", (1, 1030, 300, 1)),
+    ("k,jk->j", (1, 301, 70, 1)),
+    ("bik,bkj->bij", (40, 37, 50, 3)),
+    ("bik,bjk->bij", (1, 37, 256, 3)),
+    ("ik,kj->ij", (300, 260, 200, 1)),
+]
+
+
+def operands(words: str, lengths, kind: str, rng) -> list[np.ndarray]:
+    size = dict(zip("ijkb", lengths, strict=True))
+    names = words.partition("->")[0].split(",")
+    # Small integers: every sum is exact, in any order.
+    return [rng.integers(-3, 4, [size[c] for c in n]).astype(kind) for n in names]
+
+
+def program(words: str, xs):
+    # Steps before and after, so that the product is inside a native call.
+    f = lambda x, y: gnp.einsum(words, x * 2, y + 1) - 1
+    return natively.written(ga.jit(f).lower(*xs).jaxpr)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_any_roles(kind, rng):
+    with ga.enable_x64(True):
+        cases = [(w, operands(w, n, kind, rng)) for w, n in PRODUCTS]
+        programs = [program(w, xs) for w, xs in cases]
+    assert all(any("ga_gemm<" in k.text for k in p.kernels) for p in programs)
+    natively.compile_all(programs)
+    for (words, (x, y)), p in zip(cases, programs, strict=True):
+        wanted = np.einsum(words, x * 2, y + 1) - 1
+        np.testing.assert_array_equal(p(x, y)[0], wanted, words)
+
+
+def test_small_even_products_are_loops(rng):
+    xs = operands("ik,kj->ij", (16, 16, 16, 1), "float32", rng)
+    (kernel,) = program("ik,kj->ij", xs).kernels
+    assert "ga_matmul<" in kernel.text
+    assert "ga_gemm<" not in kernel.text
+
+
+@pytest.fixture
+def threads():
+    before = config.num_threads
+    yield lambda n: config.update("num_threads", n)
+    config.update("num_threads", before)
+
+
+def test_the_same_bits_for_any_number_of_threads(threads, rng):
+    w, h = (rng.standard_normal(s).astype(np.float32) for s in ((200, 200), (90, 200)))
+    f = lambda w, h: lax.fori_loop(0, 5, lambda _, h: gnp.tanh(h @ w), h)
+    p = natively.written(ga.jit(f).lower(w, h).jaxpr)
+    assert "ga_gemm<" in p.kernels[0].text
+    natively.compile_all([p])
+    found = []
+    for n in (1, 2, 7):
+        threads(n)
+        found.append(p(w, h)[0])
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+    wanted = h.astype(float)
+    for _ in range(5):
+        wanted = np.tanh(wanted @ w)
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-2, atol=1e-3)
+
+
+def test_blas_has_its_threads_afterwards(rng):
+    pool = library._pool_with_blas()
+    count = library.blas_threads_of(pool)
+    if count is None:
+        pytest.skip("the number of threads of this BLAS is not known")
+    xs = operands("ik,kj->ij", (200, 130, 200, 1), "float32", rng)
+    p = program("ik,kj->ij", xs)
+    natively.compile_all([p])
+    p(*xs)
+    assert library.blas_threads_of(pool) == count

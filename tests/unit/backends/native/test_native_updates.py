@@ -1,0 +1,101 @@
+"""Updates in native calls: written over what nothing else reads, and into a copy of the rest.
+
+In: programs with updates between other steps. Out: NumPy's values, and whether the text copies.
+"""
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax
+from tests.support import natively
+
+natively.need_compiler()
+
+PLACES = (np.arange(400, dtype=np.int32) * 77) % 350 * 5  # some twice
+VALUES = np.arange(400, dtype=np.float32)
+
+
+def added(x):
+    x = np.array(x)
+    np.add.at(x, PLACES, VALUES)
+    return x
+
+
+#: Name -> function of 2,000 numbers, NumPy's, and whether a copy is needed.
+UPDATES = {
+    "of what is made for it": (
+        lambda x: (x * 2).at[PLACES].add(VALUES),
+        lambda x: added(x * 2),
+        False,
+    ),
+    "one after another": (
+        lambda x: (x * 2).at[PLACES].add(VALUES).at[PLACES].add(VALUES) + 1,
+        lambda x: added(added(x * 2)) + 1,
+        False,
+    ),
+    "of an argument": (lambda x: x.at[PLACES].add(VALUES) * 2, lambda x: added(x) * 2, True),
+    "of a result": (
+        lambda x: ((y := x * 2).at[PLACES].add(VALUES), y),
+        lambda x: (added(x * 2), x * 2),
+        True,
+    ),
+    "of what is read later": (
+        lambda x: (y := gnp.cumsum(x * 2)).at[PLACES].add(VALUES) + y[::-1],
+        lambda x: added(np.cumsum(x * 2)) + np.cumsum(x * 2)[::-1],
+        True,
+    ),
+    "by what it holds": (
+        lambda x: (y := gnp.cumsum(x * 0 + 1)).at[PLACES].add(y[:400]),
+        lambda x: by_itself(np.cumsum(x * 0 + 1)),
+        True,
+    ),
+    "of a view that is a result": (
+        lambda x: ((y := x * 2).at[PLACES].add(VALUES), y.reshape(40, 50)),
+        lambda x: (added(x * 2), (x * 2).reshape(40, 50)),
+        True,
+    ),
+}
+
+
+def by_itself(y):
+    found = np.array(y)
+    np.add.at(found, PLACES, y[:400])
+    return found
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_updates(name, rng):
+    function, reference, copies = UPDATES[name]
+    x = rng.integers(-5, 6, 2000).astype(np.float32)
+    # A second step makes it one call.
+    both = lambda x: (function(x), lax.fori_loop(0, 3, lambda i, s: s + 1, x[:8]))
+    program = natively.written(ga.jit(both).lower(x).jaxpr)
+    natively.compile_all([program])
+    wanted = reference(x)
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    for found, right in zip(program(x), wanted):
+        np.testing.assert_array_equal(found, right)
+    texts = "".join(k.text for k in program.kernels)
+    assert ("ga_copy<2000>" in texts or "_copy(" in texts) == copies, texts
+
+
+def test_updates_in_a_loop(rng):
+    x = rng.integers(-5, 6, 2000).astype(np.float32)
+
+    def step(i, x):
+        y = x * 2
+        return y.at[PLACES + i].add(VALUES) - y[i]
+
+    program = natively.written(ga.jit(lambda x: lax.fori_loop(0, 7, step, x)).lower(x).jaxpr)
+    natively.compile_all([program])
+    wanted = x
+    for i in range(7):
+        y = wanted * 2
+        wanted = np.array(y)
+        # Beyond the end nothing is written.
+        inside = PLACES + i < 2000
+        np.add.at(wanted, (PLACES + i)[inside], VALUES[inside])
+        wanted = wanted - y[i]
+    np.testing.assert_array_equal(program(x)[0], wanted)

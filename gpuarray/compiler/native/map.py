@@ -21,6 +21,7 @@ class MapWriter(NativeWriter):
 
     def __init__(self, kernel: Map | Tiles, together: int | None = None):
         super().__init__(kernel)
+        self.form: Map | Tiles = kernel
         # The axis whose positions are computed together comes last.
         self.together = together
         order = [i for i in kernel.order if i != together]
@@ -31,7 +32,7 @@ class MapWriter(NativeWriter):
         """All members over the whole space, in one nest of loops."""
         found = self.nested()
         if self.together is None and (axis := self.chosen_along(found)) is not None:
-            return MapWriter(self.kernel, axis).source()
+            return MapWriter(self.form, axis).source()
         return found
 
     def chosen_along(self, found: NativeSource) -> int | None:
@@ -41,7 +42,7 @@ class MapWriter(NativeWriter):
         tested = set(re.findall(r"\bif \((i\d+) < \d+\)", found.functions))
         short = [i for i in self.order if self.axis_name[i] in tested]
         short = [i for i in short if 1 < self.axes[i] <= PROCESSOR.together]
-        return short[0] if short and isinstance(self.kernel, Map) else None
+        return short[0] if short and isinstance(self.form, Map) else None
 
     def nested(self) -> NativeSource:
         """The loops, each axis in one."""

@@ -73,7 +73,7 @@ def _loops_end(rows: int, columns: int, steps: int, left: tuple, right: tuple) -
     return PROCESSOR.awkward_product if along or uneven else PROCESSOR.even_product
 
 
-def _is_plain(strides: tuple[int, int, int], length: int, steps: int) -> bool:
+def _is_plain(strides: tuple[int, ...], length: int, steps: int) -> bool:
     """Whether BLAS takes a matrix: neighbours along one of its axes, and 32-bit numbers."""
     _, along, inner = strides
     if steps < 2:

@@ -2,8 +2,8 @@
 //
 // They take the place of the prelude's, which call the C library one element at a time. Polynomials are near-minimax
 // (Remez, in 60 digits). Greatest errors in units of the last place, measured against long double and double:
-//   float   exp and exp2 1.0, expm1 1.5, log 0.9, log1p 1.4, tanh and cosh 2.0, sinh 2.1, logistic 2.5, erf 1.4, sin and cos
-//           1.6, pow 0.5, inverse hyperbolic functions 2.1
+//   float   exp and exp2 1.0, expm1 1.5, log 0.9, log1p 1.4, tanh and cosh 2.0, sinh 2.2, logistic 2.5, erf 1.4, sin and cos
+//           1.6, pow 0.5, asinh 2.0, acosh 2.2, atanh 2.1
 //   double  exp 1.0, exp2 1.1, expm1 2.0, log 0.9, log1p 1.5, tanh 2.6, sinh 2.5, cosh 2.0, erf 3.8, inverse hyperbolic
 //           functions 2.5
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from gpuarray.backends.native.program import NativeProgramWriter, Source, planned
-from gpuarray.compiler.explain.facts import Explanation, StepFacts, explain_plan
+from gpuarray.compiler.explain.facts import Explanation, explain_plan
+from gpuarray.compiler.explain.records import StepRecord
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.compiler.lower.steps import step_outputs
 from gpuarray.compiler.lower.words import describe
@@ -62,7 +63,7 @@ def _count(calls: int) -> str:
     return "1 call" if calls == 1 else f"{calls} calls"
 
 
-def _native(step: DeviceStep, record: StepFacts, source: Source, first: bool) -> StepFacts:
+def _native(step: DeviceStep, record: StepRecord, source: Source, first: bool) -> StepRecord:
     """The record of a step that native code runs."""
     facts: dict[str, Any] = {k: v for k, v in record.facts.items() if k != "launches"}
     kind = record.kind
@@ -77,9 +78,9 @@ def _native(step: DeviceStep, record: StepFacts, source: Source, first: bool) ->
     )
 
 
-def _body(step: DeviceStep, deep: int) -> tuple[StepFacts, ...]:
+def _body(step: DeviceStep, deep: int) -> tuple[StepRecord, ...]:
     """The steps in each turn of a loop, or in each branch."""
-    found: list[StepFacts] = []
+    found: list[StepRecord] = []
     for part, graph in _parts(step) if deep else ():
         plan = planned(graph)
         records = explain_plan(plan).steps
@@ -96,10 +97,8 @@ def _parts(step: DeviceStep) -> list[tuple[str, Graph]]:
     if not isinstance(step, Eqn) or step.primitive.flow is None:
         return []
     match step.primitive.flow(step):
-        case Loop(condition=None, body=body):
-            return [("", body)]
         case Loop(condition=condition, body=body):
-            return [("condition", condition), ("body", body)]
+            return [("", body)] if condition is None else [("condition", condition), ("body", body)]
         case Choice(branches=branches):
             return [(f"branch {i}", graph) for i, graph in enumerate(branches)]
     return []

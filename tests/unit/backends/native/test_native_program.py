@@ -446,6 +446,8 @@ def test_short_integers_inside_expressions(rng):
             w.astype("float32"),
             gnp.where(gnp.pad(x << 3, 1) == 8, 1, 0),
             gnp.sum(gnp.flip(x - y), dtype="int32"),
+            lax.rem(gnp.pad(gnp.sign(x[:1]) - y[:1], 3), x.dtype.type(17)),
+            gnp.pad(gnp.sign(x[:1]) - y[:1], 3) > x.dtype.type(17),
         )
 
     cases = []

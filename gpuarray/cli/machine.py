@@ -342,9 +342,8 @@ def advice(found: Found) -> list[str]:
     if facts["compiler"] is None:
         lines.append(
             "with a C++ compiler, programs are compiled for this CPU: fewer passes over memory, "
-            "and loops whose turns call no Python. Install g++ or clang++ (Debian: "
-            "apt install g++; Fedora: dnf install gcc-c++; conda: conda install gxx), or name one "
-            "with CXX"
+            "and loops whose turns call no Python. Install g++ or clang++ (Debian: apt install "
+            "g++; Fedora: dnf install gcc-c++; conda: conda install gxx), or name one with CXX"
         )
     elif state.native == "off":
         lines.append("GPUARRAY_NATIVE=auto has programs compiled for this CPU in the background")

@@ -376,7 +376,7 @@ class Processor(Struct):
     #: Turns of a loop that compilers may write out one after another, early.
     unrolled: int = 32
     #: Libraries that a process has loaded at a time. Each is five maps of memory, of which Linux
-    #: gives a process 65,530, and about 50 kB.
+    #: gives a process 65,530, and 20 kB of memory.
     units: int = 4096
     #: Programs in succession that a compiler may fail to compile before no more are tried: each
     #: may take half a minute.

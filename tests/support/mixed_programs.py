@@ -9,6 +9,7 @@ longer one of the same seed.
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any, NamedTuple
 
@@ -527,7 +528,8 @@ def _spread(a: tuple | None, b: tuple | None):
         shape = np.broadcast_shapes(a, b)  # pyright: ignore
     except (ValueError, TypeError):
         return None
-    return shape if np.prod(shape, initial=1) <= max(LARGEST, *map(np.prod, (a, b))) else None
+    most = max(LARGEST, math.prod(a or ()), math.prod(b or ()))
+    return shape if math.prod(shape) <= most else None
 
 
 def graph_of(drawn: Drawn):

@@ -97,10 +97,8 @@ def _parts(step: DeviceStep) -> list[tuple[str, Graph]]:
     if not isinstance(step, Eqn) or step.primitive.flow is None:
         return []
     match step.primitive.flow(step):
-        case Loop(condition=None, body=body):
-            return [("", body)]
-        case Loop(condition=Graph() as condition, body=body):
-            return [("condition", condition), ("body", body)]
+        case Loop(condition=condition, body=body):
+            return [("", body)] if condition is None else [("condition", condition), ("body", body)]
         case Choice(branches=branches):
             return [(f"branch {i}", graph) for i, graph in enumerate(branches)]
     return []

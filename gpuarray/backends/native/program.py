@@ -147,7 +147,9 @@ class NativeProgramWriter(host.NumpyProgramWriter):
             if not is_view:
                 try:
                     kernels += (
-                        RoutineWriter("probe", planned, self.over).routine([step], []).kernels
+                        RoutineWriter("probe", planned, frozenset(self.over))
+                        .routine([step], [])
+                        .kernels
                     )
                 except TypeError as error:  # no text for it
                     self.by_host[id(step)] = str(error)
@@ -178,7 +180,9 @@ class NativeProgramWriter(host.NumpyProgramWriter):
             elif any(v in later for v in step.outvars):
                 later.update(step_inputs(step))
         try:
-            return RoutineWriter(f"routine{number}", planned, self.over).routine(steps, made)
+            return RoutineWriter(f"routine{number}", planned, frozenset(self.over)).routine(
+                steps, made
+            )
         except TypeError:  # together they are too many
             return None
 

@@ -286,7 +286,8 @@ class StepsWriter:
         for i, v in enumerate(source.inputs):
             at[f"in{i}"] = self.place(v)
         for i, v in enumerate(source.outputs):
-            if v in self.over:
+            # Not into an argument: the update before it may be in another routine.
+            if v in self.over and not self.place(kernel.aliases[v]).startswith("in"):
                 at[f"out{i}"] = self.places[v] = self.place(kernel.aliases[v])
             else:
                 at[f"out{i}"] = self.made(depth, v, targets)

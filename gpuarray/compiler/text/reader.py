@@ -43,9 +43,20 @@ Scope = dict  # names of what has been read in a scope, by the key of its load o
 #: Operands that need no brackets inside an expression: names, calls, subscripts, casts, brackets.
 _ATOM = re.compile(r"[\w.]+|\([\w ]+\)[\w.]+|[\w.]+\[[^\[\]]*\]|[\w:<>, ]+\([^()]*\)|\([^()]*\)")
 
-#: A call, which has its type; operations on bits, which make an int of two bools.
+#: The beginning of a call, which has its type; operations on bits, which make an int of two bools.
 _CALL = re.compile(r"\w+(<[^()]*>)?\(")
 _BITS = re.compile(r"(?<!&)&(?!&)|(?<!\|)\|(?!\|)|\^|~")
+
+
+def _is_call(text: str) -> bool:
+    """Whether an expression is one call: its first bracket closes at the end."""
+    found = _CALL.match(text)
+    depth = 0
+    for i in range(found.end() - 1 if found else 0, len(text) if found else 0):
+        depth += (text[i] == "(") - (text[i] == ")")
+        if not depth:
+            return i == len(text) - 1
+    return False
 
 
 class Reader:
@@ -240,7 +251,7 @@ class Reader:
         text = expression(access.eqn, texts)[access.number]
         # C computes with short integers as with ints: inside an expression nothing would cut them.
         dtype = storage_dtype(access.aval)
-        short = dtype.kind in "iu" and dtype.itemsize < 4 and not _CALL.match(text)
+        short = dtype.kind in "iu" and dtype.itemsize < 4 and not _is_call(text)
         if short or (dtype.kind == "b" and _BITS.search(text)):
             return f"({ct.value_type(access.aval)}){bracketed(text)}"
         return text

@@ -333,7 +333,16 @@ class native_set:
         ga.config.update("native", "off")
 
 
+def interrupted(x):
+    """NumPy sorts between the updates."""
+    y = x.at[gnp.arange(50)].set(gnp.exp(gnp.arange(50.0) / 50))
+    s = gnp.sort(gnp.tanh(y))
+    z = y.at[gnp.arange(100)].add(s[:100])
+    return z.at[gnp.arange(100, 150)].add(gnp.cos(s[:50])), gnp.sum(s * 2)
+
+
 DONATED = {
+    "interrupted": interrupted,
     "one": lambda x: x.at[3].set(7.0),
     "a chain": lambda x: x.at[3].set(7.0).at[1:9].add(2.0).at[-1].min(-1.0),
     "constants": lambda x: x.at[0].set(-1.0).at[1].set(-2.0).at[0].set(-3.0),
@@ -475,6 +484,8 @@ def test_short_integers_inside_expressions(rng):
             w.astype("float32"),
             gnp.where(gnp.pad(x << 3, 1) == 8, 1, 0),
             gnp.sum(gnp.flip(x - y), dtype="int32"),
+            lax.rem(gnp.pad(gnp.sign(x[:1]) - y[:1], 3), x.dtype.type(17)),
+            gnp.pad(gnp.sign(x[:1]) - y[:1], 3) > x.dtype.type(17),
         )
 
     cases = []

@@ -34,34 +34,70 @@ def fold_columns_with_rows(graph: Graph, steps: list[Step]) -> list[Step]:
     """The steps, with pairs of groups that reduce rows and columns of the same values in one sweep
     and one small fold.
     """
-    groups = {k: s for k, s in enumerate(steps) if isinstance(s, FusedGroup) and s.reduced}
-    if len(groups) < 2:
+    pairs = _pairs(steps)
+    if not pairs:
         return steps
     whole: dict[int, Step] = dict(enumerate(steps))
     maker = {v: k for k, s in whole.items() for v in step_outputs(s)}
     results = {a for a in graph.outvars if isinstance(a, Var)}
-    columns = [k for k, g in groups.items() if _folds_columns(g)]
-    joined = False
-    for k in groups:
-        if k in columns or not columns or not _folds_rows(groups[k]):
+    taken: set[int] = set()
+    for k, other in pairs:
+        one, two = whole[k], whole[other]
+        if taken & {k, other} or not isinstance(one, FusedGroup) or not isinstance(two, FusedGroup):
             continue
-        for other in columns:
-            made = _joined(groups[k], groups[other])
-            if made is None or _needs(other, k, whole, maker) or _needs(k, other, whole, maker):
-                continue
-            whole[k], whole[other] = made
-            maker = {v: n for n, s in whole.items() for v in step_outputs(s)}
-            # What only the columns read is not written.
-            read = {v for n, s in whole.items() if n != k for v in step_inputs(s)} | results
-            kept = tuple(v for v in made.rows.outputs if v in read)
-            whole[k] = made.rows.replace(outputs=kept)
-            columns.remove(other)
-            joined = True
-            break
-    if not joined:
+        made = _joined(one, two) if _folds_rows(one) and _folds_columns(two) else None
+        if made is None or _needs(other, k, whole, maker) or _needs(k, other, whole, maker):
+            continue
+        taken |= {k, other}
+        whole[k], whole[other] = made
+        maker = {v: n for n, s in whole.items() for v in step_outputs(s)}
+        # What only the columns read is not written.
+        read = {v for n, s in whole.items() if n != k for v in step_inputs(s)} | results
+        kept = tuple(v for v in made.rows.outputs if v in read)
+        whole[k] = made.rows.replace(outputs=kept)
+    if not taken:
         return steps
     needs = {k: {maker[v] for v in step_inputs(s) if v in maker} - {k} for k, s in whole.items()}
     return [whole[k] for k in in_order(sorted(whole), needs.__getitem__)]
+
+
+def _pairs(steps: list[Step]) -> list[tuple[int, int]]:
+    """Pairs of groups of which one keeps the axes that the other reduces, as far as lengths say,
+    and that would save enough. Most programs have none: this must be quick.
+    """
+    groups = {
+        k: s for k, s in enumerate(steps) if isinstance(s, FusedGroup) and s.reduced and s.is_fused
+    }
+    touching: dict[Var, list[int]] = {}
+    for k, group in groups.items():
+        for v in (*group.inputs, *group.outputs):
+            touching.setdefault(v, []).append(k)
+    pairs: dict[tuple[int, int], None] = {}
+    for other, two in groups.items():
+        space = math.prod(two.axes)
+        down = math.prod([two.axes[i] for i in two.reduced])
+        for v in two.inputs:
+            # Groups that read or make an array over the whole space, and reduce the other axes.
+            for k in touching[v] if v.aval.size == space else ():
+                one = groups[k]
+                length = math.prod([one.axes[i] for i in one.reduced])
+                if k == other or length * down != space or math.prod(one.axes) != space:
+                    continue
+                if (k, other) not in pairs and _slots(one, two, down, length):
+                    pairs[k, other] = None
+    return sorted(pairs)
+
+
+def _slots(one: FusedGroup, two: FusedGroup, rows: int, length: int) -> int:
+    """How many blocks would go over the rows; 0 where what they leave of the columns is much beside
+    the bytes that are not read again.
+    """
+    folds = [m for m in two.members if m.eqn.primitive.kind is Kind.REDUCTION]
+    slots = row_column_slots(rows, length, len(folds), row_itemsize(one))
+    wide = {x.source for x in two.loads() if math.prod(x.shape) == rows * length}
+    saved = sum(storage_dtype(v.aval).itemsize for v in wide) * rows * length
+    left = sum(max(4, storage_dtype(m.eqn.outvars[0].aval).itemsize) for m in folds)
+    return slots if 2 * left * slots * length * TARGET.partials_worth <= saved else 0
 
 
 class _Pair(NamedTuple):
@@ -130,7 +166,7 @@ def _folds_columns(group: FusedGroup) -> bool:
 
 def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
     """A group over rows and one over columns of the same values as a pair; None where that cannot
-    be, or saves little.
+    be.
     """
     if len(one.members) + len(two.members) > TARGET.members:
         return None
@@ -150,20 +186,9 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
     down = {axis_of[i] for i in two.reduced if i in axis_of}
     if down != space - one.reduced:
         return None
-    # How many blocks, and whether what they leave is little beside what is not read again.
     folds = [m for m in two.members if m.eqn.primitive.kind is Kind.REDUCTION]
     length = math.prod(one.axes[i] for i in one.reduced)
-    count = math.prod(one.axes) // max(length, 1)
-    slots = row_column_slots(count, length, len(folds), row_itemsize(rows))
-    if not slots:
-        return None
-    wide = {
-        x.source for x in two.loads() if len({d for d in x.dims if d is not None}) == len(space)
-    }
-    saved = sum(storage_dtype(v.aval).itemsize for v in wide) * count * length
-    left = sum(max(4, storage_dtype(m.eqn.outvars[0].aval).itemsize) for m in folds)
-    if 2 * left * slots * length * TARGET.partials_worth > saved:
-        return None
+    slots = _slots(one, two, math.prod(one.axes) // max(length, 1), length)
     # The rows: everything over the whole space, and the folds of each block.
     above = {d for d in range(len(two.axes)) if d not in two.reduced}
     partial: dict[Var, Var] = {}

@@ -19,6 +19,7 @@ from gpuarray.compiler.lower.horizontal import fuse_horizontally
 from gpuarray.compiler.lower.inline import inline_producers
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.compiler.lower.overlap import Halves, overlapped
+from gpuarray.compiler.lower.row_columns import fold_columns_with_rows
 from gpuarray.compiler.lower.split_passes import split_into_passes
 from gpuarray.compiler.lower.steps import (
     eqn_bytes,
@@ -79,6 +80,8 @@ def _plan_for_device(plan: Plan) -> Plan:
         fused, (steps, more) = steps, split_into_passes(steps)
         refusals = [*refusals, *more]
         _check(split_into_passes, graph, steps, fused)
+        fused, steps = steps, fold_columns_with_rows(graph, steps)
+        _check(fold_columns_with_rows, graph, steps, fused)
     fused, steps = steps, inline_producers(graph, steps, fusion)
     _check(inline_producers, graph, steps, fused, lowered=True)
     if fusion:

@@ -75,6 +75,13 @@ class Target(Struct):
     #: Bytes that all of them may take: 32 registers, and as many are left to compute with where a
     #: multiprocessor holds 1024 threads. Measure: layer_norm.
     row_bytes: int = 128
+    #: Results of columns that a thread holds while its block goes over rows: a quarter of its
+    #: registers where a multiprocessor holds 512 threads, as so many do. Measure: layer_norm
+    #: backwards.
+    column_states: int = 32
+    row_column_threads: int = 512
+    #: How many times the bytes that blocks leave of their columns must be saved. Measure: the same.
+    partials_worth: int = 8
     #: Bytes of a row in shared memory beside partial results. Measure: softmax of 10000 columns.
     row_shared_bytes: int = 44 << 10
     #: Operations that a loop along a row is written out to: longer ones compile slowly and miss in

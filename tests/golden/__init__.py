@@ -145,6 +145,11 @@ def in_blocks(x):
     return (gnp.round(blocks / scale).astype("int8") * scale).reshape(x.shape) - x
 
 
+def backwards(function):
+    """The cotangents of all arguments, for a cotangent of the result."""
+    return lambda ct, *args: ga.vjp(function, *args)[1](ct)
+
+
 def programs() -> dict[str, Program]:
     """What is kept, by name."""
     rows, wide = shape("float32", 4096, 1024), shape("bfloat16", 8192, 4096)
@@ -232,6 +237,14 @@ def programs() -> dict[str, Program]:
         "column_sum": (lambda x: gnp.sum(x, axis=0), (rows,)),
         "layer_norm": (layer_norm, (wide, *(shape("bfloat16", 4096),) * 2)),
         "rms_norm": (rms_norm, (wide, shape("bfloat16", 4096))),
+        "layer_norm_backwards": (
+            backwards(layer_norm),
+            (*(shape("bfloat16", 16384, 4096),) * 2, *(shape("bfloat16", 4096),) * 2),
+        ),
+        "rms_norm_backwards": (
+            backwards(rms_norm),
+            (*(shape("float32", 16384, 2048),) * 2, shape("float32", 2048)),
+        ),
         "mandelbrot": (mandelbrot, (shape("complex64", 1024, 1024),)),
         "ema_scan": (ema_scan, (shape("bfloat16", 512, 8192),)),
         "nearest": (nearest, (shape("float32", 100_000, 8), shape("float32", 64, 8))),

@@ -12,6 +12,7 @@ from gpuarray.compiler.cuda.batch import BatchTemplate
 from gpuarray.compiler.cuda.columns import ColumnsTemplate
 from gpuarray.compiler.cuda.loop import LoopTemplate
 from gpuarray.compiler.cuda.map import MapTemplate
+from gpuarray.compiler.cuda.row_columns import RowColumnsTemplate
 from gpuarray.compiler.cuda.rows import RowsTemplate, SharedRowsTemplate
 from gpuarray.compiler.cuda.scan import ScanTemplate
 from gpuarray.compiler.cuda.scatter import ScatterTemplate
@@ -31,6 +32,7 @@ from gpuarray.compiler.lower.kernel import (
     Kernel,
     Loop,
     Map,
+    RowColumns,
     Rows,
     Scan,
     Scatter,
@@ -57,6 +59,8 @@ def _template(kernel: Kernel, options: Options) -> Template:
             return MapTemplate(kernel, options)
         case Tiles():
             return TilesTemplate(kernel, options)
+        case RowColumns():
+            return RowColumnsTemplate(kernel, options)
         case Rows():
             return (SharedRowsTemplate if kernel.shared else RowsTemplate)(kernel, options)
         case Columns():

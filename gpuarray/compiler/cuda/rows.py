@@ -27,6 +27,7 @@ class RowsTemplate(Template):
     def __init__(self, kernel: Rows, options: Options):
         super().__init__(kernel, options)
         self.passes, self.rows, self.length = list(kernel.passes), kernel.rows, kernel.length
+        self.sums: dict[Var, str] = {}  # folds of columns, and where a thread has its own
 
     def source(self) -> KernelSource:
         """One loop over the row for each pass, with its reductions merged in between."""
@@ -93,7 +94,7 @@ class RowsTemplate(Template):
             # A known number. Arrays in registers need constant indices, so their loops are
             # unrolled; others only while the code stays short.
             often = (
-                not (self.registers or self.carried)
+                not (self.registers or self.carried or self.sums)
                 and s.steps * s.width * operations > TARGET.row_copies
             )
             self.touched.begin(1 if often else s.steps)

@@ -19,6 +19,7 @@ _TINTS = {
     "batch": "#f3f1d3",
     "rows": "#dff3ea",
     "columns": "#efe6f8",
+    "rowcolumns": "#e6e6f8",
     "tiles": "#e3f0fb",
     "scan": "#fdf0d5",
     "sort": "#fdf0d5",

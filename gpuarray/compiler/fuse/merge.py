@@ -14,6 +14,7 @@ import math
 
 from gpuarray.compiler.fuse.group import (
     Dims,
+    FusedGroup,
     GroupBuilder,
     Inner,
     Load,
@@ -51,7 +52,7 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
     if (one.has_flow or two.has_flow) and (why_not := _flow_refusal(one, two, siblings)):
         return why_not
     # 2. Which axis of `two` is which of `one`: exchanged values decide, shared inputs come second.
-    match = _AxisMatch(one, two)
+    match = AxisMatch(one, two)
     inner = match.through_values()
     if inner is None:
         return "between them elements are rearranged, or one value is read in two orders"
@@ -97,10 +98,10 @@ def merge_reason(one: GroupBuilder, two: GroupBuilder) -> str:
     return merge(trial, two) or "it would close a cycle"
 
 
-class _AxisMatch:
+class AxisMatch:
     """Which axis of `two` is which axis of `one`."""
 
-    def __init__(self, one: GroupBuilder, two: GroupBuilder):
+    def __init__(self, one: GroupBuilder, two: GroupBuilder | FusedGroup):
         self.one, self.two = one, two
         self.axis_of: dict[int, int] = {}  # of `two` -> of `one`, or of the union
         self.matched: set[int] = set()  # axes of `one` that are taken

@@ -20,6 +20,7 @@ from gpuarray.compiler.lower.kernel import (
     Loop,
     Map,
     NoKernel,
+    RowColumns,
     Rows,
     Scan,
     Scatter,
@@ -30,6 +31,7 @@ from gpuarray.compiler.lower.kernel import (
     User,
 )
 from gpuarray.compiler.lower.passes import axis_order, split_passes
+from gpuarray.compiler.lower.row_columns import is_column_fold
 from gpuarray.compiler.lower.scans import is_scan
 from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort
 from gpuarray.compiler.lower.user import is_custom
@@ -86,6 +88,8 @@ def kernel_of(group: FusedGroup, name: str = "kernel") -> Kernel:
     # Loops go over the axes that their members name; all else over as few as possible.
     if group.has_flow:
         return Loop(accesses, name)
+    if group.reduced and not group.is_fused:
+        return _row_columns(collapse(accesses), name)
     if not group.is_fused:
         return _special(group)(accesses, name)
     # Fewer axes mean fewer divisions, and more loads that one vector access serves.
@@ -126,6 +130,16 @@ def _reduction(accesses: Accesses, name: str) -> Kernel:
     # Fewer rows than multiprocessors, and each of them long enough to be worth sharing.
     shared = single and rows < TARGET.full_grid // 2 and length > TARGET.long_row
     return Rows(accesses, name, tuple(passes), rows, length, shared)
+
+
+def _row_columns(accesses: Accesses, name: str) -> Kernel:
+    group, axes = accesses.group, accesses.axes
+    passes = split_passes(group, _has_fold)
+    assert passes is not None  # row_columns.py has asked for it
+    rows = math.prod(axes[i] for i in group.parallel)
+    length = math.prod(axes[i] for i in group.reduced)
+    slots = next(m.eqn.params["slots"] for m in group.members if is_column_fold(m.eqn))
+    return RowColumns(accesses, name, tuple(passes), rows, length, False, slots)
 
 
 def _has_fold(member: Member) -> bool:

@@ -88,6 +88,16 @@ class Rows(Kernel):
     shared: bool
 
 
+class RowColumns(Rows):
+    """Rows, each block over many of them, and on the way folds of the columns of its own rows.
+
+    slots: blocks, each of which leaves a result for every column
+    """
+
+    form = "rowcolumns"
+    slots: int
+
+
 class Columns(Kernel):
     """Reductions along another axis: neighbouring threads go down neighbouring columns.
 
@@ -160,7 +170,7 @@ class User(Kernel):
 
 
 FORMS: tuple[type[Kernel], ...] = (
-    Map, Rows, Columns, Tiles, Scan, Sort, Top, Scatter, Loop, Batch, Sweep, User,
+    Map, Rows, RowColumns, Columns, Tiles, Scan, Sort, Top, Scatter, Loop, Batch, Sweep, User,
 )  # fmt: skip
 
 #: What a device runs: a kernel, a group that has none (a dtype or an operation that CUDA text does

@@ -159,6 +159,34 @@ def schedule_rows(rows: int, length: int, width: int) -> Schedule:
     return Schedule(lanes, width, max(1, rows), lanes, steps if steps <= TARGET.row_vectors else 0)
 
 
+def row_column_slots(rows: int, length: int, folds: int, itemsize: int) -> int:
+    """How many blocks go over rows whose columns are folded on the way; 0 where a block cannot hold
+    the results of its columns.
+    """
+    lanes = row_column_lanes(length, folds, itemsize)
+    if lanes > TARGET.row_column_threads:
+        return 0
+    return min(rows, TARGET.multiprocessors * max(2, TARGET.row_column_threads // lanes))
+
+
+def row_column_lanes(length: int, folds: int, itemsize: int) -> int:
+    """Threads of such a block. Each holds its own part of a row, and the results of its columns, in
+    registers.
+    """
+    most = min(TARGET.column_states // folds, 2 * TARGET.vector_bytes // itemsize)
+    return max(32, _power_of_two(-(-length // max(most, 1))))
+
+
+def schedule_row_columns(
+    length: int, width: int, folds: int, itemsize: int, slots: int
+) -> Schedule:
+    """Rows whose columns are folded on the way: a block for each slot, which has every so many'th
+    row.
+    """
+    lanes = row_column_lanes(length, folds, itemsize)
+    return Schedule(lanes, width, slots, lanes, max(1, -(-length // (lanes * width))))
+
+
 def _power_of_two(n: int) -> int:
     """The smallest power of two that is not below n."""
     return 1 << max(0, math.ceil(n) - 1).bit_length()

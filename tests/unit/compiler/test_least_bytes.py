@@ -39,11 +39,6 @@ def bytes_of(*values: ga.ShapeDtypeStruct) -> int:
     return sum(int(np.prod(v.shape)) * np.dtype(v.dtype).itemsize for v in values)
 
 
-def backwards(function):
-    """The cotangents of all arguments."""
-    return lambda ct, *args: ga.vjp(function, *args)[1](ct)
-
-
 def adam(p, g, m, v):
     m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
     return p - 1e-3 * m / (gnp.sqrt(v) + 1e-8), m, v
@@ -105,16 +100,17 @@ def workloads() -> dict[str, Workload]:
             "reads twice: the mean, then the squares",
         ),
         "softmax": Workload(nn.softmax, (rows,), 2 * bytes_of(rows)),
-        "softmax backwards": Workload(backwards(nn.softmax), (rows, rows), 3 * bytes_of(rows)),
+        "softmax backwards": Workload(
+            golden.backwards(nn.softmax), (rows, rows), 3 * bytes_of(rows)
+        ),
         "softmax of long rows": Workload(
             nn.softmax, (long,), 2 * bytes_of(long), "a row of 256 KB is read three times"
         ),
         "layer norm": Workload(norm, (rows, gain, gain), 2 * bytes_of(rows)),
         "layer norm backwards": Workload(
-            backwards(norm),
+            golden.backwards(norm),
             (rows, rows, gain, gain),
             3 * bytes_of(rows),
-            "rows and columns are reduced by a kernel each",
         ),
         "group norm": Workload(
             golden.group_norm, (channels, shape(BF, 256), shape(BF, 256)), 2 * bytes_of(channels)
@@ -125,10 +121,9 @@ def workloads() -> dict[str, Workload]:
         "pooling": Workload(pooled, (channels, shape(BF, 256)), bytes_of(channels) * 5 // 4),
         "residual and RMS norm": Workload(residual_norm, (rows, rows, gain), 4 * bytes_of(rows)),
         "RMS norm backwards": Workload(
-            backwards(rms),
+            golden.backwards(rms),
             (rows, rows, gain),
             3 * bytes_of(rows),
-            "rows and columns are reduced by a kernel each",
         ),
         "cross-entropy of labels": Workload(
             likelihood, (logits, label), bytes_of(logits), "reads twice: the largest, then the sum"

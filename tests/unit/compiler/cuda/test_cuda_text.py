@@ -39,6 +39,8 @@ SEVERAL = {
     "cumsum_long": ["k0_scan", "k1_scan"],
     "bincount": ["k0_map", "k1_scatter"],
     "batch_norm": ["k0_columns", "k1_columns", "k2_map"],
+    "layer_norm_backwards": ["k0_rowcolumns", "k1_columns"],
+    "rms_norm_backwards": ["k0_rowcolumns", "k1_columns"],
     "recurrent": [],  # its kernels are those of the loop's body
 }
 #: What has no type in CUDA text: it is converted before it gets to a kernel.

@@ -1,0 +1,131 @@
+"""Reductions of rows and of columns in one sweep: a block goes over rows, and keeps its columns.
+
+Floor 3. In: a RowColumns kernel. Out: its KernelSource. The threads of a block share a row, as in
+rows.py, and each thread has the same columns in every row: their folds stay in its registers until
+the last row. What the blocks leave is folded by a kernel of the form Columns, in their order, so
+every run gives the same bits.
+"""
+
+from __future__ import annotations
+
+from gpuarray.compiler.cuda.rows import RowsTemplate
+from gpuarray.compiler.cuda.template import KernelSource, Options
+from gpuarray.compiler.fuse.group import Load
+from gpuarray.compiler.lower.kernel import RowColumns
+from gpuarray.compiler.lower.passes import Pass
+from gpuarray.compiler.lower.row_columns import is_column_fold, row_itemsize
+from gpuarray.compiler.lower.schedule import Schedule, schedule_row_columns
+from gpuarray.core.graph import Var
+from gpuarray.core.target import TARGET
+
+
+class RowColumnsTemplate(RowsTemplate):
+    """A block for each slot, over every so many'th row."""
+
+    def __init__(self, kernel: RowColumns, options: Options):
+        super().__init__(kernel, options)
+        self.slots = kernel.slots
+        self.folds = [m.eqn.outvars[0] for m in self.group.members if is_column_fold(m.eqn)]
+
+    def width(self) -> int:
+        """As in all templates: what blocks leave is small, and decides nothing."""
+        every, self.outputs = self.outputs, [v for v in self.outputs if v not in self.folds]
+        width = super().width()
+        self.outputs = every
+        return width
+
+    def reread_loads(self, passes: list[Pass], width: int) -> dict[tuple, Load]:
+        """All that is read of a row: read together, as there are few blocks to wait for others."""
+        loads = (o for one in passes for m in one.members for o in m.operands)
+        wide = (x for x in loads if isinstance(x, Load) and self.can_hold(x, width))
+        return {(x.key, x.dims): x for x in wide}
+
+    def source(self) -> KernelSource:
+        """The loop over rows around the passes over each; then the results of the columns."""
+        t, n = self.index_type, self.number
+        parallel, reduced = self.spaces()
+        self.last = reduced[-1]
+        itemsize = row_itemsize(self.group)
+        s = schedule_row_columns(self.length, self.width(), len(self.folds), itemsize, self.slots)
+        self.line(1, "const unsigned lane = threadIdx.x;")
+        for k, v in enumerate(self.folds):
+            self.declare_sums(k, v, s)
+        self.line(1, f"for ({t} row = blockIdx.x; row < {n(self.rows)}; row += {n(self.slots)}) {{")
+        outside, self.lines = self.lines, []
+        self.define_axes(1, "row", parallel)
+        passes, held = self.hold(self.passes, s, self.length, reduced, False)
+        for number, one in enumerate(passes):
+            if one.members or one.stored:
+                what = f"pass {number + 1} over the row" if one.partial else "write the row"
+                states = self.declare_partials(one)
+                self.open_row_loop(s, self.length, reduced, what, len(one.members))
+                stored = [v for v in one.stored if v not in self.sums]
+                self.elements(2, one.members, stored, {**states, **self.sums}, s.width)
+                self.line(1, "}")
+                for v, name in states.items():
+                    self.reduce_over_lanes(v, name, s)
+            for m in one.after:
+                self.member(m, 1, self.read_outside)
+        self.write_reduced(passes, "lane == 0")
+        self.lines = [*outside, *map(_deeper, self.lines)]
+        self.line(1, "}")
+        self.write_sums(s, reduced)
+        what = f"{self.rows} rows of {self.length}, {self.slots} blocks over them"
+        return self.finish(s, f"{what}, {s.lanes} threads a row{held}; columns in registers")
+
+    def declare_sums(self, k: int, v: Var, s: Schedule) -> None:
+        """Declare the folds of a thread's own columns, in vectors that are stored at once."""
+        reducer, n = self.reducer(v), self.number
+        chunk = self.chunk(v, s)
+        many = s.steps * s.width // chunk
+        self.line(
+            1, f"ga_vec<{reducer.state}, {chunk}> sum{k}[{many}];", reducer.eqn.primitive.name
+        )
+        self.line(1, "#pragma unroll")
+        self.line(1, f"for (unsigned u = 0; u < {many}u; ++u) {{")
+        self.line(2, "#pragma unroll")
+        self.line(
+            2, f"for (unsigned e = 0; e < {chunk}u; ++e) sum{k}[u].v[e] = {reducer.identity};"
+        )
+        self.line(1, "}")
+        # Which of them the loops over a row are at.
+        parts = s.width // chunk
+        place = ["u" if parts == 1 else f"u * {n(parts)}"] if s.steps > 1 else []
+        place += [f"e / {n(chunk)}"] if parts > 1 else []
+        element = "0" if s.width == 1 else "e" if parts == 1 else f"e % {n(chunk)}"
+        self.sums[v] = f"sum{k}[{' + '.join(place) or '0'}].v[{element}]"
+
+    def chunk(self, v: Var, s: Schedule) -> int:
+        """Results that are stored in one access."""
+        return min(s.width, TARGET.vector_bytes // self.reducer(v).bytes)
+
+    def write_sums(self, s: Schedule, reduced: list[int]) -> None:
+        """Write the folds of this block's rows."""
+        n = self.number
+        self.open_row_loop(s, self.length, reduced, "what this block leaves")
+        for k, v in enumerate(self.folds):
+            index, chunk = self.output_index(v), self.chunk(v, s)
+            parts, start = s.width // chunk, f"blockIdx.x * {n(self.length)}"
+            where = f"{self.out_name[v]} + {start} + {self.at(index)}"
+            if self.is_unit_stride(index):
+                for h in range(parts):
+                    base = ["u" if parts == 1 else f"u * {n(parts)}"] if s.steps > 1 else []
+                    base += [str(h)] if h or not base else []
+                    more = f" + {n(h * chunk)}" if h else ""
+                    self.line(2, f"ga_store({where}{more}, sum{k}[{' + '.join(base)}]);")
+                continue
+            self.line(2, "#pragma unroll")
+            self.line(2, f"for (unsigned e = 0; e < {s.width}u; ++e) {{")
+            with self.inside_vector():
+                at = f"{start} + {self.at(index)}"
+                self.line(3, f"{self.out_name[v]}[{at}] = {self.sums[v]};")
+            self.line(2, "}")
+        self.line(1, "}")
+
+
+def _deeper(line: str) -> str:
+    """A line one level deeper, its comment in the column of all comments."""
+    code, mark, comment = line.partition("  // ")
+    if not mark or not code.strip():
+        return f"    {line}"
+    return f"    {code.rstrip()}".ljust(72) + f"  // {comment}"

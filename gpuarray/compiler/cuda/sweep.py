@@ -232,7 +232,12 @@ class SweepTemplate(Template):
         names = dict(self.batch)
         names |= self.define(depth, "own", sweep.owned, "o")
         names |= self.define(depth, "at", sweep.swept, "t")
-        known = {f.value: f"s{k}[i][j]" for k, f in enumerate(sweep.factors)}
+        known = {}
+        for k, f in enumerate(sweep.factors):
+            known[f.value], text = f"s{k}[i][j]", ct.rounded(f"s{k}[i][j]", f.value.aval)
+            if text != known[f.value]:
+                known[f.value] = f"p{k}"
+                self.line(depth, f"const {ct.value_type(f.value.aval)} p{k} = {text};")
         for k, (v, read) in enumerate(sweep.leaves):
             if isinstance(read, Literal):
                 known[v] = ct.constant(read.val, read.aval)

@@ -123,7 +123,7 @@ def _space_of(eqn: Eqn) -> tuple[tuple[int, ...], int, int] | None:
         return None
     batch, rows, columns, steps = rules.extents(eqn)
     few = len(steps) == 1 and 0 < steps[0] <= TARGET.swept_features
-    if not few or not rows or not columns or eqn.outvars[0].aval.dtype.name != "float32":
+    if not few or not rows or not columns or eqn.outvars[0].aval.dtype.name not in _FLOATS:
         return None
     return eqn.outvars[0].aval.shape, len(batch), len(rows)
 
@@ -248,7 +248,15 @@ class _Space:
             also = {v for v in outs if v not in eqn.outvars}
             found |= {id(e): None for e in eqns if also.intersection(e.outvars)}
             found[id(eqn)] = swept(sweep, sources, outs, eqn.site)
-        return found
+        return found if self.saves([e for e in found.values() if e is not None], summed) else {}
+
+    def saves(self, sweeps: Sequence[Eqn], summed: Sequence[Eqn]) -> bool:
+        """Whether sweeps move less than the products alone would."""
+        moved = sum(_bytes(e.invars) + _bytes(e.outvars) for e in sweeps)
+        made = {f.value for e in sweeps for f in e.params["sweep"].factors}
+        # Without sweeps an element is written by one product, and read by another.
+        alone = 2 * _bytes(made) + sum(_bytes(e.invars) + _bytes(e.outvars) for e in summed)
+        return moved < alone
 
     def is_worth(self, sweep: Sweep) -> bool:
         """Whether it saves bytes, and keeps the machine busy."""
@@ -299,6 +307,8 @@ class _Space:
         difference = exponential and self.maker(exponential.invars[0], "difference")
         if quotient is None or exponential is None or difference is None:
             return None
+        if exponential.outvars[0].aval.dtype.name != "float32":  # rescaling would round each time
+            return None
         total = self.fold_below(quotient.invars[1], np.add)
         if total is None or total.invars[0] is not quotient.invars[0]:
             return None
@@ -345,6 +355,10 @@ class _Space:
             return None
         fold = eqn.primitive.fold
         return eqn if fold is not None and fold.plain_ufunc is ufunc else None
+
+
+def _bytes(values: Iterable[Atom]) -> int:
+    return sum(a.aval.nbytes for a in values)
 
 
 def _var(a: Atom) -> Var:

@@ -39,6 +39,9 @@ SEVERAL = {
     "cumsum_long": ["k0_scan", "k1_scan"],
     "bincount": ["k0_map", "k1_scatter"],
     "batch_norm": ["k0_columns", "k1_columns", "k2_map"],
+    "attention_gradient": [
+        *("k0_sweep", "k1_map", "k2_map", "k3_sweep", "k4_map", "k5_sweep", "k6_sweep", "k7_sweep")
+    ],
     "recurrent": [],  # its kernels are those of the loop's body
 }
 #: What has no type in CUDA text: it is converted before it gets to a kernel.

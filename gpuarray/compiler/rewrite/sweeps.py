@@ -20,7 +20,15 @@ import numpy as np
 
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
-from gpuarray.compiler.rewrite.sweep import Factor, Online, Read, Sweep, is_sweep, swept
+from gpuarray.compiler.rewrite.sweep import (
+    TILES,
+    Factor,
+    Online,
+    Read,
+    Sweep,
+    is_sweep,
+    swept,
+)
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, has_effect, is_view, storage_dtype
 from gpuarray.core.index import Index, behind, linear, view_rule
 from gpuarray.core.primitive import Kind, Sentinel
@@ -187,6 +195,9 @@ class _Space:
             return False
         if isinstance(eqn.primitive.cuda, Sentinel):
             return False
+        # What has a type in a kernel: not keys, nor integers and floats of less than a byte.
+        if not all(_has_type(a.aval.dtype) for a in (*eqn.invars, *eqn.outvars)):
+            return False
         return eqn.outvars[0].aval.shape == self.shape and all(
             # An axis of length 1 is repeated, and so is a scalar.
             not s or len(s) == len(self.shape) and all(map(_repeats, s, self.shape))
@@ -265,6 +276,8 @@ class _Space:
         batch = size // max(owned * swept, 1)
         # Elements are written and read; the operands come once more for each fold.
         if 4 * size < TARGET.swept_bytes or min(owned, swept) < 2 * widest:
+            return False
+        if sweep.shared_bytes(*TILES[-1]) > TARGET.shared_bytes:
             return False
         # Products of short floats are much faster in a library, which has tensor cores.
         short = any(e.invars[0].aval.dtype.name in _NARROW for e in self.products.values())
@@ -355,6 +368,10 @@ class _Space:
             return None
         fold = eqn.primitive.fold
         return eqn if fold is not None and fold.plain_ufunc is ufunc else None
+
+
+def _has_type(dtype: Any) -> bool:
+    return dtype.name in _FLOATS or getattr(dtype, "kind", "") in ("b", "i", "u", "f")
 
 
 def _bytes(values: Iterable[Atom]) -> int:

@@ -31,7 +31,7 @@ from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.text import prelude
 from gpuarray.core import dtypes
 from gpuarray.core.graph import storage_dtype
-from gpuarray.core.target import Target
+from gpuarray.core.target import TARGET, Target
 from gpuarray.errors import CompileError, DeviceError
 from tests import golden
 
@@ -217,6 +217,7 @@ PROGRAMS = {
     "columns, deep": (lambda x: nn.softmax(x, 0), (deepest(),)),
     "columns, few": (lambda x: gnp.sum(x, 0), (floats(900, 5),)),
     "columns, int8": (lambda x: gnp.max(x, 0), (LEAST,)),
+    "sweep": (nn.dot_product_attention, (floats(70, 36, 1, 8), *[floats(70, 39, 1, 8)] * 2)),
 }
 
 
@@ -237,12 +238,18 @@ class Case:
 def cases() -> list[Case]:
     """The kernels of PROGRAMS, each run as it is."""
     made = []
-    with mock.patch.object(Target, "many_blocks", 1), ga.enable_x64(True):
+    with (
+        mock.patch.object(Target, "many_blocks", 1),
+        mock.patch.dict(vars(TARGET), swept_bytes=1),
+        ga.enable_x64(True),
+    ):
         for name, (function, arguments) in PROGRAMS.items():
             shapes = [golden.shape(x.dtype.name, *x.shape) for x in arguments]
-            graph = ga.jit(function).lower(*shapes)
-            given = dict(zip(graph.plan.graph.invars, arguments, strict=True))
-            for group in graph.plan.groups:  # they need nothing of one another
+            plan = ga.jit(function).lower(*shapes).plan
+            if name == "sweep":  # which only devices have
+                plan = plan.on_device
+            given = dict(zip(plan.graph.invars, arguments, strict=True))
+            for group in plan.groups:  # they need nothing of one another
                 kernel = emit(group)
                 made.append(Case(name, kernel, [given[v] for v in kernel.inputs], []))
     for some in batches(made):

@@ -1,7 +1,8 @@
 """dot_product_attention: softmax(Q K^T) V, with masks, biases, grouped heads and windows.
 
 Floor 6. In: query, key, value as (batch, time, heads, width). Out: an Array of the query's shape.
-Two batched products with one fused kernel between them; the scores are kept in 32 bits or more.
+Two batched products with one fused kernel between them; the scores are kept in 32 bits or more. On
+a GPU the compiler makes one kernel of it where the scores are large (compiler/rewrite/sweeps.py).
 """
 
 from __future__ import annotations

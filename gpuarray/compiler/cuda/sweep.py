@@ -14,18 +14,13 @@ import re
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.lower.schedule import Schedule
-from gpuarray.compiler.rewrite.sweep import Factor, Read, Sweep
+from gpuarray.compiler.rewrite.sweep import SIDE, TILES, Factor, Read, Sweep
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer, expression
 from gpuarray.compiler.text.reader import bracketed
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.index import Index, linear
 from gpuarray.core.target import TARGET
-
-#: Threads along both sides of a tile, and tiles that are tried: owned and swept elements.
-_SIDE = 16
-_TILES = ((64, 32), (32, 32), (32, 16), (16, 16))
-
 
 _NAME = re.compile(r"[\w.\[\]]+")
 
@@ -45,17 +40,14 @@ class SweepTemplate(Template):
         sweep = self.sweep
         self.owned = math.prod(sweep.space[i] for i in sweep.owned)
         self.swept = math.prod(sweep.space[i] for i in sweep.swept)
-        self.columns = -(-sweep.features // _SIDE)  # of the result, that a thread has
+        self.columns = -(-sweep.features // SIDE)  # of the result, that a thread has
         self.own_tile, self.tile = self._tiles()
-        self.own, self.beside = self.own_tile // _SIDE, self.tile // _SIDE
+        self.own, self.beside = self.own_tile // SIDE, self.tile // SIDE
 
     def _tiles(self) -> tuple[int, int]:
         """The largest tiles that fit into shared memory."""
-        for own, beside in _TILES:
-            floats = sum(f.steps * (own + 1 + beside + 1) for f in self.sweep.factors)
-            if self.sweep.other is not None:
-                floats += beside * (own + 1 + self.sweep.features)
-            if 4 * floats <= TARGET.shared_bytes:
+        for own, beside in TILES:
+            if self.sweep.shared_bytes(own, beside) <= TARGET.shared_bytes:
                 return own, beside
         raise NoKernel(f"{self.kernel.name} needs more shared memory than a block has")
 
@@ -89,7 +81,7 @@ class SweepTemplate(Template):
         self.threads_meet = True
         blocks = -(-self.owned // self.own_tile)
         batches = math.prod(sweep.space[: sweep.batch])
-        s = Schedule(_SIDE * _SIDE, grid=batches * blocks)
+        s = Schedule(SIDE * SIDE, grid=batches * blocks)
         self.line(1, "const unsigned x = threadIdx.x % 16u, y = threadIdx.x / 16u;")
         first = f"blockIdx.x % {n(blocks)} * {n(self.own_tile)}" if blocks > 1 else "0"
         self.line(1, f"const {self.index_type} own0 = {first};")
@@ -232,7 +224,12 @@ class SweepTemplate(Template):
         names = dict(self.batch)
         names |= self.define(depth, "own", sweep.owned, "o")
         names |= self.define(depth, "at", sweep.swept, "t")
-        known = {f.value: f"s{k}[i][j]" for k, f in enumerate(sweep.factors)}
+        known = {}
+        for k, f in enumerate(sweep.factors):
+            known[f.value], text = f"s{k}[i][j]", ct.rounded(f"s{k}[i][j]", f.value.aval)
+            if text != known[f.value]:
+                known[f.value] = f"p{k}"
+                self.line(depth, f"const {ct.value_type(f.value.aval)} p{k} = {text};")
         for k, (v, read) in enumerate(sweep.leaves):
             if isinstance(read, Literal):
                 known[v] = ct.constant(read.val, read.aval)
@@ -323,7 +320,7 @@ class SweepTemplate(Template):
         self.line(4, "#pragma unroll")
         self.line(4, f"for (unsigned c = 0; c < {self.columns}u; ++c)")
         guard = ""
-        if self.sweep.features % _SIDE:
+        if self.sweep.features % SIDE:
             guard = f"if (x + c * 16u < {self.number(self.sweep.features)}) "
         text = f"sum[i][c] = fmaf(w[k][{self.mine}], v[k][x + c * 16u], sum[i][c]);"
         self.line(5, guard + text)
@@ -359,7 +356,7 @@ class SweepTemplate(Template):
             self.line(2, f"for (unsigned c = 0; c < {self.columns}u; ++c) {{")
             self.line(3, "const unsigned f = x + c * 16u;")
             text = "sum[i][c] / whole" if sweep.online is not None else "sum[i][c]"
-            guard = f"if (f < {n(sweep.features)}) " if sweep.features % _SIDE else ""
+            guard = f"if (f < {n(sweep.features)}) " if sweep.features % SIDE else ""
             to = ct.index_text(sweep.place, names, self.suffix) if sweep.place != Index() else "0"
             self.line(3, f"{guard}{self.out_name[v]}[{to}] = {self.stored(text, v)};")
             self.line(2, "}")

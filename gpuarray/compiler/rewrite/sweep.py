@@ -15,6 +15,10 @@ from gpuarray.core.index import Index, linear
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.util import Struct
 
+#: Threads along both sides of a tile, and tiles that are tried: owned and swept elements.
+SIDE = 16
+TILES = ((64, 32), (32, 32), (32, 16), (16, 16))
+
 
 class Read(Struct):
     """Where an element is read: the number of an operand, and the position in it.
@@ -77,6 +81,13 @@ class Sweep(Struct, eq=False):
     def feature(self) -> int:
         """The number of the axis of features."""
         return len(self.space)
+
+    def shared_bytes(self, own: int, beside: int) -> int:
+        """Bytes of shared memory for tiles of so many owned and swept elements."""
+        floats = sum(f.steps * (own + 1 + beside + 1) for f in self.factors)
+        if self.other is not None:
+            floats += beside * (own + 1 + self.features)
+        return 4 * floats
 
     @property
     def place(self) -> Index:

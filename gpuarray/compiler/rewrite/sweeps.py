@@ -20,7 +20,15 @@ import numpy as np
 
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
-from gpuarray.compiler.rewrite.sweep import Factor, Online, Read, Sweep, is_sweep, swept
+from gpuarray.compiler.rewrite.sweep import (
+    TILES,
+    Factor,
+    Online,
+    Read,
+    Sweep,
+    is_sweep,
+    swept,
+)
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, has_effect, is_view, storage_dtype
 from gpuarray.core.index import Index, behind, linear, view_rule
 from gpuarray.core.primitive import Kind, Sentinel
@@ -123,7 +131,7 @@ def _space_of(eqn: Eqn) -> tuple[tuple[int, ...], int, int] | None:
         return None
     batch, rows, columns, steps = rules.extents(eqn)
     few = len(steps) == 1 and 0 < steps[0] <= TARGET.swept_features
-    if not few or not rows or not columns or eqn.outvars[0].aval.dtype.name != "float32":
+    if not few or not rows or not columns or eqn.outvars[0].aval.dtype.name not in _FLOATS:
         return None
     return eqn.outvars[0].aval.shape, len(batch), len(rows)
 
@@ -187,6 +195,9 @@ class _Space:
             return False
         if isinstance(eqn.primitive.cuda, Sentinel):
             return False
+        # What has a type in a kernel: not keys, nor integers and floats of less than a byte.
+        if not all(_has_type(a.aval.dtype) for a in (*eqn.invars, *eqn.outvars)):
+            return False
         return eqn.outvars[0].aval.shape == self.shape and all(
             # An axis of length 1 is repeated, and so is a scalar.
             not s or len(s) == len(self.shape) and all(map(_repeats, s, self.shape))
@@ -248,7 +259,15 @@ class _Space:
             also = {v for v in outs if v not in eqn.outvars}
             found |= {id(e): None for e in eqns if also.intersection(e.outvars)}
             found[id(eqn)] = swept(sweep, sources, outs, eqn.site)
-        return found
+        return found if self.saves([e for e in found.values() if e is not None], summed) else {}
+
+    def saves(self, sweeps: Sequence[Eqn], summed: Sequence[Eqn]) -> bool:
+        """Whether sweeps move less than the products alone would."""
+        moved = sum(_bytes(e.invars) + _bytes(e.outvars) for e in sweeps)
+        made = {f.value for e in sweeps for f in e.params["sweep"].factors}
+        # Without sweeps an element is written by one product, and read by another.
+        alone = 2 * _bytes(made) + sum(_bytes(e.invars) + _bytes(e.outvars) for e in summed)
+        return moved < alone
 
     def is_worth(self, sweep: Sweep) -> bool:
         """Whether it saves bytes, and keeps the machine busy."""
@@ -257,6 +276,8 @@ class _Space:
         batch = size // max(owned * swept, 1)
         # Elements are written and read; the operands come once more for each fold.
         if 4 * size < TARGET.swept_bytes or min(owned, swept) < 2 * widest:
+            return False
+        if sweep.shared_bytes(*TILES[-1]) > TARGET.shared_bytes:
             return False
         # Products of short floats are much faster in a library, which has tensor cores.
         short = any(e.invars[0].aval.dtype.name in _NARROW for e in self.products.values())
@@ -298,6 +319,8 @@ class _Space:
         exponential = quotient and self.maker(quotient.invars[0], "exponential")
         difference = exponential and self.maker(exponential.invars[0], "difference")
         if quotient is None or exponential is None or difference is None:
+            return None
+        if exponential.outvars[0].aval.dtype.name != "float32":  # rescaling would round each time
             return None
         total = self.fold_below(quotient.invars[1], np.add)
         if total is None or total.invars[0] is not quotient.invars[0]:
@@ -345,6 +368,14 @@ class _Space:
             return None
         fold = eqn.primitive.fold
         return eqn if fold is not None and fold.plain_ufunc is ufunc else None
+
+
+def _has_type(dtype: Any) -> bool:
+    return dtype.name in _FLOATS or getattr(dtype, "kind", "") in ("b", "i", "u", "f")
+
+
+def _bytes(values: Iterable[Atom]) -> int:
+    return sum(a.aval.nbytes for a in values)
 
 
 def _var(a: Atom) -> Var:

@@ -41,6 +41,9 @@ SEVERAL = {
     "batch_norm": ["k0_columns", "k1_columns", "k2_map"],
     "layer_norm_backwards": ["k0_rowcolumns", "k1_columns"],
     "rms_norm_backwards": ["k0_rowcolumns", "k1_columns"],
+    "attention_gradient": [
+        *("k0_sweep", "k1_map", "k2_map", "k3_sweep", "k4_map", "k5_sweep", "k6_sweep", "k7_sweep")
+    ],
     "recurrent": [],  # its kernels are those of the loop's body
 }
 #: What has no type in CUDA text: it is converted before it gets to a kernel.

@@ -15,6 +15,7 @@ from gpuarray.control import typed
 from gpuarray.control.call import jit_p
 from gpuarray.control.callbacks import io_callback_p
 from gpuarray.control.graph_edits import chosen, cut, graph_work, merged, others, staged
+from gpuarray.control.shard_map import keeping, shard_map_p
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Eqn, Graph, Var, effects, evaluate, has_effect
@@ -132,8 +133,9 @@ def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
     flat = inline_calls(split.known, only=(jit_p, remat_p))
     count = len(flat.outvars) - split.residuals
     wanted = flat.outvars[count:]
+    flat, replays = _keeping_inside(flat, wanted, policy)
     # Of the residuals, keep what the policy wants, and find how to recompute the others.
-    again, saved = _slice(flat, wanted, policy)
+    again, saved = _slice(flat, wanted, policy, replays)
     now = drop_dead(
         Graph(
             flat.invars,
@@ -160,8 +162,46 @@ def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
     return _Cut(now, later, reads, len(saved), list(split.out_unknown))
 
 
-def _slice(graph: Graph, wanted: list, policy: Any) -> tuple[list[Eqn], list[Var]]:
+class _Replays(NamedTuple):
+    """Equations to run again in the place of others, and the values that they start from."""
+
+    instead: dict[int, Eqn]  # by the id of the equation that runs now
+    kept: set[Var]
+
+
+def _keeping_inside(graph: Graph, wanted: list, policy: Any) -> tuple[Graph, _Replays]:
+    """Return a Graph whose shard_maps return what the policy keeps of the values inside."""
+    replays = _Replays({}, set())
+    if policy is None or not any(e.primitive is shard_map_p for e in graph.eqns):
+        return graph, replays
+    read = {a for a in (*wanted, *(a for e in graph.eqns for a in e.invars)) if isinstance(a, Var)}
+
+    def cut_out(inner: Graph) -> tuple[list[Eqn], list[Var]]:
+        return _slice(inner, inner.outvars, policy)
+
+    eqns = []
+    for eqn in graph.eqns:
+        made = None
+        if eqn.primitive is shard_map_p:
+            inner = inline_calls(eqn.params["jaxpr"], only=(jit_p, remat_p))
+            opened = Eqn(
+                shard_map_p, eqn.invars, eqn.outvars, eqn.params | {"jaxpr": inner}, eqn.site
+            )
+            made = keeping(opened, [v in read for v in eqn.outvars], cut_out)
+        if made is not None:
+            eqn, later, kept = made
+            replays.instead[id(eqn)] = later
+            replays.kept.update(kept)
+        eqns.append(eqn)
+    parts = graph.constvars, graph.consts, graph.debug_name
+    return Graph(graph.invars, graph.outvars, eqns, *parts), replays
+
+
+def _slice(
+    graph: Graph, wanted: list, policy: Any, replays: _Replays | None = None
+) -> tuple[list[Eqn], list[Var]]:
     """Return the equations to run again for the wanted values, and the values to keep instead."""
+    instead, kept = replays or ({}, set())
     made_by = {v: e for e in graph.eqns for v in e.outvars}
     keeps = {id(e): _keeps(policy, e) for e in graph.eqns}
     # Effects (a print) run again, which shows what is computed twice.
@@ -173,14 +213,18 @@ def _slice(graph: Graph, wanted: list, policy: Any) -> tuple[list[Eqn], list[Var
     while stack:
         v = stack.pop()
         eqn = made_by.get(v)
+        if v in kept:
+            saved[v] = None
+            continue
         if eqn is None or v in saved or id(eqn) in again:
             continue
         if keeps[id(eqn)]:
             saved[v] = None
             continue
         again.add(id(eqn))
+        eqn = instead.get(id(eqn), eqn)
         stack.extend(a for a in eqn.invars if isinstance(a, Var))
-    return [e for e in graph.eqns if id(e) in again], list(saved)
+    return [instead.get(id(e), e) for e in graph.eqns if id(e) in again], list(saved)
 
 
 class Decision:

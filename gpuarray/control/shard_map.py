@@ -7,7 +7,7 @@ name axes of the mesh. Every transformation of a `shard_map` is one of a transfo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuarray.control.graph_edits import chosen, cut, merged, others, staged
@@ -16,7 +16,7 @@ from gpuarray.core.abstract_mesh import AxisType
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import NamedAxis, named_axes, spread_names
 from gpuarray.core.flow import ByDevice
-from gpuarray.core.graph import Eqn, Graph, evaluate
+from gpuarray.core.graph import Eqn, Graph, Var, evaluate
 from gpuarray.core.layout import NO_SUMS, cuts_of, layout, sums_of, with_names
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.mesh import PartitionSpec, contexts, cuts_along, in_types, sums_along
@@ -250,6 +250,49 @@ def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) 
         },
     )
     return merged(split.out_unknown, rest, known)
+
+
+def keeping(
+    eqn: Eqn, wanted: Sequence[bool], cut_out: Callable[[Graph], tuple[list[Eqn], list[Var]]]
+) -> tuple[Eqn, Eqn, list[Var]] | None:
+    """Return a `shard_map` that also returns values of its devices, and one that starts from them.
+
+    `cut_out` says of a Graph which equations make its outputs from which values. The second one
+    makes the results that are `wanted`. Last are the values, as the first returns them; None if
+    there are none to keep.
+    """
+    params, graph = eqn.params, eqn.params["jaxpr"]
+    mesh, manual, typed = params["mesh"], params["manual_axes"], params["check_vma"]
+    parts = {"constvars": graph.constvars, "consts": graph.consts, "debug_name": graph.debug_name}
+    outputs = chosen(graph.outvars, wanted)
+    again, saved = cut_out(Graph(graph.invars, outputs, graph.eqns, **parts))
+    if not saved:
+        return None
+    specs = tuple(_residual_spec(v.aval, mesh, manual, typed) for v in saved)
+    first = Graph(graph.invars, [*graph.outvars, *saved], graph.eqns, **parts)
+    first = _with_stacked(first, len(saved), False)
+    now = params | {"jaxpr": first, "out_specs": (*params["out_specs"], *specs)}
+    found = shard_map_p.out_avals([a.aval for a in eqn.invars], now)
+    kept = [Var(a) for a in found[len(eqn.outvars) :]]
+    used = {a for a in (*outputs, *(a for e in again for a in e.invars)) if isinstance(a, Var)}
+    reads = [v in used for v in graph.invars]
+    rest = Graph([*saved, *chosen(graph.invars, reads)], outputs, again, **parts)
+    later = params | {
+        "jaxpr": _with_stacked(rest, len(saved), True),
+        "in_specs": (*specs, *chosen(params["in_specs"], reads)),
+        "out_specs": tuple(chosen(params["out_specs"], wanted)),
+    }
+    return (
+        Eqn(shard_map_p, eqn.invars, [*eqn.outvars, *kept], now, eqn.site),
+        Eqn(
+            shard_map_p,
+            [*kept, *chosen(eqn.invars, reads)],
+            chosen(eqn.outvars, wanted),
+            later,
+            eqn.site,
+        ),
+        kept,
+    )
 
 
 def _residual_spec(aval: ShapedArray, mesh: Any, manual: frozenset, typed: bool) -> PartitionSpec:

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuarray.control.graph_edits import chosen, cut, merged, others, staged
+from gpuarray.control.keeping import KeptInside, Separate, set_keep_rule
 from gpuarray.core import trace as traces
 from gpuarray.core.abstract_mesh import AxisType
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import NamedAxis, named_axes, spread_names
 from gpuarray.core.flow import ByDevice
-from gpuarray.core.graph import Eqn, Graph, evaluate
+from gpuarray.core.graph import Eqn, Graph, Var, evaluate
 from gpuarray.core.layout import NO_SUMS, cuts_of, layout, sums_of, with_names
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.mesh import PartitionSpec, contexts, cuts_along, in_types, sums_along
@@ -26,6 +27,7 @@ from gpuarray.primitives.collective.ops import psum_p
 from gpuarray.primitives.define import do
 from gpuarray.primitives.reshard import cotangent_aval
 from gpuarray.transforms.batch import BatchAxis
+from gpuarray.transforms.dead import narrow_call, set_narrow_rule
 from gpuarray.transforms.graphs import batch_graph, jvp_graph, transpose_graph
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
 from gpuarray.util import prod
@@ -252,6 +254,36 @@ def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) 
     return merged(split.out_unknown, rest, known)
 
 
+def _keep(eqn: Eqn, separate: Separate) -> KeptInside | None:
+    """A value has a piece on each device: one more axis, along which these lie."""
+    params, made = eqn.params, separate(eqn.params["jaxpr"])
+    if not made.values:
+        return None
+    mesh, manual, typed = params["mesh"], params["manual_axes"], params["check_vma"]
+    specs = tuple(_residual_spec(v.aval, mesh, manual, typed) for v in made.values)
+    count = len(specs)
+    now = params | {
+        "jaxpr": _with_stacked(made.now, count, False),
+        "out_specs": (*params["out_specs"], *specs),
+    }
+    again = params | {
+        "jaxpr": _with_stacked(made.again, count, True),
+        "in_specs": (*specs, *params["in_specs"]),
+    }
+    found = shard_map_p.out_avals([a.aval for a in eqn.invars], now)
+    values = [Var(a) for a in found[len(eqn.outvars) :]]
+    return KeptInside(
+        eqn.replace(outvars=[*eqn.outvars, *values], params=now),
+        eqn.replace(invars=[*values, *eqn.invars], params=again),
+        values,
+    )
+
+
+def _narrow(eqn: Eqn, used: list[bool]) -> Eqn:
+    specs = tuple(chosen(eqn.params["out_specs"], used))
+    return narrow_call(eqn.replace(params=eqn.params | {"out_specs": specs}), used, "in_specs")
+
+
 def _residual_spec(aval: ShapedArray, mesh: Any, manual: frozenset, typed: bool) -> PartitionSpec:
     # Along axes that a vmap around cuts, devices have other elements, each with its residual.
     along = aval.vma if typed else manual - spread_names()
@@ -391,3 +423,5 @@ shard_map_p = Primitive(
     batch=_batch,
 )
 set_partial_rule(shard_map_p, _partial)
+set_narrow_rule(shard_map_p, _narrow)
+set_keep_rule(shard_map_p, _keep)

@@ -87,15 +87,16 @@ class Grid:
         mesh, made = self.main, self._names[self.main.axis_names, self.main.axis_sizes]
         parts = []
         for names in spec:
-            part, rest = [], list(names)
-            for name, mine in made.items():
-                # An axis of the mesh that all cut this axis of the array, in order.
-                if mine and rest[: len(mine)] == list(mine):
-                    part.append(name)
-                    rest = rest[len(mine) :]
-            if rest:
-                # Only a finer mesh has axes that say this.
-                return self._by_finest(spec)
+            part, rest = [], tuple(names)
+            while rest:
+                # Axes of the mesh that all cut this axis of the array, in order.
+                fits = (n for n, mine in made.items() if mine and rest[: len(mine)] == mine)
+                name = next(fits, None)
+                if name is None:
+                    # Only a finer mesh has axes that say this.
+                    return self._by_finest(spec)
+                part.append(name)
+                rest = rest[len(made[name]) :]
             parts.append(tuple(part) if len(part) > 1 else part[0] if part else None)
         while parts and parts[-1] is None:
             parts.pop()

@@ -13,6 +13,7 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import Axes, Cut, Factors, are_runs, given_to, spec_of
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.grid import Grid, Spec
+from gpuarray.core.layout import cuts_of
 from gpuarray.transforms.partition.moves import received
 from gpuarray.util import prod
 
@@ -111,9 +112,8 @@ def _bytes_sent(cut: Cut, factors: Factors, eqn: Eqn, specs: Sequence[Spec], gri
 
 def as_type_says(aval: ShapedArray, spec: Spec | None, grid: Grid) -> Spec:
     """Return how a value lies that is cut by `spec`, but along Explicit axes as its type says."""
-    assert aval.layout is not None and aval.layout.cuts is not None
-    mesh = aval.layout.mesh
-    want = tuple(grid.names(mesh, names) for names in aval.layout.cuts)
+    mesh = (aval.layout and aval.layout.mesh) or grid.main
+    want = tuple(grid.names(mesh, names) for names in cuts_of(aval.layout) or ((),) * aval.ndim)
     # Along the other axes of the mesh types say nothing: there it stays as it is.
     if spec is None or spec == want or not mesh.auto_axes:
         return want

@@ -111,7 +111,11 @@ def partition(
             if names != typed:
                 given[i] = terms.as_terms(given[i], names, typed, ins[i], v.aval, "", splitter)
         results = splitter.graph(graph, given, outs)
-        results = splitter.laid(graph, results, outs, "the layout asked for", kept)
+        wanted = outs
+        if grid.main.explicit_axes:  # along which types say how results lie
+            rows = zip(outs, results, graph.outvars, strict=True)
+            wanted = [as_type_says(v.aval, p.spec, grid) if s is None else s for s, p, v in rows]
+        results = splitter.laid(graph, results, wanted, "the layout asked for", kept)
         found = tuple(piece.spec for piece in results)
         return [piece.value for piece in results]
 

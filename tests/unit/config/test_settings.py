@@ -19,6 +19,7 @@ from gpuarray.backends.store import Store
 from gpuarray.compiler import pipeline
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Graph
+from gpuarray.sharding import AbstractMesh, AxisType, NamedSharding
 from gpuarray.sharding import PartitionSpec as P
 
 #: The module: the attribute `gpuarray.config` is the settings object.
@@ -52,6 +53,12 @@ def half():
 
 def key_words():
     return random.key_data(random.key(3)).tolist()
+
+
+def laid_over_a_mesh():
+    mesh = AbstractMesh((2, 1), ("x", "y"), (AxisType.Explicit,) * 2)
+    sharding = NamedSharding(mesh, P(("x", "y")))
+    return str(ga.make_jaxpr(gnp.sin)(ga.ShapeDtypeStruct((8,), "float32", sharding=sharding)))
 
 
 def use_a_key_twice():
@@ -184,6 +191,7 @@ EFFECTS = {
         lambda: raises(ValueError, lambda: lax.reduce_sum(half(), (0,)), "f16"),
     ),
     "auto_pcast": (False, lambda: raises(ValueError, mix_what_varies, "manual axes to match")),
+    "remove_size_one_mesh_axis_from_type": (True, lambda: "[8@x]" in laid_over_a_mesh()),
     "softmax_custom_jvp": (True, lambda: "custom_jvp" in text(nn.softmax, gnp.ones(3))),
     "threefry_partitionable": (
         True,

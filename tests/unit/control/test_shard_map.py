@@ -8,6 +8,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
+from gpuarray.ad_checkpoint import checkpoint_name
 from gpuarray.control.shard_map import shard_map_p
 from gpuarray.core.graph import subgraphs
 from gpuarray.sharding import Mesh
@@ -110,3 +111,60 @@ def test_the_graph_is_part_of_the_equation():
     assert eqn.params["in_specs"] == (P("x"),)
     assert eqn.params["jaxpr"].in_avals[0].shape == (2,)
     assert eqn.outvars[0].aval.shape == (8,)
+
+
+# ---- what policies of checkpoint keep of the values inside ----
+
+POLICIES = ga.checkpoint_policies
+
+
+def _layers(x, w, v):
+    h = gnp.tanh(checkpoint_name(x @ w, "h"))
+    h = lax.psum(gnp.sin(h) @ v, "y")
+    return gnp.cos(ga.jit(lambda h: gnp.exp(h / 8) * h)(h))
+
+
+#: A policy, and the matrix products and sums of devices that its pullback computes again.
+KEPT = {
+    "nothing": (None, 2, 1),
+    "products": (POLICIES.dots_saveable, 0, 1),
+    "a name": (POLICIES.save_only_these_names("h"), 1, 1),
+    "sums": (lambda prim, *_, **__: prim is lax.psum_p, 1, 0),
+    "everything": (POLICIES.everything_saveable, 0, 0),
+}
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+@pytest.mark.parametrize("name", KEPT)
+def test_policies_keep_values_of_the_devices(name, check_vma):
+    policy, products, sums = KEPT[name]
+    mesh = Mesh(np.array(ga.devices()).reshape(4, 2), ("x", "y"))
+    layers = ga.shard_map(
+        _layers,
+        mesh=mesh,
+        in_specs=(P("x"), P(None, "y"), P("y")),
+        out_specs=P("x"),
+        check_vma=check_vma,
+    )
+    kept = ga.checkpoint(lambda *args: layers(*args) * 2, policy=policy)
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(s).astype(np.float32) for s in ((8, 6), (6, 4), (4, 6))]
+
+    def plain(x, w, v):
+        h = gnp.sin(gnp.tanh(x @ w)) @ v
+        return gnp.cos(gnp.exp(h / 8) * h) * 2
+
+    out, pullback = ga.vjp(kept, *given)
+    bare = ga.vjp(lambda *args: layers(*args) * 2, *given)[1]
+    for word, count in (("dot_general", products), ("psum", sums)):
+        numbers = [
+            sum(e.primitive.name == word for e in eqns_of(one.jaxpr)) for one in (pullback, bare)
+        ]
+        assert numbers[0] - numbers[1] == count, (word, numbers, pullback.jaxpr)
+    want, pull = ga.vjp(plain, *given)
+    np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-6)
+    for a, b in zip(pullback(gnp.ones_like(out)), pull(gnp.ones_like(want)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    slope = ga.jit(ga.grad(lambda *args: kept(*args).sum(), (0, 1, 2)))(*given)
+    for a, b in zip(slope, pull(gnp.ones_like(want)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

@@ -407,3 +407,26 @@ def test_parts_of_a_program_over_a_mesh_of_other_axes(mesh):
         slope = ga.jit(ga.grad(lambda v, i=i: fun(v)[i].sum()))(v)
         assert slope.sharding == v.sharding
         np.testing.assert_allclose(slope, 2 * np.cos(np.asarray(v)), rtol=1e-6)
+
+
+def test_results_lie_along_explicit_axes_as_their_types_say():
+    """Also where a sum over an Auto axis is still to be made, and where there is nothing."""
+    for kinds in ((AxisType.Explicit, AxisType.Auto), (AxisType.Auto, AxisType.Explicit)):
+        mixed = ga.make_mesh((4, 2), ("x", "y"), kinds)
+        with ga.set_mesh(mixed):
+            put = lambda v, *spec: ga.device_put(v, NamedSharding(mixed, P(*spec)))
+            table = put(np.zeros((3, 8), np.float32), None, "x")
+            rows = put(np.array([[2], [0]], np.int32), "y")
+            more = put(np.ones((2, 8), np.float32), None, "y")
+            add = lambda t, i, m: t.at[i[:, 0]].add(m)
+            empty = put(np.zeros((2, 0), np.float32), "y")
+            for fun, given in ((add, (table, rows, more)), (lambda v: v.cumsum(0), (empty,))):
+                try:
+                    (typed,) = ga.make_jaxpr(fun)(*given).jaxpr.out_avals
+                except ShardingTypeError:
+                    continue
+                for out in (fun(*given), ga.jit(fun)(*given)):
+                    assert out.aval is typed
+                    named = {n for part in out.sharding.spec if part for n in part}
+                    said = {n for part in ga.typeof(out).sharding.spec if part for n in part}
+                    assert named & {*mixed.explicit_axes} == said

@@ -213,6 +213,7 @@ def symbolic_shape(
         raise ValueError("Cannot specify both a `scope` and `constraints`.")
     if not isinstance(scope, Scope):
         raise TypeError(f"scope must be a SymbolicScope, got {scope!r}.")
+    like = None if like is None else elements(like, "a sequence of ints, None where one is open")
     bare = text.strip()
     if bare.startswith("(") and bare.endswith(")"):
         bare = bare[1:-1].strip().removesuffix(",")

@@ -136,6 +136,25 @@ def changed_input(x_ref, out_ref):
     out_ref[...] = x_ref[...]
 
 
+def left_behind(x_ref, out_ref, total_ref):
+    # The scratch is left to the next program, which is another one along the inner axis.
+    @pl.when(pl.program_id(0) == 0)
+    def _():
+        total_ref[...] = gnp.zeros_like(total_ref)
+
+    total_ref[...] += x_ref[...]
+    out_ref[...] = total_ref[...]
+
+
+def _left_behind(x):
+    out, total = np.zeros(6, np.float32), np.zeros(2, np.float32)
+    for i in range(2):
+        for j in range(3):
+            total = (0 if i == 0 else total) + x[2 * j : 2 * j + 2] + 0
+            out[2 * j : 2 * j + 2] = total
+    return out
+
+
 VECTOR = pl.BlockSpec((4,), lambda i: (i,))
 BLOCK = pl.BlockSpec((2, 4), lambda i, j: (i, j))
 POSITIONS = np.arange(4).repeat(2)[:, None]
@@ -209,6 +228,36 @@ CASES = {
         },
         (A,),
         A.cumsum(0),
+    ),
+    "scratch that inner programs leave to others": (
+        left_behind,
+        SHAPE((6,), np.float32),
+        {
+            "grid": (2, 3),
+            "in_specs": [pl.BlockSpec((2,), lambda i, j: (j,))],
+            "out_specs": pl.BlockSpec((2,), lambda i, j: (j,)),
+            "scratch_shapes": [pl.ANY((2,), np.float32)],
+        },
+        (V[:6],),
+        _left_behind(V[:6]),
+    ),
+    "scratch of each program": (
+        lambda x_ref, out_ref, s_ref: (
+            (
+                s_ref.__setitem__(..., x_ref[...] * 2),
+                out_ref.__setitem__(..., s_ref[...] + 1),
+            )[2:]
+            or None
+        ),
+        SHAPE((6,), np.float32),
+        {
+            "grid": (2, 3),
+            "in_specs": [pl.BlockSpec((2,), lambda i, j: (j,))],
+            "out_specs": pl.BlockSpec((2,), lambda i, j: (j,)),
+            "scratch_shapes": [pl.ANY((2,), np.float32)],
+        },
+        (V[:6],),
+        V[:6] * 2 + 1,
     ),
     "softmax": (
         softmax,
@@ -344,6 +393,8 @@ def _axes(name):
         ("product", (0, 1)),
         ("product in scratch", (0, 1)),
         ("scratch that goes on", ()),
+        ("scratch that inner programs leave to others", ()),
+        ("scratch of each program", (1,)),
         ("an output that gathers", ()),
         ("outputs in another order", ()),
         ("programs that follow one another", ()),

@@ -91,14 +91,6 @@ GROUPS = (
         """,
     ),
     Group(
-        "shapes with symbols for lengths",
-        "a program is traced once for each shape",
-        """
-        export: SymbolicScope is_symbolic_dim symbolic_args_specs symbolic_shape
-        extend.core: InconclusiveDimensionOperation
-        """,
-    ),
-    Group(
         "experiments, and libraries on top of JAX",
         "not written here",
         """

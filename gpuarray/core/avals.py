@@ -16,6 +16,7 @@ import numpy as np
 
 from gpuarray import config, errors
 from gpuarray.core import dtypes
+from gpuarray.core.dims import Dim
 from gpuarray.core.layout import Layout, cuts_of, sums_of
 from gpuarray.core.memories import Space
 from gpuarray.core.mesh import EMPTY_ABSTRACT, NamedSharding, PartitionSpec, contexts
@@ -63,7 +64,7 @@ class ShapedArray:
         # Not hashable: a list as shape, say.
         except TypeError:
             key = None
-        shape = tuple(int(d) for d in shape)
+        shape = tuple(d if isinstance(d, Dim) else int(d) for d in shape)
         if not isinstance(dtype, dtypes.KeyDtype):
             dtype = np.dtype(dtype)
         canonical = (shape, dtype, bool(weak_type), layout)
@@ -80,7 +81,9 @@ class ShapedArray:
         set_(self, "layout", layout)
         set_(self, "ndim", len(shape))
         size = math.prod(shape)
-        if size * dtype.itemsize > LARGEST or (shape and max(shape) >= 1 << 63):
+        # Whether symbols make it too large is seen when they are numbers.
+        known = isinstance(size, int)
+        if known and (size * dtype.itemsize > LARGEST or (shape and max(shape) >= 1 << 63)):
             raise too_large(shape, dtype)
         set_(self, "size", size)
         return self

@@ -7,6 +7,10 @@ Floor 6.
 from gpuarray.export.exported import Exported as Exported
 from gpuarray.export.exported import deserialize as deserialize
 from gpuarray.export.exported import export as export
+from gpuarray.export.shapes import SymbolicScope as SymbolicScope
+from gpuarray.export.shapes import is_symbolic_dim as is_symbolic_dim
+from gpuarray.export.shapes import symbolic_args_specs as symbolic_args_specs
+from gpuarray.export.shapes import symbolic_shape as symbolic_shape
 from gpuarray.export.values import (
     register_namedtuple_serialization as register_namedtuple_serialization,
 )
@@ -17,10 +21,14 @@ from gpuarray.names import explain_names as _explain_names
 
 __all__ = [
     "Exported",
+    "SymbolicScope",
     "deserialize",
     "export",
+    "is_symbolic_dim",
     "register_namedtuple_serialization",
     "register_pytree_node_serialization",
+    "symbolic_args_specs",
+    "symbolic_shape",
 ]
 
 __getattr__ = _explain_names(__name__)

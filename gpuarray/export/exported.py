@@ -21,8 +21,11 @@ from gpuarray.control.call import jit_p
 from gpuarray.control.custom_jvp import custom_jvp_call_p
 from gpuarray.control.custom_vjp import custom_vjp_call_p
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.dims import Dim
 from gpuarray.core.graph import Graph, evaluate, subgraphs, verify
 from gpuarray.core.linear import is_inexact
+from gpuarray.export.shapes import SymbolicScope, scope_of, solved
+from gpuarray.export.symbolic import evaluated
 from gpuarray.export.values import ValueReader, ValueWriter
 from gpuarray.functions.custom_vjp import custom_vjp
 from gpuarray.functions.inspect import ShapeDtypeStruct
@@ -89,11 +92,16 @@ class Exported:
             have = aval_of(x)
             # A Python number takes the dtype that the program expects.
             scalar = isinstance(x, (bool, int, float, complex))
-            if have.shape != want.shape or (have.dtype != want.dtype and not scalar):
+            # Lengths with symbols are compared all together, below.
+            fits = len(have.shape) == len(want.shape) and all(
+                n == m or isinstance(m, Dim) for n, m in zip(have.shape, want.shape, strict=True)
+            )
+            if not fits or (have.dtype != want.dtype and not scalar):
                 raise ValueError(
                     f"argument {number} of {self.fun_name!r} is {have.str_short()}, but it was "
                     f"exported for {want.str_short()}"
                 )
+        self._values([aval_of(x).shape for x in leaves])
         # Made at the first call, and kept: its cache belongs to it.
         if self._call is None:
             # Other programs are differentiated by the rules of their operations, as under `jit`.
@@ -101,8 +109,25 @@ class Exported:
             self._call = self._differentiable() if own else self._plain()
         return tree.tree_unflatten(self.out_tree, self._call(*leaves))
 
+    def _values(self, shapes: list[tuple[int, ...]]) -> dict[str, int]:
+        """The values of symbols for arguments of these shapes, or ValueError."""
+        wanted = [a.shape for a in self.graph.in_avals]
+        if scope_of(wanted) is None:
+            return {}
+        args, kwargs = tree.tree_unflatten(self.in_tree, range(len(wanted)))
+        names = [f"args{p}" for p in tree.leaf_paths(args)]
+        return solved(wanted, shapes, names + [f"kwargs{p}" for p in tree.leaf_paths(kwargs)])
+
     def _plain(self) -> Callable[..., list]:
-        return jit(lambda *leaves: evaluate(self.graph, *leaves))
+        if scope_of([a.shape for a in self.graph.in_avals]) is None:
+            return jit(lambda *leaves: evaluate(self.graph, *leaves))
+
+        # Traced again for each combination of lengths, as any jitted function.
+        def run(*leaves: Any) -> list:
+            values = self._values([aval_of(x).shape for x in leaves])
+            return evaluated(self.graph, values, leaves)
+
+        return jit(run)
 
     def _differentiable(self) -> Callable[..., list]:
         """The program with its stored derivative, if it has one."""
@@ -165,6 +190,10 @@ class Exported:
         # A program like any other, so it can be stored and differentiated in turn.
         return export(jit(backward))(*(ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
 
+    def _constraints(self) -> list[str]:
+        scope = scope_of([a.shape for a in self.graph.in_avals])
+        return [] if scope is None else list(scope.constraints)
+
     # ---- as bytes ----
     def serialize(self, vjp_order: int = 0) -> bytearray:
         """The program as bytes, with derivatives up to an order.
@@ -185,6 +214,7 @@ class Exported:
                 "arguments": writer.tree(p.in_tree),
                 "results": writer.tree(p.out_tree),
                 "graph": writer.graph(p.graph),
+                "constraints": p._constraints(),
                 "rules": _has_rules(p.graph),
             }
             for p in programs
@@ -202,6 +232,9 @@ def export(
     disabled_checks: Sequence[Any] = (),
 ) -> Callable[..., Exported]:
     """What traces a jitted function for given arguments (arrays or ShapeDtypeStructs).
+
+    Arguments may be ShapeDtypeStructs with symbols for lengths (`symbolic_args_specs`): the program
+    is then called with arrays of any length that fits them.
 
     Programs run on every platform: those in `platforms` only need to be known ones. There are no
     safety checks to be disabled.
@@ -259,6 +292,8 @@ def deserialize(data: bytes | bytearray | memoryview) -> Exported:
         if at != len(view) - _DIGEST:
             raise ValueError("sizes do not add up")
         reader = ValueReader(pieces)
+        # A program and its derivatives have the same symbols.
+        reader.scope = SymbolicScope(header[0].get("constraints", ()))
         exported: Exported | None = None
         # The highest derivative first, since each program holds the next one.
         for part in reversed(header):
@@ -310,7 +345,9 @@ def _verify(exported: Exported) -> None:
                 raise ValueError("its derivative is one of another program")
     # Every shape rule runs, and the program is planned: what is wrong is found now.
     traced = exported._plain().trace(*(ShapeDtypeStruct(a.shape, a.dtype) for a in graph.in_avals))
-    plain, _ = separated(traced.jaxpr)
-    driver.build(plan_graph(plain), [])
+    # A program with symbols is planned when they are numbers.
+    if scope_of([a.shape for a in graph.in_avals]) is None:
+        plain, _ = separated(traced.jaxpr)
+        driver.build(plan_graph(plain), [])
     # Printing reads the parameters too, some of which nothing else does.
     str(graph)

@@ -17,8 +17,10 @@ from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.linear_solve import System
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.dims import Dim, Scope
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
 from gpuarray.core.primitive import Primitive, registry
+from gpuarray.export.shapes import dim_of
 from gpuarray.primitives.contract.convolution import ConvDimensionNumbers
 from gpuarray.primitives.contract.fft import FftType
 from gpuarray.primitives.contract.precision import DotAlgorithmPreset, Precision
@@ -40,6 +42,8 @@ from gpuarray.primitives.random.ops import (
 from gpuarray.pytree.structure import PyTreeDef, default_registry
 from gpuarray.runtime.array import ArrayImpl
 
+# How long the text of a length may be.
+_LONGEST = 1000
 # Enumerations that parameters hold: written by the names of class and member.
 _ENUMS = {
     c.__name__: c
@@ -163,6 +167,8 @@ class ValueWriter:
             return {"dtype": x.name}
         if isinstance(x, (np.ndarray, np.generic, ArrayImpl)):
             return {"array": self.array(x)}
+        if isinstance(x, Dim):
+            return {"dim": str(x)}
         if isinstance(x, ShapedArray):
             return {"aval": self.aval(x)}
         if isinstance(x, Graph):
@@ -193,7 +199,8 @@ class ValueWriter:
         return [dtype.name, list(stored.shape), len(self.pieces) - 1]
 
     def aval(self, aval: ShapedArray) -> Any:
-        return [aval.dtype.name, list(aval.shape), aval.weak_type]
+        # A length with symbols is what it is printed as.
+        return [aval.dtype.name, [_length(n) for n in aval.shape], aval.weak_type]
 
     def graph(self, graph: Graph) -> Any:
         """A Graph; its variables are numbers in the order of their definition. Functions with
@@ -266,11 +273,24 @@ def _typed(x: Any, v: Var) -> Any:
     return np.asarray(x).astype(storage_dtype(v.aval))
 
 
+def _length(n: Any) -> Any:
+    return str(n) if isinstance(n, Dim) else n
+
+
 class ValueReader:
-    """Read values written by a ValueWriter; ValueError for anything unexpected."""
+    """Read values written by a ValueWriter; ValueError for anything unexpected.
+
+    `scope`: that of the symbols in lengths
+    """
 
     def __init__(self, pieces: list[memoryview]):
         self.pieces = pieces
+        self.scope: Scope = Scope()
+
+    def _dim(self, body: Any) -> Any:
+        if not isinstance(body, str) or len(body) > _LONGEST:
+            raise ValueError(f"not a length: {str(body)[:80]}")
+        return dim_of(body, self.scope)
 
     def value(self, x: Any) -> Any:
         if x is None or isinstance(x, (bool, str)):
@@ -323,6 +343,11 @@ class ValueReader:
 
     def _aval(self, body: Any) -> ShapedArray:
         name, shape, weak = body
+        shape = [self._dim(n) if isinstance(n, str) else n for n in shape]
+        if any(isinstance(n, Dim) for n in shape):
+            if not all(isinstance(n, Dim) or (type(n) is int and 0 <= n < 2**60) for n in shape):
+                raise ValueError(f"not a shape: {shape}")
+            return ShapedArray(tuple(shape), _dtype_named(name), bool(weak))
         # So many elements no memory holds; beyond, sizes in bytes would overflow 64 bits.
         if not all(type(n) is int and n >= 0 for n in shape) or math.prod(shape) >= 2**60:
             raise ValueError(f"not a shape: {shape}")
@@ -426,7 +451,7 @@ class ValueReader:
 
 
 _TAGS = frozenset(
-    "float complex tuple list dict dtype array aval primitive generator enum record graph "
+    "float complex tuple list dict dim dtype array aval primitive generator enum record graph "
     "tree".split()
 )
 

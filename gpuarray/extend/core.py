@@ -31,6 +31,9 @@ from gpuarray.core.primitive import Primitive as _Primitive
 from gpuarray.core.trace import Trace as Trace
 from gpuarray.core.trace import Tracer as Tracer
 from gpuarray.core.value import Array
+from gpuarray.errors import (
+    InconclusiveDimensionOperation as InconclusiveDimensionOperation,
+)
 from gpuarray.errors import JaxprTypeError, MissingRuleError
 from gpuarray.extend import primitives as primitives
 from gpuarray.extend.linear_util import DebugInfo, WrappedFun

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import FLOAT0, MASKED, aval_of
+from gpuarray.core.dims import Dim
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
@@ -128,7 +129,9 @@ def canonicalize_shape(shape: Any, context: str = "") -> tuple[int, ...]:
         # A zero-dimensional array has __iter__ as well, but iterating over it raises an error.
         one = getattr(shape, "ndim", None) == 0 or not hasattr(shape, "__iter__")
         items: Any = [shape] if one else shape
-        return tuple([operator.index(n) for n in items])
+        # A length of symbols stays what it is: only `export` has such shapes.
+        sizes: Any = [n if type(n) is Dim else operator.index(n) for n in items]
+        return tuple(sizes)
     except TypeError:
         pass
     message = f"Shapes must be 1D sequences of concrete values of integer type, got {shape}."

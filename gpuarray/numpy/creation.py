@@ -16,6 +16,7 @@ from gpuarray import errors, lax, util
 from gpuarray.config import numpy_dtype_promotion
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.dims import Dim, count_between
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
@@ -217,7 +218,8 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding
         raise TypeError("jax.numpy.arange: the first argument must be a number, not None")
     wanted = None if dtype is None else dtypes.requested_dtype(dtype, "arange")
     # Without a dtype the ends promote, so that arange(3.0) is of floats.
-    kind = dtypes.result_type(*(given[n] for n in ends)) if wanted is None else wanted
+    typed = [0 if isinstance(given[n], Dim) else given[n] for n in ends]
+    kind = dtypes.result_type(*typed) if wanted is None else wanted
     if kind_of(kind) == "b":
         raise TypeError(
             "iota does not accept dtype bool. Accepted dtypes are subtypes of integer, floating, "
@@ -225,7 +227,9 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding
         )
     # The usual call is an iota alone.
     if stop is None and step is None:
-        return _placed(_iota(kind, math.ceil(ends["start"])), device, out_sharding)
+        length: Any = ends["start"]
+        length = length if isinstance(length, Dim) else math.ceil(length)
+        return _placed(_iota(kind, length), device, out_sharding)
     # A single argument is where the range stops.
     first = ends["start"] if stop is not None else 0
     last = ends["stop"] if stop is not None else ends["start"]
@@ -241,6 +245,8 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding
 def _end(name: str, x: Any, alone: bool) -> Any:
     """An end of a range as a Python number; the first argument `alone` is where the range stops."""
     name = "stop" if alone and name == "start" else name
+    if isinstance(x, Dim):
+        return x
     if isinstance(x, Tracer):
         raise errors.ConcretizationTypeError(
             x, f"It arose in the jnp.arange argument '{name}': the length of a range must be known."
@@ -259,6 +265,8 @@ def _end(name: str, x: Any, alone: bool) -> Any:
 
 
 def _steps(first: Any, last: Any, by: Any) -> int:
+    if any(isinstance(n, Dim) for n in (first, last)) and isinstance(by, int):
+        return count_between(first, last, by)
     if all(isinstance(n, int) for n in (first, last, by)):
         return max(0, -((first - last) // by))  # exact for any size
     return max(0, math.ceil((last - first) / by))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray import config, errors, lax
-from gpuarray.core import dtypes
+from gpuarray.core import dims, dtypes
 from gpuarray.core.avals import machine_int
 from gpuarray.core.trace import Tracer, is_base
 from gpuarray.core.value import Array
@@ -62,19 +62,21 @@ def window(shape: tuple[int, ...], index) -> Window | None:
             if len(starts) >= ndim:
                 raise too_many(shape, index)
             try:
-                start, stop, step = entry.indices(shape[len(starts)])
+                n = shape[len(starts)]
+                ends = entry.indices(n) if type(n) is int else dims.slice_ends(entry, n)
+                start, stop, step = ends
             except TypeError:
                 if not _is_traced(entry):
                     raise
                 raise dynamic_slice_error(entry, index) from None
             # Every step becomes a positive one, and a reversal.
             if step != 1:
-                count = len(range(start, stop, step))
+                count = dims.count_between(start, stop, step)
                 if step < 0:
                     # Read forwards and turned round: the same elements in the other order.
                     backwards.append(len(starts))
                     start, stop, step = start + (count - 1) * step, start + 1, -step
-                if not count:
+                if count == 0:
                     start, stop, step = 0, 0, 1
                 strided = strided or step != 1
             # An empty slice, whose length must not come out negative.
@@ -94,8 +96,9 @@ def window(shape: tuple[int, ...], index) -> Window | None:
             if not 0 <= at < n:
                 outside[axis] = machine_int(int(at))
                 at = _edge(int(entry), int(at), axis, n)
-            starts.append(int(at))
-            limits.append(int(at) + 1)
+            start: Any = at if type(at) is dims.Dim else int(at)
+            starts.append(start)
+            limits.append(start + 1)
             strides.append(1)
             dropped.append(axis)
         elif entry is None:
@@ -244,8 +247,8 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
             continue
         n = shape[axis]
         if isinstance(e, slice):
-            start, stop, step = e.indices(n)
-            count = len(range(start, stop, step))
+            start, stop, step = dims.slice_ends(e, n)
+            count = dims.count_between(start, stop, step)
             # Read forwards and turned round afterwards.
             if step < 0:
                 backwards.append(len(result))
@@ -253,7 +256,7 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
             # A run of neighbours is part of the window; with another step each element is gathered.
             if step == 1 or count <= 1:
                 if count != n:
-                    starts.append((axis, start if count else 0, ()))
+                    starts.append((axis, start if count != 0 else 0, ()))
                 sizes[axis] = count
                 offset.append(len(result))
             else:
@@ -351,7 +354,7 @@ def _entries(shape, index):
         if isinstance(e, slice):
             # Traced ends cannot be converted: the error tells how to go on.
             try:
-                e.indices(0)
+                dims.slice_ends(e, 0)
             except TypeError:
                 if not _is_traced(e):
                     raise
@@ -450,7 +453,7 @@ def known_value(x, otherwise: type[Exception] | None = None) -> Any:
 
 def _common_shape(shapes) -> tuple[int, ...]:
     try:
-        return tuple(np.broadcast_shapes(*shapes))
+        return tuple(dims.broadcast(*shapes))
     except ValueError:
         raise ValueError(
             f"Incompatible shapes for broadcasting: shapes={list(shapes)} of the index arrays"
@@ -486,6 +489,9 @@ def wrapped(i, n: int, axis: int = 0) -> Any:
         # Just out of bounds on either side stays so, and fits the narrow type.
         i = lax.clamp(constant(-n - 1, i), i, constant(n, i))
         i = lax.convert_element_type(i, dtypes.default_int())
+    if type(n) is dims.Dim:
+        n = lax.convert_element_type(n, i.dtype)
+        return select_n_p.bind(lt_p.bind(i, i.dtype.type(0)), i, add_p.bind(i, n))
     # A Python int takes the default type without an equation to convert it.
     zero, length = (0, n) if i.dtype == dtypes.default_int() else (i.dtype.type(0), i.dtype.type(n))
     return select_n_p.bind(lt_p.bind(i, zero), i, add_p.bind(i, length))
@@ -527,12 +533,12 @@ def start_indices(t: Target):
     # One column an axis, of one dtype.
     common = _index_dtype(values)
     columns = []
-    for value, dims in t.starts:
+    for value, spans in t.starts:
         if isinstance(value, int):
             value = value if common == dtypes.default_int() else common.type(value)
         elif value.dtype != common or (isinstance(value, Array) and value.weak_type):
             value = lax.convert_element_type(value, common)
-        columns.append(lax.broadcast_in_dim(value, full, dims))
+        columns.append(lax.broadcast_in_dim(value, full, spans))
     return columns[0] if len(columns) == 1 else lax.concatenate(columns, len(t.batch))
 
 

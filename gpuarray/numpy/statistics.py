@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.core import dtypes
+from gpuarray.core import dims, dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import multiply, subtract, true_divide
 from gpuarray.numpy.composite import composite
@@ -47,9 +47,14 @@ def _count(shape: tuple[int, ...], axis: Any) -> int:
     return math.prod((*(shape[i] for i in axes), *map(lax.axis_size, names)))
 
 
+def _number(count: Any, dtype: Any) -> Any:
+    """A count as a scalar of this dtype; one of symbols is worked out when the program runs."""
+    return as_type(asarray(count), dtype) if isinstance(count, dims.Dim) else dtype.type(count)
+
+
 def _spread_mask(name: str, where: Any, shape: tuple[int, ...]) -> Any:
     mask = asarray(boolean_mask(name, where))
-    return broadcast_to(mask, np.broadcast_shapes(mask.shape, shape))
+    return broadcast_to(mask, dims.broadcast(mask.shape, shape))
 
 
 def mean(a, axis=None, dtype=None, out=None, keepdims: bool = False, *, where=None) -> Array:
@@ -92,11 +97,11 @@ def _mean(a, where, *, axis, dtype, keepdims):
     total = sum(as_type(a, through), axis, through, keepdims=keepdims, where=where)
     most = _count(a.shape, axis)
     # dtype=int8 of a long axis: sums wrap, as in JAX, but the count must not.
-    if kind_of(through) in "iu" and most > dtypes.iinfo(through).max:
+    if kind_of(through) in "iu" and isinstance(most, int) and most > dtypes.iinfo(through).max:
         through = dtypes.default_int()  # of the division: the count does not fit
         total = as_type(total, through)
     if where is None:
-        count: Any = through.type(most)
+        count: Any = _number(most, through)
     else:
         count = sum(_spread_mask("mean", where, a.shape), axis, through, keepdims=keepdims)
     return as_type(lax.div(total, count), result)
@@ -209,7 +214,7 @@ def _var(a, ddof, where, centre, *, axis, dtype, keepdims):
     part = squares.dtype
     total = sum(squares, axis, part, keepdims=keepdims, where=where)
     if where is None:
-        count: Any = part.type(_count(a.shape, axis))
+        count: Any = _number(_count(a.shape, axis), part)
     else:
         count = sum(_spread_mask("var", where, a.shape), axis, part, keepdims=keepdims)
     freedom = subtract(count, as_type(asarray(ddof), part))

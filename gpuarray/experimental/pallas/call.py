@@ -340,23 +340,35 @@ def _side_by_side(kernel: Kernel) -> tuple[int, ...]:
         return ()
     # Every output has to have other blocks for other positions along the axis.
     axes = [a for a, n in enumerate(grid) if all(a in m.sources or n == 1 for m in kernel.outputs)]
-    while axes and kernel.kept and _carried(kernel, axes):
-        axes.pop()  # the next outer ones may still be independent
+    if axes and kernel.kept and _depends(kernel, {}, last=False):
+        # What a program leaves is for the one that runs next. Side by side only outer axes may be,
+        # each of whose programs is the whole run of the inner axes.
+        inner = next((a for a, n in enumerate(grid) if n > 1 and a not in axes), len(grid))
+        axes = [a for a in axes if a < inner]
+        while axes and _carried(kernel, axes):
+            axes.pop()
     # Nothing runs side by side along axes of one program.
     return tuple(axes) if math.prod(grid[a] for a in axes) > 1 else ()
 
 
 def _carried(kernel: Kernel, axes: Sequence[int]) -> bool:
     """Whether programs along these axes depend on what others left in the scratch."""
+    grid = kernel.grid
+    rest = {a: 0 for a in range(len(grid)) if a not in axes}
+    # The first program of each run must not; where it is the only one, nobody reads what it leaves.
+    return _depends(kernel, rest, last=any(grid[a] > 1 for a in rest))
+
+
+def _depends(kernel: Kernel, ids: dict[int, int], last: bool) -> bool:
+    """Whether outputs of the program at a position depend on the scratch before it, or with
+    `last` what it leaves there does. `ids`: the position along the axes where it is known.
+    """
     grid, graph = kernel.grid, kernel.graph
-    known: list[Any] = [None if a in axes else np.int32(0) for a in range(len(grid))]
+    known: list[Any] = [np.int32(ids[a]) if a in ids else None for a in range(len(grid))]
     known += [None] * (len(graph.invars) - len(grid))
     first = len(graph.invars) - len(kernel.kept)
     marks, _ = depending(graph, known, [i >= first for i in range(len(graph.invars))])
-    rest = [a for a in range(len(grid)) if a not in axes and grid[a] > 1]
-    # Where one program is all there is, what it leaves is read by none.
-    used = marks if rest else marks[: len(marks) - len(kernel.kept)]
-    return any(used)
+    return any(marks if last else marks[: len(marks) - len(kernel.kept)])
 
 
 def _in_turn(kernel: Kernel) -> tuple[list[Array], list[Array]]:

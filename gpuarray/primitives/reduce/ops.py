@@ -183,7 +183,8 @@ def _arg_aval(name: str):
             )
         if dtypes.kind_of(index_dtype) not in "iu":
             raise TypeError(f"index_dtype must be an integer type, but got {index_dtype}")
-        if operand.shape[axis] - 1 > dtypes.iinfo(index_dtype).max:
+        length = operand.shape[axis]
+        if isinstance(length, int) and length - 1 > dtypes.iinfo(index_dtype).max:
             # The last position must fit the index dtype.
             raise ValueError(
                 f"{name} along an axis of {operand.shape[axis]} elements: {index_dtype} "

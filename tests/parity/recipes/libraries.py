@@ -1,5 +1,7 @@
 """What libraries use to trace functions themselves: flat functions, partial evaluation, traces."""
 
+# ruff: noqa: E501 (an expression stays on one line)
+
 from .dsl import Case, expressions
 
 
@@ -141,6 +143,42 @@ TABLE = [
         given("ad.zeros_like_aval(jax.typeof(i32(2, 3)))", ad="interpreters.ad"),
         given("b.bdim_at_front(f32(2, 3), 1, 3)", b="interpreters.batching"),
         given("b.bdim_at_front(f32(2), None, 3)", b="interpreters.batching"),
+    ]),
+]  # fmt: skip
+TABLE += [
+    ("export.symbolic_shape", [
+        given(f"str({text})", e="export") for text in (
+            "e.symbolic_shape('a, 2*a, b - 3, mod(a, 3), max(a, b), a^2, 3')", "e.symbolic_shape('a, _, ...', like=(None, 2, 3, 4))",
+            "e.symbolic_shape(None, like=(2, 3))", "e.symbolic_shape('a b')", "e.symbolic_shape('2a')", "e.symbolic_shape('_')",
+            "e.symbolic_shape('3', like=(4,))", "e.SymbolicScope(['a'])", "e.SymbolicScope('a>=2')", "e.symbolic_shape(3)",
+        )
+    ] + [
+        given(f"(lambda a, b: {text})(*e.symbolic_shape('a, b', constraints={constraints}))", e="export")
+        for constraints in ("()", "['a >= 8', 'b <= a', 'mod(a, 2) == 0']")
+        for text in (
+            "str(a * 2 + b - 1)", "str((a + b) * (a - b))", "str((4 * a) // 2)", "str(a // 2 * 2)", "str(a % 2)", "(4 * a) % 2", "a >= 1", "a >= 2", "a > 7",
+            "a >= b", "a == b", "a == 1", "a + b == b + a", "2 * a - a == a", "int(a)", "a - b >= 0", "str(a - a)", "a % 5 < 5", "a // 2 <= a", "a + 1 < a",
+            "e.is_symbolic_dim(a)", "e.is_symbolic_dim(a - a)", "str(jax.eval_shape(lambda x: jnp.concatenate([x, x[1:]]).T, jax.ShapeDtypeStruct((a, b), 'float32')).shape)",
+        )
+    ]),
+    ("export.export", [
+        given(
+            f"(lambda p: ([str(x) for x in p.out_avals], [p.call(f32(*s)) for s in ((2, 3), (5, 4))]))"
+            f"(e.export(jax.jit(lambda x: {text}))(jax.ShapeDtypeStruct(e.symbolic_shape('a, b'), 'float32')))", e="export",
+        ) for text in (
+            "jnp.sin(x) + x[0]", "x.mean() + x.var(1)", "x @ x.T", "x.reshape(-1)", "jnp.concatenate([x, x])", "x[1:]", "x[:-1, :1]", "jnp.ones(x.shape[0]) * x.shape[1]",
+            "jnp.arange(x.shape[0])", "x.sum(0) / x.shape[0]", "jnp.pad(x, ((0, 1), (0, 0)))", "jnp.zeros((x.shape[0] // 2,))", "jnp.sort(x)[::-1]", "jax.nn.softmax(x)",
+            "lax.fori_loop(0, x.shape[0], lambda i, c: c + i, 0)", "lax.scan(lambda c, r: (c + r, c), jnp.zeros(x.shape[1]), x)", "x if x.shape[0] > 3 else -x",
+            "x + jnp.ones((3, 1))", "jax.grad(lambda x: (x ** 2).sum())(x)", "jnp.einsum('ab,cb->ac', x, x)",
+        )
+    ] + [
+        given(
+            f"e.export(jax.jit(lambda x: x + 1))(jax.ShapeDtypeStruct(e.symbolic_shape('{shape}'), 'float32')).call(f32({given_}))", e="export",
+        ) for shape, given_ in (("a, a", "2, 3"), ("2*a + 1", "4"), ("2*a + 1", "5"), ("a", "0"), ("a, b", "3"))
+    ] + [
+        given(
+            "e.export(jax.jit(lambda x: x[:8]))(*e.symbolic_args_specs((f32(8, 4),), ('a, b',), constraints=['a >= 8'])).call(f32(" + n + ", 2)).shape", e="export",
+        ) for n in ("9", "3")
     ]),
 ]  # fmt: skip
 

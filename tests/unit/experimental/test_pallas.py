@@ -136,6 +136,25 @@ def changed_input(x_ref, out_ref):
     out_ref[...] = x_ref[...]
 
 
+def left_behind(x_ref, out_ref, total_ref):
+    # The scratch is left to the next program, which is another one along the inner axis.
+    @pl.when(pl.program_id(0) == 0)
+    def _():
+        total_ref[...] = gnp.zeros_like(total_ref)
+
+    total_ref[...] += x_ref[...]
+    out_ref[...] = total_ref[...]
+
+
+def _left_behind(x):
+    out, total = np.zeros(6, np.float32), np.zeros(2, np.float32)
+    for i in range(2):
+        for j in range(3):
+            total = (0 if i == 0 else total) + x[2 * j : 2 * j + 2] + 0
+            out[2 * j : 2 * j + 2] = total
+    return out
+
+
 VECTOR = pl.BlockSpec((4,), lambda i: (i,))
 BLOCK = pl.BlockSpec((2, 4), lambda i, j: (i, j))
 POSITIONS = np.arange(4).repeat(2)[:, None]
@@ -209,6 +228,36 @@ CASES = {
         },
         (A,),
         A.cumsum(0),
+    ),
+    "scratch that inner programs leave to others": (
+        left_behind,
+        SHAPE((6,), np.float32),
+        {
+            "grid": (2, 3),
+            "in_specs": [pl.BlockSpec((2,), lambda i, j: (j,))],
+            "out_specs": pl.BlockSpec((2,), lambda i, j: (j,)),
+            "scratch_shapes": [pl.ANY((2,), np.float32)],
+        },
+        (V[:6],),
+        _left_behind(V[:6]),
+    ),
+    "scratch of each program": (
+        lambda x_ref, out_ref, s_ref: (
+            (
+                s_ref.__setitem__(..., x_ref[...] * 2),
+                out_ref.__setitem__(..., s_ref[...] + 1),
+            )[2:]
+            or None
+        ),
+        SHAPE((6,), np.float32),
+        {
+            "grid": (2, 3),
+            "in_specs": [pl.BlockSpec((2,), lambda i, j: (j,))],
+            "out_specs": pl.BlockSpec((2,), lambda i, j: (j,)),
+            "scratch_shapes": [pl.ANY((2,), np.float32)],
+        },
+        (V[:6],),
+        V[:6] * 2 + 1,
     ),
     "softmax": (
         softmax,
@@ -344,6 +393,8 @@ def _axes(name):
         ("product", (0, 1)),
         ("product in scratch", (0, 1)),
         ("scratch that goes on", ()),
+        ("scratch that inner programs leave to others", ()),
+        ("scratch of each program", (1,)),
         ("an output that gathers", ()),
         ("outputs in another order", ()),
         ("programs that follow one another", ()),
@@ -576,3 +627,103 @@ def test_a_window_of_a_reference_is_moved_inside():
     assert np.asarray(ref[...])[:, 0].tolist() == [0, 1, 1]
     ga.jit(lambda i: ref.__setitem__(i, gnp.full(4, 7.0)))(9)
     assert np.asarray(ref[...])[:, 0].tolist() == [0, 1, 7]
+
+
+# ---- drawn grids ----
+
+
+def _drawn(seed):
+    """A grid, specs of an input and an output as (shape, blocks, maps), and a kind of kernel."""
+    rng = np.random.default_rng(seed)
+    grid = tuple(rng.integers(1, 4, rng.integers(1, 4)).tolist())
+    ndim = int(rng.integers(1, 3))
+
+    def one(a, c, kind):
+        maps = (lambda ids: c, lambda ids: ids[a], lambda ids: ids[a] + c)
+        return (*maps, lambda ids: grid[a] - 1 - ids[a])[kind]
+
+    def spec():
+        shape = tuple(rng.integers(1, 8, ndim).tolist())
+        blocks = [None if rng.random() < 0.2 else int(rng.integers(1, n + 1)) for n in shape]
+        draws = [(rng.integers(len(grid)), int(rng.integers(3)), rng.integers(4)) for _ in shape]
+        return shape, blocks, [one(*draw) for draw in draws]
+
+    return grid, spec(), spec(), int(rng.integers(4))
+
+
+def _interpreted(grid, given, made, kind, x):
+    """The same on NumPy: one program after another, on arrays that are padded to whole blocks."""
+
+    def padded(array, blocks):
+        sizes = [1 if b is None else b for b in blocks]
+        width = [(0, -n % b) for n, b in zip(array.shape, sizes, strict=True)]
+        return np.pad(array, width, constant_values=np.nan), sizes
+
+    def at(array, sizes, blocks, maps, ids):
+        starts = [min(f(ids) * b, n - b) for f, b, n in zip(maps, sizes, array.shape, strict=True)]
+        cut = [slice(s, s + b) for s, b in zip(starts, sizes, strict=True)]
+        entries = [s if b is None else c for s, b, c in zip(starts, blocks, cut, strict=True)]
+        return tuple(entries)
+
+    x, x_sizes = padded(x, given[1])
+    out, out_sizes = padded(np.full(made[0], np.nan, np.float32), made[1])
+    scratch = np.float32(np.nan)
+    for ids in np.ndindex(grid):
+        total = np.nansum(x[at(x, x_sizes, given[1], given[2], ids)])
+        total = total + sum((i + 1) * n for i, n in enumerate(ids)) * (kind != 2)
+        where = at(out, out_sizes, made[1], made[2], ids)
+        if kind == 0:
+            out[where] = total
+        elif kind == 1:
+            out[where] = total if ids[-1] == 0 else out[where] + total
+        elif kind == 2:
+            scratch = total if ids[0] == 0 else scratch + total
+            out[where] = scratch + sum(ids)
+        else:
+            out[where] = np.nan_to_num(out[where]) * 2 + total
+    return out[tuple(slice(n) for n in made[0])]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_drawn_grids(seed):
+    grid, given, made, kind = _drawn(seed)
+
+    def kernel(x_ref, out_ref, *scratch):
+        ids = [pl.program_id(i) for i in range(len(grid))]
+        total = gnp.nansum(x_ref[...])
+        total = total + sum((i + 1) * n for i, n in enumerate(ids)) * (kind != 2)
+        if kind == 0:
+            out_ref[...] = gnp.full(out_ref.shape, total, "float32")
+        elif kind == 1:
+
+            @pl.when(ids[-1] == 0)
+            def _():
+                out_ref[...] = gnp.zeros(out_ref.shape)
+
+            out_ref[...] += total
+        elif kind == 2:
+            (s,) = scratch
+
+            @pl.when(ids[0] == 0)
+            def _():
+                s[...] = gnp.float32(0)
+
+            s[...] += total
+            out_ref[...] = gnp.full(out_ref.shape, s[...] + sum(ids), "float32")
+        else:
+            out_ref[...] = gnp.nan_to_num(out_ref[...]) * 2 + total
+
+    specs = [
+        pl.BlockSpec(blocks, lambda *ids, maps=maps: tuple(f(ids) for f in maps))
+        for _, blocks, maps in (given, made)
+    ]
+    f = pl.pallas_call(
+        kernel,
+        SHAPE(made[0], np.float32),
+        grid=grid,
+        in_specs=[specs[0]],
+        out_specs=specs[1],
+        scratch_shapes=[pl.ANY((), np.float32)] if kind == 2 else (),
+    )
+    x = np.random.default_rng(seed).standard_normal(given[0]).astype(np.float32)
+    np.testing.assert_allclose(f(x), _interpreted(grid, given, made, kind, x), 1e-4, 1e-4)

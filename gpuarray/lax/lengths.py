@@ -1,0 +1,51 @@
+"""Lengths of symbols as values: what `x * x.shape[0]` computes with where the length is not known.
+
+Floor 6. In: a Dim. Out: a scalar, made of sums over axes of the symbols' lengths, so that it is
+right for every value of the symbols and needs no operation of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuarray.core import dtypes
+from gpuarray.core.dims import Dim, Operation, symbol
+from gpuarray.lax.convert import convert
+from gpuarray.lax.elementwise import add, div, max, min, mul, rem, select, sub
+from gpuarray.lax.reductions import reduce_sum
+from gpuarray.lax.shapes import full
+
+
+def as_scalar(length: Any) -> Any:
+    """A length as a scalar, as weakly typed as a Python int is."""
+    return convert(_value(length), dtypes.default_int(), True)
+
+
+def _value(length: Any) -> Any:
+    kind = dtypes.default_int()
+    if isinstance(length, int):
+        return full((), length, kind)
+    total: Any = full((), 0, kind)
+    for term, factor in length.terms.items():
+        value = full((), factor, kind)
+        for atom, power in term:
+            for _ in range(power):
+                value = mul(value, _atom(atom, length))
+        total = add(total, value)
+    return total
+
+
+def _atom(atom: Any, of: Dim) -> Any:
+    if not isinstance(atom, Operation):
+        along: Any = (symbol(of.scope, atom),)
+        return reduce_sum(full(along, 1, dtypes.default_int()), (0,))
+    left, right = _value(atom.left), _value(atom.right)
+    if atom.name in ("max", "min"):
+        return max(left, right) if atom.name == "max" else min(left, right)
+    # Rounded down, as Python divides: the remainder has the sign of the divisor.
+    rest = rem(left, right)
+    zero = full((), 0, dtypes.default_int())
+    other = mul(rest, right) < zero
+    if atom.name == "mod":
+        return select(other, add(rest, right), rest)
+    return sub(div(left, right), convert(other, dtypes.default_int(), False))

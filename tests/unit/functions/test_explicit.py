@@ -481,3 +481,13 @@ def test_training_with_types():
         want = step(ga.tree.map(gnp.asarray, given), gnp.asarray(batch))
     for a, b in zip(ga.tree.leaves(found), ga.tree.leaves(want), strict=True):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-4, atol=1e-6)
+
+
+def test_a_struct_like_a_traced_value_says_where_it_will_lie(mesh):
+    @ga.jit
+    def f(a):
+        struct = ga.ShapeDtypeStruct.like(a)
+        assert struct.sharding.spec == P("x", None)
+        return gnp.ones(struct.shape, struct.dtype, out_sharding=struct.sharding)
+
+    assert f(ga.reshard(gnp.ones((8, 2)), P("x"))).sharding.spec == P("x", None)

@@ -429,7 +429,10 @@ class Jitted:
         return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:
-        return f"<PjitFunction of {self._fun!r}>"
+        try:
+            return f"<PjitFunction of {self._fun!r}>"
+        except Exception:  # of the function's own __repr__
+            return "<PjitFunction>"
 
     def __reduce__(self):
         return _jitted, (self._fun, self._options)

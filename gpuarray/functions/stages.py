@@ -113,8 +113,9 @@ class ShapeDtypeStruct:
         if isinstance(x, cls):
             return x.update()
         committed = isinstance(x, ArrayImpl) and x._place.committed
-        known = committed or isinstance(x, cls) or cuts_of(aval.layout) is not None
-        sharding = x.sharding if known else None
+        # Where a traced value will lie is known by its type, along Explicit axes.
+        typed = aval.sharding if cuts_of(aval.layout) is not None else None
+        sharding = x.sharding if committed else typed
         return cls(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
     def update(self, **changes) -> ShapeDtypeStruct:

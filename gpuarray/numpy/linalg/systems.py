@@ -126,10 +126,15 @@ def _pinv_jvp(hermitian, primals, tangents):
     a, rtol = primals
     da, p = tangents[0], _pinv(a, rtol, hermitian)
     ph, dah = adjoint(p), adjoint(da)
-    first = matmul(p, matmul(ph, dah))
-    second = matmul(matmul(dah, ph), p)
-    dp = first - matmul(matmul(first, a), p) + second - matmul(p, matmul(a, second))
-    return p, dp - matmul(matmul(p, da), p)
+    m, n = a.shape[-2:]
+
+    # Every product is one of (n, m), (m, n) and (n, m): its inner square is the smaller one.
+    def product(x, y, z):
+        return matmul(matmul(x, y), z) if m >= n else matmul(x, matmul(y, z))
+
+    first, second = product(p, ph, dah), product(dah, ph, p)
+    dp = first - product(first, a, p) + second - product(p, a, second)
+    return p, dp - product(p, da, p)
 
 
 def lstsq(

@@ -104,6 +104,15 @@ def test_names_of_transformed_functions():
     assert graph.__name__ == "make_jaxpr(step)" and graph.__qualname__.endswith("<locals>.step)")
     assert repr(ga.jit(step)) == f"<PjitFunction of {step!r}>"
 
+    class Mute:
+        def __call__(self):
+            return 1
+
+        def __repr__(self):
+            raise ValueError("no name")
+
+    assert repr(ga.jit(Mute())) == "<PjitFunction>"
+
 
 def test_derivatives_of_integers_take_no_part_in_arithmetic():
     zero = ga.grad(lambda x: x + 0.0, allow_int=True)(1)

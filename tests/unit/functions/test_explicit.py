@@ -493,3 +493,13 @@ def test_vmap_refuses_inputs_whose_mapped_axes_are_cut_differently():
             how(ga.vmap(lambda v: v * 2, spmd_axis_name="y"))(a)
         out = how(ga.vmap(lambda v, w: v * w, spmd_axis_name="x"))(a, a)
         np.testing.assert_array_equal(out, np.asarray(a) ** 2)
+
+
+def test_a_struct_like_a_traced_value_says_where_it_will_lie(mesh):
+    @ga.jit
+    def f(a):
+        struct = ga.ShapeDtypeStruct.like(a)
+        assert struct.sharding.spec == P("x", None)
+        return gnp.ones(struct.shape, struct.dtype, out_sharding=struct.sharding)
+
+    assert f(ga.reshard(gnp.ones((8, 2)), P("x"))).sharding.spec == P("x", None)

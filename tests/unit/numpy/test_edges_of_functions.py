@@ -252,3 +252,13 @@ def test_positions_promised_in_bounds_are_not_wrapped():
     assert " lt " in text(**promised, wrap_negative_indices=True)
     assert gnp.take_along_axis(x, i, axis=0, **promised).tolist() == [30, 10]
     assert gnp.take_along_axis(x, -i, axis=0).tolist() == [20, 10]
+
+
+@pytest.mark.parametrize("shape", [(3000, 2), (2, 3000)])
+def test_the_derivative_of_pinv_makes_no_large_squares(shape, rng):
+    a = gnp.asarray(rng.normal(size=shape).astype("float32"))
+    graph = ga.make_jaxpr(lambda a, da: ga.jvp(gnp.linalg.pinv, (a,), (da,)))(a, a)
+    assert all("3000,3000" not in line for line in str(graph).splitlines())
+    _, dp = ga.jvp(gnp.linalg.pinv, (a,), (a,))
+    # Along a itself: pinv(t a) = pinv(a) / t.
+    np.testing.assert_allclose(dp, -np.linalg.pinv(a), atol=1e-5)

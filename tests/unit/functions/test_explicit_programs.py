@@ -414,12 +414,11 @@ def test_results_lie_along_explicit_axes_as_their_types_say():
     for kinds in ((AxisType.Explicit, AxisType.Auto), (AxisType.Auto, AxisType.Explicit)):
         mixed = ga.make_mesh((4, 2), ("x", "y"), kinds)
         with ga.set_mesh(mixed):
-            put = lambda v, *spec: ga.device_put(v, NamedSharding(mixed, P(*spec)))
-            table = put(np.zeros((3, 8), np.float32), None, "x")
-            rows = put(np.array([[2], [0]], np.int32), "y")
-            more = put(np.ones((2, 8), np.float32), None, "y")
+            table = ga.device_put(np.zeros((3, 8), np.float32), P(None, "x"))
+            rows = ga.device_put(np.array([[2], [0]], np.int32), P("y"))
+            more = ga.device_put(np.ones((2, 8), np.float32), P(None, "y"))
             add = lambda t, i, m: t.at[i[:, 0]].add(m)
-            empty = put(np.zeros((2, 0), np.float32), "y")
+            empty = ga.device_put(np.zeros((2, 0), np.float32), P("y"))
             for fun, given in ((add, (table, rows, more)), (lambda v: v.cumsum(0), (empty,))):
                 try:
                     (typed,) = ga.make_jaxpr(fun)(*given).jaxpr.out_avals

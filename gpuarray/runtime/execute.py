@@ -39,8 +39,11 @@ compiled = util.lazy_module("gpuarray.backends.native.program")
 
 #: Work of fewer element-operations is done on the caller's thread.
 ASYNC_FROM = 1 << 20
-#: The same for native code, which does it in a fraction of the time.
-NATIVE_ASYNC_FROM = 1 << 22
+#: The same for native code: about a millisecond of exponentials. To wake a worker takes 30 us on a
+#: quiet machine and 200 on a busy one.
+NATIVE_ASYNC_FROM = 1 << 25
+#: Native work that moves so many bytes takes as long, however few operations it is.
+NATIVE_ASYNC_BYTES = 1 << 25
 
 
 class Constants:
@@ -115,13 +118,19 @@ class Executable:
         self.meshes = meshes_in(graph)
         self.native = config.state.native
         self._plan = None if self.meshes else plan_graph(graph, fusion=config.state.fusion)
-        many = ASYNC_FROM if self.native == "off" else NATIVE_ASYNC_FROM
-        self.heavy = self._plan is None or self._plan.work >= many
         self.in_avals = graph.in_avals
         self.out_avals = graph.out_avals
+        self.heavy = self._plan is None or self._takes_long(self._plan.work)
         self.teams: dict[Any, Any] = {}
         self._programs: dict[Any, Program] = {}
         self._lock = util.lock()
+
+    def _takes_long(self, work: float) -> bool:
+        """Whether a worker should do so many operations while the caller goes on."""
+        if self.native == "off":
+            return work >= ASYNC_FROM
+        moved = sum(a.nbytes for a in (*self.in_avals, *self.out_avals))
+        return work >= NATIVE_ASYNC_FROM or moved >= NATIVE_ASYNC_BYTES
 
     @property
     def plan(self) -> Plan:

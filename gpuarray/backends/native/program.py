@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -320,7 +321,8 @@ def build(
     With the mode "wait" its kernels are compiled. With "auto" NumPy runs it until they are, some
     time after its second call: a program that is called once costs no compiler.
     """
-    if not _possible:
+    # Elsewhere than on Linux it is not tried, and nobody has asked for it.
+    if not _possible or (mode == "auto" and sys.platform != "linux"):
         return host.build(plan, consts, donated)
     if mode == "auto":
         return _built_later(plan, consts, donated)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -321,7 +322,8 @@ def build(
     """Return a function from buffers to a list of buffers, as `backends.numpy.program.build`, with
     its kernels compiled.
     """
-    if not _possible:
+    # Elsewhere than on Linux it is not tried, and nobody has asked for it.
+    if not _possible or (mode == "auto" and sys.platform != "linux"):
         return host.build(plan, consts, donated)
     try:
         function = _built(plan, consts, donated)

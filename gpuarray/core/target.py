@@ -80,6 +80,8 @@ class Target(Struct):
     #: backwards.
     column_states: int = 32
     row_column_threads: int = 512
+    #: Fewer threads a block keep too few bytes under way: for short rows two kernels do better.
+    row_column_least: int = 128
     #: How many times the bytes that blocks leave of their columns must be saved. Measure: the same.
     partials_worth: int = 8
     #: Bytes of a row in shared memory beside partial results. Measure: softmax of 10000 columns.

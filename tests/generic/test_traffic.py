@@ -23,6 +23,7 @@ from gpuarray.compiler.lower.traffic import elements
 from gpuarray.core.index import Index
 from tests import golden
 from tests.support import simulated
+from tests.support.targets import plan_for
 
 simulated.need_compiler()
 
@@ -52,6 +53,12 @@ def dropped(x):
 
 def rows_of(x, i, j):
     return x[i, j] * 2.0
+
+
+def both_ways(x):
+    """Rows and columns in one sweep."""
+    y = nn.softmax(x)
+    return y, (y * x).sum(0)
 
 
 def pooled(x):
@@ -108,6 +115,9 @@ PROGRAMS: dict[str, tuple[Callable, tuple]] = {
     "variance of columns": (lambda x: x.var(0), (TALL,)),
     "softmax of columns": (lambda x: nn.softmax(x, 0), (GRID,)),
     # scans, sorts, updates
+    "rows and columns": (both_ways, (normal(90, 300),)),
+    "cumsum and more": (lambda x: gnp.exp(gnp.cumsum(x, 1)) / (x + 1), (GRID,)),
+    "sort and more": (lambda x: -gnp.sort(-x, 1), (GRID,)),
     "cumsum": (lambda x: gnp.cumsum(x, 1), (GRID,)),
     "cumsum in pieces": (gnp.cumsum, (normal(1 << 16),)),
     "cumsum of columns": (lambda x: gnp.cumsum(x, 0), (normal(128, 8),)),
@@ -140,6 +150,8 @@ PROGRAMS: dict[str, tuple[Callable, tuple]] = {
 MORE = {
     "search": "paths of a search meet at the top, and which places they share depends on the data",
 }
+#: Programs that read more than their text says, and why.
+AGAIN = {"cumsum and more": "a tile is read again before the next one: it is in the caches"}
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +160,10 @@ def waiting() -> dict[str, tuple[Callable, list]]:
     made = {}
     for name, (function, arguments) in PROGRAMS.items():
         graph = ga.jit(function).lower(*arguments).jaxpr
-        made[name] = simulated.built(graph), ga.tree.leaves(arguments)
+        with pytest.MonkeyPatch.context() as patch:
+            if name == "rows and columns":  # which many long rows take otherwise
+                plan_for(patch, multiprocessors=1, partials_worth=0, row_column_least=32)
+            made[name] = simulated.built(graph), ga.tree.leaves(arguments)
     return made
 
 
@@ -165,7 +180,7 @@ def test_bytes_are_those_that_are_counted(name, waiting):
         read, written = sum(m.read for m in arrays), sum(m.written for m in arrays)
         said = kernel.traffic
         assert written == said.bytes_written, kernel.name
-        assert read <= said.bytes_read, kernel.name
+        assert read <= said.bytes_read * (2 if name in AGAIN else 1), kernel.name
         assert name in MORE or said.bytes_read <= 1.01 * read, kernel.name
         assert sum(m.loaded for m in arrays) >= read, "a byte is loaded each time it is read"
 

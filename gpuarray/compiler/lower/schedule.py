@@ -160,11 +160,11 @@ def schedule_rows(rows: int, length: int, width: int) -> Schedule:
 
 
 def row_column_slots(rows: int, length: int, folds: int, itemsize: int) -> int:
-    """How many blocks go over rows whose columns are folded on the way; 0 where a block cannot hold
-    the results of its columns.
+    """How many blocks go over rows whose columns are folded on the way; 0 where rows are too long
+    for a block to hold the results of their columns, or too short to keep it busy.
     """
     lanes = row_column_lanes(length, folds, itemsize)
-    if lanes > TARGET.row_column_threads:
+    if not TARGET.row_column_least <= lanes <= TARGET.row_column_threads:
         return 0
     return min(rows, TARGET.multiprocessors * max(2, TARGET.row_column_threads // lanes))
 

@@ -42,8 +42,8 @@ def batches(x, gain):
 
 @pytest.fixture
 def few_blocks(monkeypatch):
-    """Two blocks or so, however little that saves."""
-    plan_for(monkeypatch, multiprocessors=1, partials_worth=0)
+    """Two blocks or so, however little that saves, and short rows."""
+    plan_for(monkeypatch, multiprocessors=1, partials_worth=0, row_column_least=32)
 
 
 def filled(dtype: str, *lengths: int) -> np.ndarray:

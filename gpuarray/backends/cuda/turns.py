@@ -169,6 +169,7 @@ class _Turns:
         self._test: Callable[..., list] | None = None
         self._kept: dict[tuple[int, ...], _Recording | None] = {}
         self._works = True
+        self._made = self._used = 0  # graphs, and calls that they served
         # Two calls would mix their carries.
         self._lock = threading.Lock()
 
@@ -199,8 +200,13 @@ class _Turns:
             while len(self._kept) >= _KEPT and not again:
                 oldest = next(iter(self._kept))
                 self.gpu.hold(self._kept.pop(oldest))
-            if again or (loop.length or 0) >= TARGET.graph_turns * self.count:
+            # Recording takes longer than a call: not where graphs are thrown away unused.
+            wasted = self._made >= 2 * _KEPT and self._used < 4 * self._made
+            long = (loop.length or 0) >= TARGET.graph_turns * self.count
+            if (again or long) and not wasted:
                 found = _Recording(self, consts, tested)
+                self._made += 1
+        self._used += found is not None
         self._kept.pop(key, None)
         self._kept[key] = found
         return found

@@ -16,7 +16,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 import gpuarray.tree_util as trees
 from gpuarray import lax
-from gpuarray.backends.cuda import graphs
+from gpuarray.backends.cuda import graphs, turns
 from gpuarray.config import config
 from gpuarray.core.target import TARGET
 from gpuarray.errors import DeviceError
@@ -241,6 +241,17 @@ def test_new_constants_are_another_graph_and_two_are_kept(fake_gpu, monkeypatch)
     for i in (0, 0, 1, 1, 2, 2, 0, 0, 3, 2, 1, 0):
         assert np.array_equal(f(ga.device_put(V), ws[i]), right(V, V % (3 + i)))
     assert fake_gpu.counts["graph"] >= 6
+
+
+def test_constants_that_never_come_again_are_not_recorded_for_ever(fake_gpu, monkeypatch):
+    plan_for(monkeypatch, graph_nodes=8)  # 8 turns are two graphs of 4: long enough to record
+    monkeypatch.setattr(turns, "TARGET", turns.TARGET.replace(graph_turns=2))
+    f = ga.jit(lambda x, w: lax.fori_loop(0, 8, lambda i, c: (c * w + c.sum()) % 17, x))
+    ws = [ga.device_put(V % (3 + i)) for i in range(12)]
+    for w in ws:
+        f(ga.device_put(V), w).block_until_ready()
+    assert 0 < fake_gpu.counts["capture"] <= 4
+    del ws, w
 
 
 def test_bodies_that_call_libraries_run_turn_by_turn(fake_gpu):

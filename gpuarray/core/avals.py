@@ -72,7 +72,7 @@ class ShapedArray:
 
     @classmethod
     # Attributes go round __setattr__, which refuses.
-    def _made(cls, shape: tuple[int, ...], dtype: Any, weak_type: bool, layout: Any):
+    def _made(cls, shape: tuple[Any, ...], dtype: Any, weak_type: bool, layout: Any):
         self = object.__new__(cls)
         set_ = object.__setattr__
         set_(self, "shape", shape)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -322,8 +321,7 @@ def build(
     """Return a function from buffers to a list of buffers, as `backends.numpy.program.build`, with
     its kernels compiled.
     """
-    # Elsewhere than on Linux it is not tried, and nobody has asked for it.
-    if not _possible or (mode == "auto" and sys.platform != "linux"):
+    if not _possible:
         return host.build(plan, consts, donated)
     try:
         function = _built(plan, consts, donated)

@@ -1,25 +1,35 @@
 """Programs that NumPy runs until they are compiled behind it.
 
 Floor 4. In: a Plan. Out: a function on NumPy buffers that measures its calls. When they have taken
-long enough it is compiled in the background, and runs the new code from then on. What compiles is
-loaded when it is first needed: most programs end before.
+long enough it is compiled in the background. In one more call NumPy answers, and the compiled code
+computes the same beside it: where they agree it runs from then on, and where they do not (compilers
+have faults) NumPy goes on. What compiles is loaded when it is first needed: most programs end
+before.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from gpuarray.backends.numpy import program as host
 from gpuarray.compiler.pipeline import Plan
 from gpuarray.config import config
+from gpuarray.core import dtypes
+from gpuarray.core.graph import has_effect
 from gpuarray.core.target import PROCESSOR
-from gpuarray.util import lazy_module
+from gpuarray.util import function_of_text, lazy_module
 
 background: Any = lazy_module("gpuarray.backends.native.background")
+compared: Any = lazy_module("gpuarray.backends.native.compared")
 native: Any = lazy_module("gpuarray.backends.native.program")
+
+_log = logging.getLogger("gpuarray")
 
 
 class _TimedWriter(host.NumpyProgramWriter):
@@ -76,10 +86,44 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
     def compile() -> None:
         # The program may be gone by the time that its turn comes.
         if this() is not None:
-            become(native.compile_behind(plan, consts, donated, writer.space) or plainly())
+            new = native.compile_behind(plan, consts, donated, writer.space) if twice else None
+            become(plainly() if new is None else trial(new))
+
+    def trial(new: Any) -> Any:
+        """Return a function that runs a call both ways, and then becomes one of them."""
+        plain = plainly()
+
+        def both(buffers: list, *owned: frozenset[int]) -> list:
+            try:
+                # First, and with nothing that it may overwrite.
+                found = new(*buffers, *(frozenset() for _ in owned))
+            except Exception:
+                found = None
+            wanted = plain(*buffers, *owned)
+            agree = found is not None and compared.agree(found, wanted, buffers, exact)
+            if not agree:
+                _log.info("%s: native code computes something else than NumPy, which goes on", name)
+            become(new if agree else plain)
+            return wanted
+
+        names = [f"a{i}" for i in range(len(plan.graph.invars))]
+        owned = ["owned"] * bool(donated)
+        call = (
+            f"{writer.bind('both', both)}([{', '.join(names)}]{''.join(f', {o}' for o in owned)})"
+        )
+        text = f"def plan({', '.join([*names, *owned])}):\n    return {call}"
+        made: Any = function_of_text(text, "<plan>", writer.space)
+        made.__dict__.update(plain.__dict__)
+        made.source, made.sites = text, {}
+        return made
 
     writer.measure(count)
     function: Any = writer.function()
+    name = plan.graph.debug_name
+    avals = [a for e in plan.graph.eqns for a in (*e.invars, *e.outvars)]
+    exact = not any(dtypes.issubdtype(a.aval.dtype, np.inexact) for a in avals)
+    # What prints, or waits for other devices, cannot be run twice: NumPy keeps it.
+    twice = not function.talks and not any(map(has_effect, plan.graph.eqns))
     this = weakref.ref(function)
     return function
 

@@ -1,0 +1,53 @@
+"""Whether native code computes what NumPy does, as far as two orders of a sum may tell.
+
+Floor 4. In: the results of both. Out: yes or no. It is asked once a program, before native code
+takes over: a compiler's mistake makes other numbers or other shapes of them, not other last digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+#: What may differ, relative to an element, to a hundredth of the largest one, and to a thousandth
+#: of the largest number that went in: sums may cancel.
+NEAR = 1e-3
+#: The same for numbers of 16 bits and fewer.
+NEAR_SHORT = 5e-2
+#: The part of the elements that may differ by more: those that choose between two that are almost
+#: equal, or count steps up to a bound.
+FEW = 0.01
+
+
+def agree(found: Sequence, wanted: Sequence, given: Sequence, exact: bool) -> bool:
+    """Whether two lists of results are the same; `exact` if there is nothing to be rounded."""
+    arrays = [np.asarray(x) for x in given]
+    scale = max((_largest(x) for x in arrays if x.dtype.kind in "fcV"), default=0.0)
+    pairs = zip(found, wanted, strict=True)
+    return all(_near(np.asarray(a), np.asarray(b), scale, exact) for a, b in pairs)
+
+
+def _near(a: np.ndarray, b: np.ndarray, scale: float, exact: bool) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if exact or not a.size:
+        return bool(np.array_equal(a, b))
+    with np.errstate(all="ignore"):
+        short = a.dtype.itemsize < 4 and a.dtype.kind not in "biu"
+        x, y = _wide(a), _wide(b)
+        near = NEAR_SHORT if short else NEAR
+        bound = near * (np.abs(y) + _largest(b) / 100 + scale / 1000)
+        same = (x == y) | (np.abs(x - y) <= bound) | (np.isnan(x) & np.isnan(y))
+    return bool(np.count_nonzero(~same) <= FEW * a.size)
+
+
+def _wide(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def _largest(x: np.ndarray) -> float:
+    """The largest finite number of an array."""
+    with np.errstate(all="ignore"):
+        size = np.abs(_wide(x))
+        return float(np.max(size, initial=0.0, where=np.isfinite(size)))

@@ -1,0 +1,117 @@
+"""Native code is compared with NumPy before it takes over: one call runs both ways.
+
+In: compiled functions that are right, wrong, or raise. Out: NumPy's answer in the call that
+compares, and from then on the code that is right.
+"""
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray.backends.native import background, compared, later
+from gpuarray.backends.native import program as native
+from gpuarray.compiler.pipeline import plan_graph
+from tests.support import natively
+
+natively.need_compiler()
+
+X = np.arange(12, dtype=np.float32)
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Programs are compiled at their second call, before it returns."""
+    monkeypatch.setattr(background, "submit", lambda job: job())
+    ga.config.update("native_after", 0)
+
+
+def built(f, *arrays, donated=()):
+    return later.build_later(plan_graph(ga.make_jaxpr(f)(*arrays).jaxpr), [], frozenset(donated))
+
+
+def wrong(monkeypatch, change):
+    """Let the compiler make a function whose results are changed."""
+    right = native.compile_behind
+
+    def compile_behind(*given):
+        made = right(*given)
+        made.__dict__["kernels"] = ["wrong"]
+
+        def results(*buffers):
+            return change(made(*buffers))
+
+        results.__dict__.update(made.__dict__)
+        return results
+
+    monkeypatch.setattr(native, "compile_behind", compile_behind)
+
+
+def test_code_that_is_right_takes_over(at_once):
+    f = built(lambda x: (gnp.sin(x) * 2, x > 3), X)
+    for call in range(5):
+        found, flags = f(X)
+        np.testing.assert_allclose(found, np.sin(X) * 2, rtol=1e-6)
+        np.testing.assert_array_equal(flags, X > 3)
+        # The third call ran both ways.
+        assert hasattr(f, "kernels") == (call >= 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda out: [out[0] + 1, *out[1:]],
+        lambda out: [np.where(np.arange(12) < 6, out[0], 0), *out[1:]],
+        lambda out: [out[0], ~out[1]],
+        lambda out: [out[0][:3], *out[1:]],
+        lambda out: [out[0] * np.nan, *out[1:]],
+        lambda out: 1 // 0,
+    ],
+)
+def test_code_that_is_wrong_does_not(at_once, monkeypatch, caplog, change):
+    wrong(monkeypatch, change)
+    f = built(lambda x: (gnp.cos(x) + 1, x > 3), X)
+    with caplog.at_level("INFO", logger="gpuarray"):
+        for _ in range(5):
+            found, flags = f(X)
+            np.testing.assert_allclose(found, np.cos(X) + 1, rtol=1e-6)
+            np.testing.assert_array_equal(flags, X > 3)
+    assert not hasattr(f, "kernels")
+    assert [r.message.endswith("NumPy, which goes on") for r in caplog.records] == [True]
+
+
+def test_a_donated_input_is_given_once(at_once):
+    f = built(lambda x: x.at[3].add(2.0) * 3, X, donated=(0,))
+    for _ in range(5):
+        (found,) = f(X.copy(), frozenset((0,)))
+        np.testing.assert_array_equal(found, (X + 2 * (np.arange(12) == 3)) * 3)
+
+
+def test_what_prints_is_left_to_numpy(at_once, capsys):
+    def f(x):
+        ga.debug.print("{}", x[0])
+        return gnp.sin(x) * 2
+
+    run = built(f, X)
+    for _ in range(5):
+        run(X)
+    assert capsys.readouterr().out == "0.0\n" * 5
+    assert not hasattr(run, "kernels")
+
+
+def test_what_is_the_same():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(1000).astype(np.float32)
+    agree = lambda a, b, exact=False: compared.agree([a], [b], [x], exact)
+    assert agree(x, x * np.float32(1 + 1e-6))
+    assert agree(x - x, x * np.float32(1e-7))  # cancelled sums
+    assert not agree(x, np.where(x > 1.5, 0, x).astype(np.float32))
+    assert not agree(x, -x)
+    few = x.copy()
+    few[:9] += 5
+    assert agree(few, x)
+    assert not agree(few, x, exact=True)
+    assert agree(np.array([np.nan, np.inf, 1]), np.array([np.nan, np.inf, 1]))
+    assert not agree(np.array([np.nan, np.inf, 1]), np.array([1, np.inf, 1]))
+    assert not agree(np.array([1, 2, 3]), np.array([1, 2, 4]), exact=True)
+    assert not agree(x, x.astype(np.float64))

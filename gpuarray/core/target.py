@@ -200,6 +200,10 @@ class Target(Struct):
 
     # ---- sweeps ----
 
+    #: Threads along both sides of a tile, and the tiles that are tried, largest first: owned and
+    #: swept elements. Measure: attention with long sequences.
+    sweep_side: int = 16
+    sweep_tiles: tuple[tuple[int, int], ...] = ((64, 32), (32, 32), (32, 16), (16, 16))
     #: Features of products whose elements are made where they are used: a block holds its part of
     #: the operands in shared memory. Measure: attention with heads of that size.
     swept_features: int = 128
@@ -252,7 +256,7 @@ class Target(Struct):
     #: How far back a vector is taken apart: text grows with it. Measure: nbody, compile time.
     component_depth: int = 48
     #: Parts that an axis is split into at reshapes, at most: each is an axis of kernels, and NumPy
-    #: has 64. Measure: group_norm.
+    #: has 64. Measure: layer_norm of groups.
     axis_parts: int = 8
 
     # ---- text ----

@@ -144,6 +144,10 @@ PROGRAMS: dict[str, tuple[Callable, tuple]] = {
     # loops, many arrays
     "mandelbrot": (golden.mandelbrot, (COMPLEX,)),
     "moving averages": (golden.ema_scan, (half(32, 64),)),
+    "attention": (
+        lambda q, k, v: nn.dot_product_attention(q, k, v),
+        (normal(2, 96, 3, 16), normal(2, 96, 3, 16), normal(2, 96, 3, 16)),
+    ),
     "many arrays": (lambda xs: [x * 2 + 1 for x in xs], ([normal(10 + i) for i in range(20)],)),
 }
 #: Programs of which the text says more than the simulator counts, and why.
@@ -163,6 +167,8 @@ def waiting() -> dict[str, tuple[Callable, list]]:
         with pytest.MonkeyPatch.context() as patch:
             if name == "rows and columns":  # which many long rows take otherwise
                 plan_for(patch, multiprocessors=1, partials_worth=0, row_column_least=32)
+            if name == "attention":  # whose scores would stay in the caches
+                plan_for(patch, multiprocessors=1, swept_bytes=0)
             made[name] = simulated.built(graph), ga.tree.leaves(arguments)
     return made
 

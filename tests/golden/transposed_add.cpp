@@ -11,11 +11,11 @@ GA_TASKS k0_tiles(
         const ga_index height = 32;
         const ga_index left = task % 2 * 256;
         const ga_index width = 256;
-        float tile0[32][256];
-        ga_turn(*tile0, 256, in0 + left * 512 + top, 512, height, width);  // in0
+        float turned0[32][256];
+        ga_turn(*turned0, 256, in0 + left * 512 + top, 512, height, width);  // in0
         for (ga_index i0 = top; i0 < top + height; ++i0) {
             for (ga_index i1 = left; i1 < left + width; ++i1) {
-                const float x0 = tile0[i0 - top][i1 - left];
+                const float x0 = turned0[i0 - top][i1 - left];
                 const float x1 = in1[i0 * 512 + i1];
                 const float v0 = x0 + x1;                                 // add
                 const float v1 = v0 * 3.0f;                               // mul

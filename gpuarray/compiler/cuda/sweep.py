@@ -14,7 +14,7 @@ import re
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.lower.schedule import Schedule
-from gpuarray.compiler.rewrite.sweep import SIDE, TILES, Factor, Read, Sweep
+from gpuarray.compiler.rewrite.sweep import Factor, Read, Sweep
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer, expression
 from gpuarray.compiler.text.reader import bracketed
@@ -40,13 +40,13 @@ class SweepTemplate(Template):
         sweep = self.sweep
         self.owned = math.prod(sweep.space[i] for i in sweep.owned)
         self.swept = math.prod(sweep.space[i] for i in sweep.swept)
-        self.columns = -(-sweep.features // SIDE)  # of the result, that a thread has
+        self.columns = -(-sweep.features // TARGET.sweep_side)  # of the result, that a thread has
         self.own_tile, self.tile = self._tiles()
-        self.own, self.beside = self.own_tile // SIDE, self.tile // SIDE
+        self.own, self.beside = self.own_tile // TARGET.sweep_side, self.tile // TARGET.sweep_side
 
     def _tiles(self) -> tuple[int, int]:
         """The largest tiles that fit into shared memory."""
-        for own, beside in TILES:
+        for own, beside in TARGET.sweep_tiles:
             if self.sweep.shared_bytes(own, beside) <= TARGET.shared_bytes:
                 return own, beside
         raise NoKernel(f"{self.kernel.name} needs more shared memory than a block has")
@@ -81,7 +81,7 @@ class SweepTemplate(Template):
         self.threads_meet = True
         blocks = -(-self.owned // self.own_tile)
         batches = math.prod(sweep.space[: sweep.batch])
-        s = Schedule(SIDE * SIDE, grid=batches * blocks)
+        s = Schedule(TARGET.sweep_side * TARGET.sweep_side, grid=batches * blocks)
         self.line(1, "const unsigned x = threadIdx.x % 16u, y = threadIdx.x / 16u;")
         first = f"blockIdx.x % {n(blocks)} * {n(self.own_tile)}" if blocks > 1 else "0"
         self.line(1, f"const {self.index_type} own0 = {first};")
@@ -320,7 +320,7 @@ class SweepTemplate(Template):
         self.line(4, "#pragma unroll")
         self.line(4, f"for (unsigned c = 0; c < {self.columns}u; ++c)")
         guard = ""
-        if self.sweep.features % SIDE:
+        if self.sweep.features % TARGET.sweep_side:
             guard = f"if (x + c * 16u < {self.number(self.sweep.features)}) "
         text = f"sum[i][c] = fmaf(w[k][{self.mine}], v[k][x + c * 16u], sum[i][c]);"
         self.line(5, guard + text)
@@ -356,7 +356,7 @@ class SweepTemplate(Template):
             self.line(2, f"for (unsigned c = 0; c < {self.columns}u; ++c) {{")
             self.line(3, "const unsigned f = x + c * 16u;")
             text = "sum[i][c] / whole" if sweep.online is not None else "sum[i][c]"
-            guard = f"if (f < {n(sweep.features)}) " if sweep.features % SIDE else ""
+            guard = f"if (f < {n(sweep.features)}) " if sweep.features % TARGET.sweep_side else ""
             to = ct.index_text(sweep.place, names, self.suffix) if sweep.place != Index() else "0"
             self.line(3, f"{guard}{self.out_name[v]}[{to}] = {self.stored(text, v)};")
             self.line(2, "}")

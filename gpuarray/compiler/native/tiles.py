@@ -85,7 +85,7 @@ class TilesWriter(NativeWriter):
     def declare_tile(self, value: Load | Var) -> str:
         """Declare the array of a tile for a turned value."""
         aval = value.source.aval if isinstance(value, Load) else value.aval
-        name = f"tile{len(self.turned)}"
+        name = f"turned{len(self.turned)}"
         self.turned[(value.key, value.dims) if isinstance(value, Load) else value] = name
         self.line(2, f"{ct.memory_type(aval)} {name}[{self.high}][{self.wide}];")
         return name

@@ -15,10 +15,6 @@ from gpuarray.core.index import Index, linear
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.util import Struct
 
-#: Threads along both sides of a tile, and tiles that are tried: owned and swept elements.
-SIDE = 16
-TILES = ((64, 32), (32, 32), (32, 16), (16, 16))
-
 
 class Read(Struct):
     """Where an element is read: the number of an operand, and the position in it.

@@ -21,7 +21,6 @@ import numpy as np
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.sweep import (
-    TILES,
     Factor,
     Online,
     Read,
@@ -277,7 +276,7 @@ class _Space:
         # Elements are written and read; the operands come once more for each fold.
         if 4 * size < TARGET.swept_bytes or min(owned, swept) < 2 * widest:
             return False
-        if sweep.shared_bytes(*TILES[-1]) > TARGET.shared_bytes:
+        if sweep.shared_bytes(*TARGET.sweep_tiles[-1]) > TARGET.shared_bytes:
             return False
         # Products of short floats are much faster in a library, which has tensor cores.
         short = any(e.invars[0].aval.dtype.name in _NARROW for e in self.products.values())

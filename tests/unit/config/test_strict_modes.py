@@ -356,7 +356,7 @@ def smallest(f):
         ("numpy_rank_promotion", lambda: np.multiply(x, v)),
         ("numpy_rank_promotion", lambda: ga.jit(lambda a, b: a * b)(x, v)),
         ("numpy_rank_promotion", lambda: smallest(lambda p: ((p - x) ** 2).sum())),
-        ("numpy_rank_promotion", lambda: gnp.where(x > 1, x, v)),
+        ("numpy_rank_promotion", lambda: gnp.maximum(x, v)),
         ("numpy_dtype_promotion", lambda: h + v),
         ("numpy_dtype_promotion", lambda: gnp.arctan2(h, v)),
         ("numpy_dtype_promotion", lambda: ga.vmap(lambda a, b: a * b)(h, v)),

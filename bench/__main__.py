@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import gpuarray as ga
 from bench import cpu, floors, host, measure, peers, results, suite, workloads
 from bench.measure import Effort, Record
 from bench.peers import FUSED
@@ -79,6 +80,8 @@ def _on_cpu(args: argparse.Namespace) -> int:
         names = ", ".join(row.name for row in cpu.rows(""))
         print(f"--only {args.only!r} matches none of: {names}", file=sys.stderr)
         return 2
+    if ga.config.read("native") == "auto":  # which would change programs while they are measured
+        ga.config.update("native", "wait")
     neighbours, records = cpu.Neighbours(), []
     with Progress(len(chosen), "measuring") as progress:
         for row in chosen:

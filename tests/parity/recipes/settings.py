@@ -9,7 +9,7 @@ SECTION = "settings"
 
 SWITCHES = (
     "allow_f16_reductions check_tracer_leaks debug_infs debug_key_reuse debug_nans enable_checks enable_custom_prng enable_x64 "
-    "explain_cache_misses log_compiles no_execution no_tracing softmax_custom_jvp thread_guard threefry_partitionable"
+    "explain_cache_misses log_compiles no_execution no_tracing remove_size_one_mesh_axis_from_type softmax_custom_jvp thread_guard threefry_partitionable"
 )
 CHOICES = {
     "array_garbage_collection_guard": ["allow", "log", "fatal"],

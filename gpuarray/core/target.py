@@ -331,7 +331,7 @@ class Processor(Struct):
     tile_columns: int = 256
     #: Bytes of a result that is stored past the cache, which it would not fit into: a smaller one
     #: is still there when it is read next. Measure: saxpy.
-    streamed_bytes: int = 1 << 24
+    streamed_bytes: int = 12 << 20
     #: Bytes that are computed into the first cache before they are stored past it.
     stream_block: int = 1 << 11
     #: Bytes of values that are kept from pass to pass over a row; more are computed again.

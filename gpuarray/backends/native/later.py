@@ -94,15 +94,20 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
         plain = plainly()
 
         def both(buffers: list, *owned: frozenset[int]) -> list:
+            why = "computes something else than NumPy"
+            found = agree = None
             try:
                 # First, and with nothing that it may overwrite.
                 found = new(*buffers, *(frozenset() for _ in owned))
-            except Exception:
-                found = None
+            except Exception as error:  # NumPy has an answer: no error of the call
+                why = f"raised {error!r}"
             wanted = plain(*buffers, *owned)
-            agree = found is not None and compared.agree(found, wanted, buffers, exact)
+            try:
+                agree = found is not None and compared.agree(found, wanted, buffers, exact)
+            except MemoryError as error:
+                why = f"could not be compared with NumPy ({error!r})"
             if not agree:
-                _log.info("%s: native code computes something else than NumPy, which goes on", name)
+                _log.info("%s: native code %s; NumPy goes on", name, why)
             become(new if agree else plain)
             return wanted
 

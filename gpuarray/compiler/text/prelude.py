@@ -53,7 +53,17 @@ def blocks(native: bool = False) -> dict[str, Block]:
     replaced = {name for _, block in own for name in block.provides}
     # In the order of the files' numbers, whichever folder they are in: a text that is always the
     # same is the key of the compile cache.
-    others = [(f, b) for f, b in _read("prelude") if replaced.isdisjoint(b.provides)]
+    others = []
+    for file, block in _read("prelude"):
+        kept = [name for name in block.provides if name not in replaced]
+        if len(kept) == len(block.provides):
+            others.append((file, block))
+        # Else all of its names are native, or one is that of something else by accident.
+        elif kept:
+            raise ValueError(
+                f"kernels: {file} provides {' '.join(block.provides)}, of which native code has "
+                f"all but {' '.join(kept)}: rename what is not the same, or write the others too."
+            )
     found: dict[str, Block] = {}
     for order, (_, block) in enumerate(sorted([*own, *others], key=lambda read: read[0])):
         for name in block.provides:

@@ -147,6 +147,16 @@ def test_what_takes_the_place_of_the_prelude_is_called_alike():
         assert not before or not now or before & now, name
 
 
+def test_a_block_is_replaced_whole(monkeypatch):
+    def block(names):
+        return [("9.cuh", prelude.Block(0, tuple(names.split()), (), names))]
+
+    texts = {"native": block("ga_one ga_two"), "prelude": block("ga_two ga_three")}
+    monkeypatch.setattr(prelude, "_read", texts.__getitem__)
+    with pytest.raises(ValueError, match="native code has all but ga_three"):
+        prelude.blocks.__wrapped__(native=True)
+
+
 # ---- values chosen by position ----
 
 

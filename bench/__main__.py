@@ -24,7 +24,9 @@ from bench.measure import Effort, Record
 from bench.peers import FUSED
 from gpuarray.backends.cuda import nvrtc
 from gpuarray.backends.cuda.device import missing
+from gpuarray.cli import charts
 from gpuarray.cli.progress import Progress
+from gpuarray.cli.timing import Neighbours, busy
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not chosen:
         print(f"--only {args.only!r} matches none of: {', '.join(jobs)}", file=sys.stderr)
         return 2
+    neighbours = Neighbours()
     records: list[Record] = []
     failures: dict[str, str] = {}
     with Progress(len(chosen), "measuring") as progress:
@@ -51,12 +54,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             except Exception as error:  # one broken workload does not cost the others
                 failures[name] = f"{type(error).__name__}: {error}"
     around = results.circumstances(here, absent, measure.copy_bandwidth(), args.quick)
+    around["others"] = neighbours.share()
     print(results.heading(around))
     for name, why in absent.items():
         print(f"absent: {name} ({why})")
     print("\n" + results.table(records, around))
     for name, what in failures.items():
         print(f"\nFAILED {name}: {what}")
+    if sys.stdout.isatty() if args.chart is None else args.chart:
+        _, _, series, panels = results.picture(records, around)
+        print("\n" + charts.text(series, panels))
+    if told := busy(around["others"]):
+        print(f"\n{told}")
     if args.json:
         _write_figures(args.json, records, around)
     if args.out:
@@ -82,7 +91,7 @@ def _on_cpu(args: argparse.Namespace) -> int:
         return 2
     if ga.config.read("native") == "auto":  # which would change programs while they are measured
         ga.config.update("native", "wait")
-    neighbours, records = cpu.Neighbours(), []
+    neighbours, records = Neighbours(), []
     with Progress(len(chosen), "measuring") as progress:
         for row in chosen:
             progress.step(row.name)
@@ -94,8 +103,10 @@ def _on_cpu(args: argparse.Namespace) -> int:
     for name, why in absent.items():
         print(f"absent: {name} ({why})")
     print(f"\n{cpu.table(records, around)}")
-    if busy := cpu.warning(around):
-        print(f"\n{busy}")
+    if sys.stdout.isatty() if args.chart is None else args.chart:
+        print("\n" + charts.ratios(*cpu.picture(records, around)))
+    if told := busy(around["others"]):
+        print(f"\n{told}")
     if args.json:
         _write_figures(args.json, records, around)
     return 1 if any(FUSED in (*r.wrong, *r.failed) for r in records) else 0
@@ -155,6 +166,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--peers", metavar="A,B", help=f"some of {','.join(peers.ALL)}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write figures, table, picture")
+    parser.add_argument(
+        "--chart",
+        action=argparse.BooleanOptionalAction,
+        help="bars below the table, on CPUs (default: on a terminal)",
+    )
     parser.add_argument("--floors", action="store_true", help="check the promised ratios")
     parser.add_argument("--cpu", action="store_true", help="many operations, programs; CPU peers")
     parser.add_argument("--gpu", action="store_true", help="the suite on a GPU, most telling first")

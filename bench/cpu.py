@@ -1,17 +1,14 @@
 """`python -m bench --cpu`: operations and whole programs beside NumPy and JAX, in one run.
 
 In: rows of `cpu_operations.py` and `cpu_programs.py`. Out: Records and a table of medians, ranges
-and ratios, each measured in turns, and how much of the machine other processes took meanwhile.
+and ratios, each measured in turns.
 """
 
 from __future__ import annotations
 
 import importlib
-import os
 import re
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,8 +27,6 @@ from gpuarray.cli.timing import Candidate, duration, take_turns
 from gpuarray.compiler.explain.tables import columns
 
 ALL = (FUSED, NUMPY, JAX)
-#: Other processes with more than this share of the machine are worth a warning.
-BUSY = 0.15
 
 PARTS = {"np": "numpy", "lax": "lax", "random": "random", "nn": "nn"}
 PARTS |= {"special": "scipy.special", "linalg": "scipy.linalg", "ndimage": "scipy.ndimage"}
@@ -108,34 +103,6 @@ def measured(row: Row, here: dict[str, peers.Peer], small: bool, effort: Effort)
     return record
 
 
-# ---- the machine ----
-
-
-def _used() -> float | None:
-    """Seconds of processor time that the machine has spent; None where it does not say."""
-    stat = Path("/proc/stat")
-    if not stat.exists():
-        return None
-    fields = [int(x) for x in stat.read_text().split("\n", 1)[0].split()[1:]]
-    # user, nice, system, idle, iowait, irq, softirq, steal: all but the two that wait.
-    return (sum(fields[:8]) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
-
-
-class Neighbours:
-    """How much of the machine other processes take, from its making to `share()`."""
-
-    def __init__(self):
-        self.start, self.used, self.own = time.perf_counter(), _used(), time.process_time()
-
-    def share(self) -> float | None:
-        """The part of all cores' time that others had."""
-        used, wall = _used(), time.perf_counter() - self.start
-        if used is None or self.used is None:
-            return None
-        others = (used - self.used) - (time.process_time() - self.own)
-        return max(0.0, others / (wall * (os.cpu_count() or 1)))
-
-
 # ---- the table ----
 
 
@@ -169,15 +136,13 @@ def _mean(records: Sequence[Record], peer: str) -> str:
     return f"{np.exp(np.mean(np.log(found))):.2f}x, {ahead} of {len(found)}" if found else "-"
 
 
-def warning(around: dict[str, Any]) -> str:
-    """A line where others took so much of the machine that figures mean little; empty if not."""
-    share = around["others"]
-    if share is None or share < BUSY:
-        return ""
-    return (
-        f"BUSY: other processes took {100 * share:.0f}% of {around['cores']} cores meanwhile; "
-        "ratios hold roughly, times do not"
-    )
+def picture(
+    records: Sequence[Record], around: dict[str, Any]
+) -> tuple[str, list[tuple[str, float]]]:
+    """A heading, and for each row how many times faster ours is than JAX, or else than NumPy."""
+    other = JAX if JAX in around["peers"] else NUMPY
+    found = [(r.name, x) for r in records if (x := r.speedup(other)) is not None]
+    return f"times of {other} over ours", sorted(found, key=lambda row: -row[1])
 
 
 def settings() -> dict[str, Any]:

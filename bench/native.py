@@ -25,12 +25,11 @@ import numpy as np
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.backends.numpy.tiles import thread_count
+from gpuarray.cli.timing import Neighbours, busy
 from gpuarray.config import config
 
 #: Seconds for a row.
 SECONDS = 1.0
-#: A busy machine: more processes that want to run than cores.
-BUSY = os.cpu_count() or 1
 
 Made = Callable[[Any], Callable]
 _rng = np.random.default_rng(0)
@@ -322,6 +321,7 @@ def _machine() -> str:
 def main(words: list[str]) -> None:
     """Print the table."""
     logs: dict[str, list[float]] = {"NumPy": [], "JAX": [], "torch": []}
+    neighbours = Neighbours()
     heads = "".join(f"{k:>10s}" for k in ("native", *logs))
     print(f"{'us':26s}{heads}" + "".join(f"{f'x {k}':>9s}" for k in logs))
     every = [(True, row) for row in loop_rows()]
@@ -336,9 +336,9 @@ def main(words: list[str]) -> None:
         shown = [f"{ratios[k]:9.2f}" if k in ratios else " " * 9 for k in logs]
         print(f"{name:26s}" + "".join(times) + "".join(shown), flush=True)
     means = ", ".join(f"{np.exp(np.mean(x)):.2f} x {peer}" for peer, x in logs.items() if x)
-    load = os.getloadavg()[0]
-    busy = f" BUSY: {load:.1f} processes want to run on {BUSY} cores." if load > BUSY else ""
-    print(f"geometric means {means}; {_machine()}.{busy}")
+    print(f"geometric means {means}; {_machine()}")
+    if told := busy(neighbours.share()):
+        print(told)
 
 
 if __name__ == "__main__":

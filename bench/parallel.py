@@ -25,7 +25,7 @@ import gpuarray as ga
 from bench import measure, peers, results
 from bench.measure import Effort, Record
 from bench.peers import FUSED, JAX
-from gpuarray.cli.timing import Candidate, Samples, duration, take_turns
+from gpuarray.cli.timing import Candidate, Neighbours, Samples, busy, duration, take_turns
 from gpuarray.compiler.explain.tables import columns
 
 DEVICES = 8
@@ -229,9 +229,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     here, absent = peers.gather((FUSED, JAX))
     sides = {name: Side(PACKAGES[name]) for name in here}
     effort = Effort(0.2, (3, 5)) if args.quick else Effort()
+    neighbours = Neighbours()
     records = [run(case, sides, effort) for case in chosen]
     around = results.circumstances(here, absent, measure.copy_bandwidth(), args.quick)
-    around["devices"] = DEVICES
+    around |= {"devices": DEVICES, "others": neighbours.share()}
     print(f"{results.heading(around)}, {DEVICES} devices of the CPU")
     for name, why in absent.items():
         print(f"absent: {name} ({why})")
@@ -241,6 +242,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"could not: {r.name}: {name}: {why}")
         for name in r.wrong:
             print(f"WRONG: {r.name}: {name} is off by {r.errors[name]:.1e}")
+    if told := busy(around["others"]):
+        print(told)
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(results.figures(records, around), indent=1)

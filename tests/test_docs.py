@@ -99,6 +99,13 @@ def test_markdown_with_eight_devices(path, tmp_path, monkeypatch):
     run_blocks(python_blocks((ROOT / path).read_text(encoding="utf-8"), devices=True), path)
 
 
+def test_every_section_about_an_error_raises_it():
+    sections = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8").split("\n### ")[1:]
+    assert len(sections) >= 30
+    for section in sections:
+        assert "Traceback (most recent call last)" in section, section.splitlines()[0]
+
+
 MARKDOWN = """
 ```python
 x = 2

@@ -1,11 +1,12 @@
-"""Bar charts as SVG, and as PNG where matplotlib is installed.
+"""Bar charts as SVG, as PNG where matplotlib is installed, and as lines for a terminal.
 
-Floor 8. In: names and values. Out: SVG text or a PNG file, with the same bars.
+Floor 8. In: names and values. Out: SVG text, a PNG file, or plain text, with the same bars.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import math
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -91,6 +92,66 @@ def _tall(values: list[float | None]) -> float:
 
 def _colour(i: int) -> str:
     return COLOURS[i % len(COLOURS)]
+
+
+# ---- for a terminal ----
+
+# In characters: a bar that is as long as it gets, and the steps in which it grows.
+_LONGEST = 36
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def text(series: list[str], panels: list[Panel], width: int = _LONGEST) -> str:
+    """The bars as lines of text: a line for each value; every row has a scale of its own.
+
+    >>> panel = Panel("time", [("sum", [1.0, 2.0])], "{:g} s".format)
+    >>> print(text(["ours", "other"], [panel], width=8))
+    time
+      sum  ours   ████ 1 s
+           other  ████████ 2 s
+    """
+    wide = max((len(name) for p in panels for name, _ in p.rows), default=0)
+    broad = max(map(len, series), default=0)
+    lines = []
+    for panel in panels:
+        lines.append(panel.heading)
+        for name, values in panel.rows:
+            longest = max([v for v in values if v is not None], default=0) or 1
+            first = name
+            for who, value in zip(series, values, strict=True):
+                if value is None:
+                    continue
+                bar = _bar(width * value / longest)
+                lines.append(f"  {first:{wide}}  {who:{broad}}  {bar} {panel.show(value)}")
+                first = ""
+    return "\n".join(lines)
+
+
+def ratios(heading: str, rows: list[tuple[str, float]], width: int = _LONGEST) -> str:
+    """Ratios as lines of text: bars to the right of 1 above it, to the left below, as logarithms.
+
+    >>> print(ratios("times of the other", [("sum", 4.0), ("sort", 0.5)], width=8))
+    times of the other
+      sum       |████████ 4.00x
+      sort  ████|         0.50x
+    """
+    wide = max((len(name) for name, _ in rows), default=0)
+    most = max((abs(math.log(ratio)) for _, ratio in rows), default=0) or 1
+    behind = max((-math.log(ratio) for _, ratio in rows), default=0) / most
+    left = math.ceil(width * max(behind, 0))
+    lines = [heading]
+    for name, ratio in rows:
+        cells = width * abs(math.log(ratio)) / most
+        # To the left whole cells only: there are no blocks that begin at their right edge.
+        before, after = ("", _bar(cells)) if ratio >= 1 else ("█" * max(round(cells), 1), "")
+        lines.append(f"  {name:{wide}}  {before:>{left}}|{after:{width}} {ratio:.2f}x")
+    return "\n".join(lines)
+
+
+def _bar(cells: float) -> str:
+    """Blocks for so many characters, in eighths; never nothing."""
+    eighths = max(1, round(8 * cells))
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 
 def can_write_png() -> bool:

@@ -58,20 +58,27 @@ def run(out: Path, elements: int, only: str | None = None) -> int:
     )
     outcomes = []
     wrong = 0
-    with Progress(len(names) * 2, "demo") as progress:
+    neighbours = timing.Neighbours()
+    with Progress(len(names) * 2 + 1, "demo") as progress:
         for name in names:
             # Show what it becomes, then measure it.
             arrays = _data(name, elements)
             progress.step(f"compiling {name}")
             function = getattr(ours, name)
             ready = [gnp.asarray(a) for a in arrays]
-            _show_program(name, function, ready)
+            text = _program(name, function, ready)
+            progress.clear()
+            print(text)
             progress.step(f"timing {name}")
-            outcome = _measure(name, function, getattr(plain, name), arrays, ready)
+            outcome = _measure(name, function, getattr(plain, name), arrays, ready, progress)
+            progress.clear()
             _show_times(outcome)
             wrong += outcome.error > 1e-4
             outcomes.append(outcome)
-    files = _write(out, outcomes, elements)
+        if told := timing.busy(neighbours.share()):
+            print(f"\n{told}")
+        progress.step("writing reports and pictures")
+        files = _write(out, outcomes, elements)
     print("\nwritten: " + ", ".join(map(str, files)))
     if wrong:
         print(
@@ -111,17 +118,17 @@ def _data(name: str, elements: int) -> list[np.ndarray]:
     return [x, draw(width, dtype=np.float32), draw(width, dtype=np.float32)]
 
 
-def _show_program(name: str, function: Callable, arrays: list) -> None:
+def _program(name: str, function: Callable, arrays: list) -> str:
     """The program's graph, and the groups it becomes."""
     # The stages from top to bottom: docstring, recorded graph, summary, then each kernel.
     e = ga.explain(function)(*arrays)
-    print(f"\n== {name}: {(function.__doc__ or '').strip()}\n")
-    print("the graph that is recorded (make_jaxpr):")
-    print(_indented(str(ga.make_jaxpr(function)(*arrays))))
-    print("\nwhat it becomes (explain):")
-    print(_indented(str(e)))
-    for kernel in e.steps:
-        print("\n" + _indented(str(kernel)))
+    lines = [f"\n== {name}: {(function.__doc__ or '').strip()}\n"]
+    lines.append("the graph that is recorded (make_jaxpr):")
+    lines.append(_indented(str(ga.make_jaxpr(function)(*arrays))))
+    lines.append("\nwhat it becomes (explain):")
+    lines.append(_indented(str(e)))
+    lines += ["\n" + _indented(str(kernel)) for kernel in e.steps]
+    return "\n".join(lines)
 
 
 def _indented(text: str) -> str:
@@ -129,7 +136,12 @@ def _indented(text: str) -> str:
 
 
 def _measure(
-    name: str, function: Callable, plain: Callable, arrays: list[np.ndarray], ready: list
+    name: str,
+    function: Callable,
+    plain: Callable,
+    arrays: list[np.ndarray],
+    ready: list,
+    progress: Progress,
 ) -> Outcome:
     """Time the four variants in turns, and compare the fused result with float64."""
     jitted = ga.jit(function)
@@ -143,7 +155,12 @@ def _measure(
         ),
         "NumPy": timing.Candidate(lambda: plain(*arrays)),
     }
-    samples = timing.take_turns(candidates, seconds=_SECONDS, rounds=(3, 15))
+    samples = timing.take_turns(
+        candidates,
+        seconds=_SECONDS,
+        rounds=(3, 15),
+        begins=lambda i, rounds: progress.within(i, rounds, "round"),
+    )
     # NumPy in double precision is the truth.
     want = plain(*[a.astype(np.float64) for a in arrays])
     worst = 0.0

@@ -72,7 +72,7 @@ def _report(advise: bool) -> int:
         print(f"\n{section.title}")
         for name, value in section.rows:
             print(f"  {name:<16}  {value}")
-    print("\nself-check")
+    print(f"\nself-check: programs with known results, on {', '.join(map(str, ga.devices()))}")
     # Last, because it takes longest: the facts are on the screen by then.
     failures = 0
     for result in checks.run_all():

@@ -24,6 +24,7 @@ class Progress:
         self.out = sys.stderr if out is None else out
         self._terminal = self.out.isatty()
         self._done = 0
+        self._name = ""
         self._told = time.monotonic()
         self._drawn = 0
 
@@ -32,10 +33,26 @@ class Progress:
 
     def step(self, name: str) -> None:
         """Say that the next step begins."""
-        text = f"{self.what} {self._done + 1}/{self.steps}: {name}"
+        self._done += 1
+        self._name = name
+        self._show(name, 0.0)
+
+    def within(self, part: int, parts: int, what: str) -> None:
+        """Say that part `part` of `parts` of the present step begins, counted from one."""
+        self._show(f"{self._name}, {what} {part}/{parts}", (part - 1) / parts)
+
+    def clear(self) -> None:
+        """Take the bar away, so that a line can be printed; the next step draws it again."""
+        if self._drawn:
+            self.out.write("\r" + " " * self._drawn + "\r")
+            self.out.flush()
+            self._drawn = 0
+
+    def _show(self, name: str, share: float) -> None:
+        text = f"{self.what} {self._done}/{self.steps}: {name}"
         if self._terminal:
             # Padded to the line before, so that nothing of that is left over.
-            full = _BAR * self._done // self.steps
+            full = int(_BAR * (self._done - 1 + share) / self.steps)
             line = f"[{'=' * full}{' ' * (_BAR - full)}] {text}"[:100]
             self.out.write("\r" + line.ljust(self._drawn))
             self.out.flush()
@@ -44,9 +61,6 @@ class Progress:
             self.out.write(text + "\n")
             self.out.flush()
             self._told = time.monotonic()
-        self._done += 1
 
     def __exit__(self, *exc: object) -> None:
-        if self._drawn:
-            self.out.write("\r" + " " * self._drawn + "\r")
-            self.out.flush()
+        self.clear()

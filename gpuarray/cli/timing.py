@@ -2,18 +2,25 @@
 
 Floor 8. In: callables that return when their work is done. Out: seconds a call, one figure a
 round. A slow moment of the machine then hits all candidates of a round alike, and ratios within a
-round stay what they are.
+round stay what they are. `Neighbours` says how much of the machine other processes had.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+#: Other processes with more than this share of the machine are worth a warning.
+BUSY = 0.15
+# Shorter measurements say little: the system counts in hundredths of a second.
+_LEAST = 0.2
 
 
 @dataclass
@@ -70,11 +77,13 @@ def take_turns(
     seconds: float = 1.0,
     rounds: tuple[int, int] = (5, 40),
     sample: float = 0.02,
+    begins: Callable[[int, int], None] = lambda i, rounds: None,
 ) -> dict[str, Samples]:
     """Time all candidates in turns.
 
     seconds: about how long each candidate is timed; rounds: the least and the most of them
     sample: short calls are repeated until one sample takes about so long
+    begins: is told which round begins, counted from one, and how many there are
     """
     repeats: dict[str, int] = {}
     slowest = 1e-9
@@ -91,6 +100,7 @@ def take_turns(
     samples = {name: Samples() for name in candidates}
     with _no_collection():
         for i in range(count):
+            begins(i + 1, count)
             names = list(candidates)
             # Forwards, then backwards: being after a greedy neighbour is nobody's fate.
             for name in names if i % 2 == 0 else reversed(names):
@@ -121,3 +131,50 @@ def _no_collection() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+# ---- the machine ----
+
+
+def _used() -> float | None:
+    """Seconds of processor time that the machine has spent; None where it does not say."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return None
+    fields = [int(x) for x in stat.read_text().split("\n", 1)[0].split()[1:]]
+    # user, nice, system, idle, iowait, irq, softirq, steal: all but the two that wait.
+    return (sum(fields[:8]) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def _own() -> float:
+    """Seconds of processor time of this process, and of those it started and waited for."""
+    return sum(os.times()[:4])
+
+
+class Neighbours:
+    """How much of the machine other processes take, from its making on."""
+
+    def __init__(self):
+        self.start, self.used, self.own = time.perf_counter(), _used(), _own()
+
+    def share(self) -> float | None:
+        """The part of all cores' time that others had; None where the system does not say."""
+        used, wall = _used(), time.perf_counter() - self.start
+        if used is None or self.used is None or wall < _LEAST:
+            return None
+        others = (used - self.used) - (_own() - self.own)
+        return max(0.0, others / (wall * (os.cpu_count() or 1)))
+
+
+def busy(share: float | None) -> str:
+    """A line where others took so much of the machine that times mean little; empty if not.
+
+    >>> busy(0.4)[:46]
+    'BUSY: other processes took 40 % of the machine'
+    """
+    if share is None or share < BUSY:
+        return ""
+    return (
+        f"BUSY: other processes took {100 * share:.0f} % of the machine meanwhile; ratios hold "
+        "roughly, times do not"
+    )

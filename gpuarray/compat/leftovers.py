@@ -5,7 +5,7 @@ Floor 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,10 +18,18 @@ from gpuarray.extend.backend import backends
 from gpuarray.extend.core import Primitive
 from gpuarray.pytree.kinds import kinds
 from gpuarray.runtime import processes
+from gpuarray.runtime.array import ArrayImpl, rebuild
 from gpuarray.runtime.client import Client
 
 #: Nothing binds it, in JAX neither; lineax gives it a transpose.
 stop_gradient_p = Primitive("stop_gradient")
+
+
+def unpickled(make: Callable, args: tuple, state: Any, aval: dict[str, Any]) -> ArrayImpl:
+    """The array in a pickle that JAX wrote: the pickle of a NumPy array, and what else to know."""
+    value = make(*args)
+    value.__setstate__(state)
+    return rebuild(value, aval["weak_type"])
 
 
 class _Registry:

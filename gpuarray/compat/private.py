@@ -20,7 +20,7 @@ TABLE = {
     "ad_util": "compat.leftovers interpreters.ad",
     "api": "gpuarray",
     "api_util": "api_util functions.argnums fun_signature=signature_of",
-    "array": "runtime.array",
+    "array": "runtime.array compat.leftovers _reconstruct_array=unpickled",
     "checkify": "experimental.checkify compat.leftovers",
     "compiler": "runtime.execute",
     "config": "config",

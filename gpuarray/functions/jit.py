@@ -502,7 +502,8 @@ def _hashable(value, where):
         raise ValueError(
             "Non-hashable static arguments are not supported. An error occurred while trying to "
             f"hash an object of type {type(value)}, {value}, passed as {name}. The error was: "
-            f"TypeError: {error}. Pass a tuple instead of a list, or leave the argument traced."
+            f"TypeError: {str(error).rstrip('.')}. Pass a tuple instead of a list, or leave the "
+            "argument traced."
         ) from None
     return value
 

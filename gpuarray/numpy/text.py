@@ -87,4 +87,10 @@ def load(file: str | os.PathLike | IO[bytes], *args: Any, **kwargs: Any) -> Any:
         return found
     if found.dtype == _RAW_HALF:  # NumPy writes bfloat16 as two bytes without a name
         found = found.view(dtypes.bfloat16)
+    elif found.dtype.kind == "V" and found.dtype.names is None:
+        raise TypeError(
+            f"the elements in this file have {found.dtype.itemsize} bytes and no type that NumPy "
+            "knows. Say what they are: gpuarray.numpy.asarray(numpy.load(file).view("
+            "'float8_e4m3fn')), for example."
+        )
     return found if found.dtype.kind in "USMmO" else asarray(found)  # text stays with NumPy

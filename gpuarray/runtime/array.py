@@ -166,7 +166,7 @@ class ArrayImpl(Array):
         # Pickle as a NumPy array, whose pickling is NumPy's own.
         if isinstance(self.aval.dtype, dtypes.KeyDtype):
             return _rebuild_key, (np.asarray(self._value), self.aval.dtype)
-        return _rebuild, (np.asarray(self._value), self.aval.weak_type)
+        return rebuild, (np.asarray(self._value), self.aval.weak_type)
 
     # Immutable: a shallow copy is the array itself.
     def __copy__(self):
@@ -450,7 +450,7 @@ def place_bytes(value: np.ndarray, place: Place, weak_type: bool = False) -> Arr
     return ArrayImpl(aval, place, [devices.stored(value, place.device)])
 
 
-def _rebuild(value: np.ndarray, weak_type: bool) -> ArrayImpl:
+def rebuild(value: np.ndarray, weak_type: bool) -> ArrayImpl:
     # With out-of-band pickling (protocol 5) the memory belongs to the caller: copy it.
     return place_bytes(np.array(value), devices.default_place(), weak_type)
 

@@ -102,7 +102,9 @@ def accounted(needed: str):
 
 def out_of_memory(error: MemoryError, needed: str) -> errors.OutOfMemory:
     """Return an error that the user can act on: what was asked for, and the largest arrays."""
-    lines = [f"    {a.nbytes / 2**20:10.1f} MiB  {a.aval.str_short()}" for a in live_arrays()[:5]]
+    # Not those that are yet to be computed, as that for which there was no room.
+    held = [a for a in live_arrays() if a._bufs is not None]
+    lines = [f"    {a.nbytes / 2**20:10.1f} MiB  {a.aval.str_short()}" for a in held[:5]]
     return errors.OutOfMemory(
         f"Out of memory in {needed}: {error}.\nThe largest live arrays:\n"
         + "\n".join(lines or ["    (none)"])

@@ -196,7 +196,8 @@ def _check_dot(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> None:
         if lengths[0] != lengths[1]:
             raise TypeError(
                 f"dot_general requires {what} dimensions to have the same shape, got {lengths[0]} "
-                f"and {lengths[1]}."
+                f"and {lengths[1]}. The operands have the shapes {lhs.shape} and {rhs.shape}: "
+                "transpose one of them, or say which axes meet (tensordot, einsum)."
             )
 
 

@@ -38,10 +38,21 @@ def test_a_failed_check_says_what_helps(monkeypatch, capsys):
     def broken():
         raise ValueError("off by 3")
 
-    monkeypatch.setattr(checks, "CHECKS", (checks.Check("sums", broken, "Turn it round."),))
+    monkeypatch.setattr(
+        checks, "CHECKS", (checks.Check("sums", "1 + 1", broken, "Turn it round."),)
+    )
     assert main([]) == 1
     text = capsys.readouterr().out
-    assert "FAILED  ValueError: off by 3" in text and "Turn it round." in text
+    words = " ".join(text.split())
+    assert "sums FAILED 1 + 1 ValueError: off by 3 Turn it round." in words
+
+
+def test_every_check_says_what_it_compares_with_what(capsys):
+    assert main([]) == 0
+    lines = capsys.readouterr().out.split("\nself-check: ")[1].splitlines()
+    assert lines[0] == "programs with known results, on cpu:0"
+    for line, check in zip(lines[1:], checks.CHECKS, strict=False):
+        assert re.match(rf"  {check.name} +ok +{re.escape(check.what)}", line)
 
 
 def test_the_check_itself_can_fail():
@@ -172,6 +183,39 @@ def test_progress_on_a_terminal_redraws_and_clears():
     assert "\n" not in out.text
 
 
+def test_progress_counts_what_a_step_is_made_of():
+    out = _Out(True)
+    with Progress(2, "demo", out) as progress:
+        progress.step("first")
+        progress.step("timing")
+        progress.within(3, 4, "round")
+        before = out.text.rsplit("\r", 1)[1]
+        progress.clear()
+        cleared = out.text.rsplit("\r", 2)[1]
+    assert "demo 2/2: timing, round 3/4" in before
+    assert before.count("=") == 21  # one step and a half of two, of 28 cells
+    assert cleared.isspace() and len(cleared) == len(before)
+
+
+def test_the_demo_counts_every_step(tmp_path, monkeypatch, capsys):
+    told = []
+
+    class Told(Progress):
+        def step(self, name):
+            told.append(name)
+            super().step(name)
+
+        def __exit__(self, *exc):
+            told.append((self._done, self.steps))
+
+    monkeypatch.setattr("gpuarray.cli.demo._SECONDS", 0.01)
+    monkeypatch.setattr("gpuarray.cli.demo.Progress", Told)
+    monkeypatch.setattr("gpuarray.cli.timing.Neighbours.share", lambda self: 0.4)
+    assert main(["demo", "--out", str(tmp_path), "--size", "6000", "--only", "mse"]) == 0
+    assert told == ["compiling mse", "timing mse", "writing reports and pictures", (3, 3)]
+    assert "BUSY: other processes took 40 % of the machine" in capsys.readouterr().out
+
+
 def test_progress_in_a_log_is_silent_for_short_work():
     out = _Out(False)
     with Progress(1, "measuring", out) as progress:
@@ -195,6 +239,10 @@ def test_candidates_take_turns_in_both_directions():
     candidates = {n: timing.Candidate(lambda n=n: order.append(n)) for n in "ab"}
     samples = timing.take_turns(candidates, seconds=0.0, rounds=(4, 4), sample=0.0)
     assert order[6:] == list("abbaabba")  # after a call to warm up and two to size the sample
+    rounds = []
+    one = {"a": candidates["a"]}
+    timing.take_turns(one, 0.0, (2, 2), 0.0, begins=lambda i, count: rounds.append((i, count)))
+    assert rounds == [(1, 2), (2, 2)]
     assert [len(s.seconds) for s in samples.values()] == [4, 4]
 
 
@@ -203,6 +251,38 @@ def test_a_slow_moment_leaves_the_ratio_alone():
     fast = timing.Samples([2.0, 200.0, 2.0])
     assert timing.ratio(slow, fast) == 2.0
     assert (slow.median, slow.best) == (4.0, 4.0)
+
+
+def test_what_others_took_of_the_machine(monkeypatch):
+    clock, used, own = [0.0], [100.0], [5.0]
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(timing, "_used", lambda: used[0])
+    monkeypatch.setattr(timing, "_own", lambda: own[0])
+    monkeypatch.setattr(timing.os, "cpu_count", lambda: 2)
+    neighbours = timing.Neighbours()
+    clock[0], used[0], own[0] = 0.1, 100.2, 5.0
+    assert neighbours.share() is None  # too short to say
+    clock[0], used[0], own[0] = 10.0, 116.0, 11.0  # 16 s of 20 were used, 6 of them by us
+    assert neighbours.share() == pytest.approx(0.5)
+    assert "took 50 % of the machine" in timing.busy(0.5)
+    assert timing.busy(0.01) == timing.busy(None) == ""
+    monkeypatch.undo()
+    share = timing.Neighbours().share()
+    assert share is None or share >= 0
+
+
+def test_bars_in_a_terminal():
+    panel = charts.Panel("time", [("a", [1.0, 8.0]), ("bc", [None, 3.0])], "{:g} s".format)
+    lines = charts.text(["ours", "x"], [panel], width=4).splitlines()
+    assert lines == [
+        "time",
+        "  a   ours  ▌ 1 s",
+        "      x     ████ 8 s",
+        "  bc  x     ████ 3 s",
+    ]
+    assert charts.text([], []) == ""
+    lines = charts.ratios("t", [("a", 8.0), ("b", 1.0), ("c", 0.5)], width=6).splitlines()
+    assert lines == ["t", "  a    |██████ 8.00x", "  b    |▏      1.00x", "  c  ██|       0.50x"]
 
 
 def test_charts_scale_each_row_and_name_each_bar():
@@ -223,7 +303,9 @@ def test_the_doctor_speaks_of_native_code(capsys):
     for word in ("compiler", "mode", "libraries"):
         assert word in section
     assert "NumPy runs everything" in section
-    assert re.search(r"native code +ok +(a program compiled or found in|not used:)", text)
+    assert re.search(
+        r"native code +ok +a C\+\+ program, .*: (compiled or found in|not used:)", text
+    )
 
 
 def test_the_doctor_without_a_compiler(capsys, monkeypatch):

@@ -137,6 +137,29 @@ def test_modules_below_src_are_jaxs_by_name():
     assert "no_such_name" in out and "private to JAX" in out
 
 
+#: What JAX 0.10.2 writes for pickle.dumps({"w": jnp.ones(3), "h": jnp.ones(2, jnp.bfloat16)}).
+PICKLED = (
+    "gASVNwEAAAAAAAB9lCiMAXeUjA5qYXguX3NyYy5hcnJheZSMEl9yZWNvbnN0cnVjdF9hcnJheZSTlCiMFm51bXB5"
+    "Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsAhZRDAWKUh5Qo"
+    "SwFLA4WUaAiMBWR0eXBllJOUjAJmNJSJiIeUUpQoSwOMATyUTk5OSv////9K/////0sAdJRiiUMMAACAPwAAgD8A"
+    "AIA/lHSUfZSMCXdlYWtfdHlwZZSJc3SUUpSMAWiUaAQoaAdoCksAhZRoDIeUKEsBSwKFlGgQjAltbF9kdHlwZXOU"
+    "jAhiZmxvYXQxNpSTlImIh5RSlChLA2gUTk5OSwJLAktAdJRiiUMEgD+AP5R0lH2UaBmJc3SUUpR1Lg=="
+)
+
+
+def test_arrays_that_jax_pickled():
+    out = run(
+        f"""
+        gpuarray.install_as_jax()
+        import base64, pickle, jax
+        found = pickle.loads(base64.b64decode({PICKLED!r}))
+        assert all(isinstance(x, jax.Array) for x in found.values())
+        print(found["w"].tolist(), found["w"].dtype, found["h"].tolist(), found["h"].dtype)
+        """
+    )
+    assert out.strip() == "[1.0, 1.0, 1.0] float32 [1.0, 1.0] bfloat16"
+
+
 def test_a_function_that_a_library_replaces_is_the_one_that_runs():
     run(
         """

@@ -342,6 +342,9 @@ def test_load_gives_back_bfloat16_and_leaves_text(tmp_path):
     gnp.save(tmp_path / "half.npy", gnp.array([1.5, 2], "bfloat16"))
     got = gnp.load(tmp_path / "half.npy")
     assert (got.dtype, got.tolist()) == (ml_dtypes.bfloat16, [1.5, 2])
+    gnp.save(tmp_path / "eighth.npy", gnp.ones(2, "float8_e4m3fn"))
+    with pytest.raises(TypeError, match=r"1 bytes and no type.*\.view\('float8_e4m3fn'\)"):
+        gnp.load(tmp_path / "eighth.npy")
     np.save(tmp_path / "text.npy", np.array(["a"]))
     assert isinstance(gnp.load(tmp_path / "text.npy"), np.ndarray)
 

@@ -420,9 +420,12 @@ def test_a_wrong_row_is_told(capsys, monkeypatch):
     assert main(["--cpu", "--only", "no such row"]) == 2
 
 
-def test_a_busy_machine_is_told():
-    around = {"others": 0.5, "cores": 2}
-    assert "took 50% of 2 cores" in cpu.warning(around)
-    assert cpu.warning(around | {"others": 0.01}) == cpu.warning(around | {"others": None}) == ""
-    share = cpu.Neighbours().share()
-    assert share is None or 0 <= share
+def test_a_chart_and_a_busy_machine_are_told(capsys, monkeypatch):
+    monkeypatch.setattr("gpuarray.cli.timing.Neighbours.share", lambda self: 0.5)
+    line = ["--cpu", "--quick", "--peers", "fused,numpy", "--only", "^exp$"]
+    assert main([*line, "--chart"]) == 0
+    out = capsys.readouterr().out
+    assert "took 50 % of the machine" in out
+    assert re.search(r"times of numpy over ours\n  exp  █*\|[█▏▎▍▌▋▊▉]* +\d", out)
+    assert main([*line]) == 0  # no terminal, no chart
+    assert "times of numpy over ours" not in capsys.readouterr().out

@@ -487,6 +487,17 @@ def test_what_no_memory_holds_is_refused_before_any_work(number, monkeypatch):
         TOO_LARGE[number](1_000_003).block_until_ready()
 
 
+def test_what_was_not_made_is_not_among_the_arrays_alive(monkeypatch):
+    memory.free()
+    held = gnp.ones(100_003).block_until_ready()
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 1 << 21)
+    with pytest.raises(ga.errors.OutOfMemory) as caught:
+        (gnp.arange(1_000_003) * 2).block_until_ready()
+    listed = str(caught.value).split("The largest live arrays:")[1]
+    assert "float32[100003]" in listed and "1000003" not in listed
+    assert held.shape == (100_003,)
+
+
 def test_what_is_never_held_may_be_larger_than_memory(monkeypatch):
     """A fold takes its operand tile by tile; a view of one number takes no memory."""
     memory.free()

@@ -18,11 +18,13 @@ from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.contract import convolution_transforms as rules
 from gpuarray.primitives.contract.convolution_transforms import dilated as dilated
 from gpuarray.primitives.contract.elements import CONVOLUTION
 from gpuarray.primitives.contract.factors import conv_factors
 from gpuarray.primitives.contract.ops import matrix_product, working_dtype
+from gpuarray.primitives.contract.rewrites import windows
 from gpuarray.primitives.define import ANY, check_dtype, check_same_dtypes
 
 _PIECE = 1 << 22  # elements of windows laid out at once: 16 MB of float32
@@ -334,5 +336,6 @@ conv_general_dilated_p = Primitive(
     transpose=rules.conv_transpose,
     batch=rules.conv_batch,
     factors=conv_factors,
+    rewrite=Rewrite(windows=windows),
     weight=2.0,
 )

@@ -80,6 +80,53 @@ class Loops(NamedTuple):
     work: float
 
 
+class Space(NamedTuple):
+    """One axis along which windows move, in elements.
+
+    Attributes
+    ----------
+    length, window, result :
+        Of the left operand, of the window (the right operand) and of the result.
+    stride, dilation :
+        From one window to the next, and from one element of a window to the next.
+    low, spread :
+        Padding in front of the left operand, and how far apart its elements stand.
+    """
+
+    length: int
+    window: int
+    result: int
+    stride: int
+    dilation: int
+    low: int
+    spread: int
+
+
+class Windows(NamedTuple):
+    """Sums of products over windows: out[g, n, f, s] = Σ left[g, n, c, s·stride + w·dilation]
+    right[g, f, c, w] over c and w.
+
+    Attributes
+    ----------
+    groups, images, features, channels :
+        Lengths of g, n, f and c.
+    space : tuple of Space
+        The axes of s and w.
+    left, right, out :
+        How many elements apart neighbours are, along g, n, c, *space; g, f, c, *window; and g, n,
+        f, *space.
+    """
+
+    groups: int
+    images: int
+    features: int
+    channels: int
+    space: tuple[Space, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    out: tuple[int, ...]
+
+
 class Rewrite(Struct):
     """The rewrite rules of one primitive; None where it has none.
 
@@ -99,6 +146,8 @@ class Rewrite(Struct):
         Rules of a product.
     loops : (eqn) -> Loops or None
         The function of native code that computes it where the matrices are small.
+    windows : (eqn) -> Windows
+        What is summed over which windows.
     algebra : str
         What is known of its values: "exponential" (f(x - y) is f(x) / f(y)), "difference",
         "quotient", "larger" (of two values), or "conversion" (to another dtype).
@@ -111,6 +160,7 @@ class Rewrite(Struct):
     sinks: bool = False
     product: Product | None = None
     loops: Callable[[Any], Loops | None] | None = None
+    windows: Callable[[Any], Windows] | None = None
     algebra: str = ""
 
     @property

@@ -373,6 +373,22 @@ class Processor(Struct):
     #: Operations on a small matrix that is factored, or whose systems are solved, by loops: for
     #: more, LAPACK's blocks are faster than starting it is slow. Measure: kalman, cholesky_8x8.
     matrix_work: float = 1 << 13
+    #: Bytes of the features that are computed side by side in sums over windows, and what they
+    #: take, in units of an optimum: a few vectors of AVX-512 keep its multipliers busy. Measure:
+    #: convolution.
+    panel_bytes: dict[int, float] = {192: 3.0, 128: 2.0, 64: 1.2, 32: 1.1, 16: 1.0}
+    #: Bytes of such a panel of the right operand, which is read again and again: a part of the
+    #: first cache.
+    panel_cache: int = 20 << 10
+    #: Results of a task along the innermost axis, and in all: the more, the less of the left
+    #: operand is copied twice.
+    window_row: int = 48
+    window_block: int = 256
+    #: Bytes that a task sees of the left operand, and those of its sums: a part of the second
+    #: cache, and of a thread's stack.
+    window_bytes: int = 1 << 17
+    #: Multiply-adds of a piece of long sums, which has sums of its own.
+    window_piece: int = 1 << 22
     #: As in `Target`: in a loop, where the operand's memory is written over.
     in_place_bytes: int = 1 << 10
     #: Elements of a block for which a loop makes all its turns before the next: its carries are

@@ -82,6 +82,7 @@ GA_OUTLINE double ga_zeta(double x, double q) {
     if (q <= 0 && q == floor(q)) return fmod(x, 2.0) == 0 || x == 1.0 ? GA_INF : GA_NAN;
     if (x == 1.0) return GA_INF;
     if (x < 1.0 || (q < 0 && x != floor(x))) return GA_NAN;
+    if (q == GA_INF) return 0.0;
     // The first terms, then the integral of the rest, then corrections by Bernoulli numbers.
     double total = pow(q, -x), at = q, term = 0.0;
     for (int i = 0; i < 9 || at <= 9.0; ++i) {

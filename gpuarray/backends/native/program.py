@@ -285,7 +285,8 @@ def _replaces_calls(eqn: Eqn) -> bool:
     """Whether an equation alone is worth a routine: each turn of a loop, or each matrix, would be
     a call of Python's.
     """
-    return bool(eqn.primitive.flow or eqn.primitive.rewrite.loops)
+    rules = eqn.primitive.rewrite
+    return bool(eqn.primitive.flow or rules.loops or rules.windows)
 
 
 def _is_product(step: DeviceStep) -> bool:

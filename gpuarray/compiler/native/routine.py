@@ -7,6 +7,7 @@ pieces of one block of memory that the caller brings.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from gpuarray.compiler.lower.steps import step_inputs, step_outputs
 from gpuarray.compiler.native.emit import emit
 from gpuarray.compiler.native.products import product_call
 from gpuarray.compiler.native.room import Room
+from gpuarray.compiler.native.windows import window_calls
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
@@ -253,8 +255,36 @@ class StepsWriter:
             )
             self.work += p.work
             self.kernels += 1
+        elif step.primitive.rewrite.windows is not None:
+            self.windows(depth, step, targets)
         else:
             self.hand_written(depth, step, targets)
+
+    def windows(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
+        """Call the functions that compute sums over windows."""
+        found = window_calls(eqn)
+        aval = eqn.outvars[0].aval
+        kind, sizes = ct.memory_type(aval), f"{self.name}_k{self.kernels}_sizes"
+        constants = ", ".join(f"{name} = {n}" for name, n in found.constants.items())
+        lines = textwrap.wrap(
+            f"enum : long long {{ {constants} }};",
+            96,
+            initial_indent=" " * 4,
+            subsequent_indent=" " * 8,
+        )
+        lines = [f"// {eqn.primitive.name}: {_shapes(eqn)}", f"struct {sizes} {{", *lines, "};", ""]
+        self.functions.append("\n".join(lines))
+        left, right = map(self.place, eqn.invars)
+        at = {"left": left, "right": right}
+        at["out"] = self.made(depth, eqn.outvars[0], targets)
+        at["room"] = self.buffer(depth, kind, found.room, storage_dtype(aval).itemsize)
+        for c in found.calls:
+            grain = max(1, int(PROCESSOR.product_task / max(1.0, c.work)))
+            given = [at[a] for a in c.arguments]
+            self.call(depth, f"{c.function}<{sizes}, {kind}>", c.tasks, grain, given)
+        self.room.free(at["room"])
+        self.work += found.work
+        self.kernels += 1
 
     def hand_written(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
         """Call the function that there is for an operation on small matrices."""
@@ -316,6 +346,14 @@ class StepsWriter:
             self.line(depth, f"{function}(0, {tasks}, {given});")
         else:
             self.line(depth, f"ga_tasks({tasks}, {grain}, {function}, {given});")
+
+
+def _shapes(eqn: Eqn) -> str:
+    """Operands and results of an equation, for readers."""
+    ins, outs = (
+        ", ".join(a.aval.str_short(True) for a in atoms) for atoms in (eqn.invars, eqn.outvars)
+    )
+    return f"{ins} -> {outs}"
 
 
 def contiguous_view(step: DeviceStep) -> tuple[Var, Atom, int] | None:

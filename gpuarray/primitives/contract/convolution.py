@@ -18,14 +18,18 @@ from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.contract import convolution_transforms as rules
 from gpuarray.primitives.contract.convolution_transforms import dilated as dilated
 from gpuarray.primitives.contract.elements import CONVOLUTION
 from gpuarray.primitives.contract.factors import conv_factors
 from gpuarray.primitives.contract.ops import matrix_product, working_dtype
+from gpuarray.primitives.contract.rewrites import windows
 from gpuarray.primitives.define import ANY, check_dtype, check_same_dtypes
 
-_PIECE = 1 << 22  # elements of windows laid out at once: 16 MB of float32
+#: Elements of windows laid out at once, at most: 16 MB of float32. What stays in the second cache
+#: is multiplied twice as fast, unless it is so few windows that BLAS has little to do with each.
+_PIECE, _IN_CACHE, _WINDOWS = 1 << 22, 1 << 17, 256
 
 
 class ConvDimensionNumbers(NamedTuple):
@@ -307,8 +311,9 @@ def _by_windows(out, x, w, groups: int, strides, dilation, product) -> None:
     line = groups * depth * math.prod(spatial[1:])
     lines = spatial[0] if rank else 1
     # As many lines of output as fit a piece; several images if a whole one fits.
-    step = max(1, min(lines, _PIECE // max(1, line)))
-    images = max(1, _PIECE // max(1, line * lines)) if step == lines else 1
+    piece = min(_PIECE, max(_IN_CACHE, _WINDOWS * groups * depth))
+    step = max(1, min(lines, piece // max(1, line)))
+    images = max(1, piece // max(1, line * lines)) if step == lines else 1
     for first, start in itertools.product(range(0, n, images), range(0, lines, step)):
         where = (slice(None), slice(first, first + images), slice(start, start + step))
         where = where if rank else where[:2]
@@ -334,5 +339,6 @@ conv_general_dilated_p = Primitive(
     transpose=rules.conv_transpose,
     batch=rules.conv_batch,
     factors=conv_factors,
+    rewrite=Rewrite(windows=windows),
     weight=2.0,
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, threads
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
 from gpuarray.primitives.axes import move_axis
@@ -23,6 +23,9 @@ from gpuarray.primitives.movement.ops import pad_p
 from gpuarray.util import lazy_module, prod
 
 _fft = lazy_module("scipy.fft")
+
+#: Elements of transforms that threads share: fewer are done before another thread is awake.
+_SHARED = 1 << 16
 
 
 class FftType(enum.IntEnum):
@@ -96,10 +99,13 @@ def _numpy(avals, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Callabl
     )
     # Only IRFFT needs to be told: n // 2 + 1 frequencies belong to n or n + 1 samples.
     lengths = {"s": fft_lengths} if fft_type is FftType.IRFFT else {}
+    large = max(aval.size, prod(avals[0].shape)) >= _SHARED
 
     def transform(x):
-        # SciPy is loaded here, at the first transform.
-        return getattr(_fft, name)(x, axes=axes, **lengths)
+        # SciPy is loaded here, at the first transform. Threads share whole transforms, so results
+        # do not depend on how many there are.
+        workers = threads.thread_count() if large else 1
+        return getattr(_fft, name)(x, axes=axes, workers=workers, **lengths)
 
     return transform
 

@@ -1,12 +1,15 @@
-"""Rewrite rules of `dot_general`: with operands exchanged, or as multiplication and sum.
+"""Rewrite rules of `dot_general` (with operands exchanged, or as multiplication and sum) and of
+convolution (which windows it sums over).
 
 Floor 2. In: an equation. Out: as in core/rewrite.py.
 """
 
 from __future__ import annotations
 
+import math
+
 from gpuarray.core.graph import Atom, Eqn, Var
-from gpuarray.core.rewrite import Extents, Product, Roles
+from gpuarray.core.rewrite import Extents, Product, Roles, Space, Windows
 from gpuarray.primitives.elementwise.arithmetic import mul_p
 from gpuarray.primitives.movement import build
 from gpuarray.primitives.reduce.ops import reduce_sum_p
@@ -87,3 +90,51 @@ def _expanded(eqn: Eqn) -> list[Eqn]:
 
 
 PRODUCT = Product(_extents, _roles, _exchanged, _expanded)
+
+
+# ---- convolution ----
+
+
+def windows(eqn: Eqn) -> Windows:
+    """Return the sums over windows that a convolution is."""
+    p = eqn.params
+    lhs, rhs = (a.aval.shape for a in eqn.invars)
+    out = eqn.outvars[0].aval.shape
+    numbers = p["dimension_numbers"]
+    by_feature, by_batch = p["feature_group_count"], p["batch_group_count"]
+    groups = max(by_feature, by_batch)
+    images, channels = lhs[numbers.lhs_spec[0]] // by_batch, rhs[numbers.rhs_spec[1]]
+    features = rhs[numbers.rhs_spec[0]] // groups
+    space = tuple(
+        Space(lhs[a], rhs[b], out[c], stride, dilation, low, spread)
+        for a, b, c, stride, dilation, (low, _), spread in zip(
+            numbers.lhs_spec[2:],
+            numbers.rhs_spec[2:],
+            numbers.out_spec[2:],
+            p["window_strides"],
+            p["rhs_dilation"],
+            p["padding"],
+            p["lhs_dilation"],
+            strict=True,
+        )
+    )
+    n, c, *left = _distances(lhs, numbers.lhs_spec)
+    f, d, *right = _distances(rhs, numbers.rhs_spec)
+    m, h, *result = _distances(out, numbers.out_spec)
+    # A group of features has channels of its own, a group of the batch images.
+    group = images * n if by_batch > 1 else channels * c
+    return Windows(
+        groups,
+        images,
+        features,
+        channels,
+        space,
+        (group, n, c, *left),
+        (features * f, f, d, *right),
+        (features * h, m, h, *result),
+    )
+
+
+def _distances(shape: tuple[int, ...], axes: tuple[int, ...]) -> list[int]:
+    """Return how many elements apart neighbours along some axes are."""
+    return [math.prod(shape[d + 1 :]) for d in axes]

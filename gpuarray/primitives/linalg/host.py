@@ -13,10 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.core import threads
+
 #: A stack is of many small matrices from this many matrices, of at most this many rows or columns.
 MANY, SMALL = 32, 16
 #: Elements worked on at a time, so that intermediate results stay in cache.
 AT_ONCE = 1 << 16
+#: Elements that a thread takes at a time where LAPACK iterates: some hundred microseconds.
+ITERATED = 1 << 12
 
 
 def is_many_small(shape: tuple[int, ...]) -> bool:
@@ -216,6 +220,25 @@ def solve_triangular(a: np.ndarray, b: np.ndarray, lower: bool, unit: bool) -> n
             x[left] -= m[left, i, None] * x[i]
         out[some] = x.transpose(2, 0, 1)
     return out
+
+
+def iterated(function: Callable[..., tuple], a: np.ndarray) -> list[np.ndarray]:
+    """Apply an iterative `function` of NumPy's to the parts of a stack, in several threads.
+
+    >>> iterated(lambda x: (np.linalg.eigvalsh(x),), np.array([[[2.0]], [[np.inf]]]))[0]
+    array([[ 2.],
+           [nan]])
+    """
+    step = max(1, ITERATED // max(1, a.shape[1] * a.shape[2]))
+    if len(a) <= step:
+        return of_finite(function, a)
+    found: list[Any] = [None] * -(-len(a) // step)
+
+    def part(some: slice) -> None:
+        found[some.start // step] = of_finite(function, a[some])
+
+    threads.each(part, len(a), step)
+    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
 
 def of_finite(function: Callable[..., tuple], a: np.ndarray) -> list[np.ndarray]:

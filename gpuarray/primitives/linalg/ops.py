@@ -292,7 +292,7 @@ def _many_eigh(*, lower, sort_eigenvalues, subset_by_index, algorithm=None):
 
     def eigh(a):
         # eigh iterates too: a matrix with nan would fail for the whole stack.
-        w, v = stacks.of_finite(lambda x: np.linalg.eigh(x, "L" if lower else "U"), a)
+        w, v = stacks.iterated(lambda x: np.linalg.eigh(x, "L" if lower else "U"), a)
         return v[..., part], w[..., part]
 
     return eigh
@@ -412,11 +412,11 @@ def _many_svd(*, full_matrices, compute_uv, subset_by_index, algorithm=None):
     cut = part if not full_matrices else slice(None)
 
     def values(a):
-        (s,) = stacks.of_finite(lambda x: (np.linalg.svd(x, compute_uv=False),), a)
+        (s,) = stacks.iterated(lambda x: (np.linalg.svd(x, compute_uv=False),), a)
         return (s[:, part],)
 
     def svd(a):
-        u, s, vt = stacks.of_finite(lambda x: np.linalg.svd(x, full_matrices), a)
+        u, s, vt = stacks.iterated(lambda x: np.linalg.svd(x, full_matrices), a)
         return s[:, part], u[..., cut], vt[:, cut]
 
     if algorithm is SvdAlgorithm.QR:  # NumPy divides and conquers

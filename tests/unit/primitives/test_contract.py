@@ -329,6 +329,18 @@ def test_fft(kind, shape, lengths, reference):
     assert (np.asarray(lax.fft(x, lax.FftType[kind], lengths)) == out).all()
 
 
+def test_threads_change_no_bits_of_an_fft(monkeypatch):
+    x = normal((37, 3000), np.complex64)
+    found = []
+    for count in (1, 2, 3, 5):
+        monkeypatch.setattr("gpuarray.core.threads.thread_count", lambda count=count: count)
+        found.append([np.asarray(f(x)) for f in (gnp.fft.fft, gnp.fft.ifft2, gnp.fft.irfft)])
+    for others in found[1:]:
+        for a, b in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(a, b)
+    np.testing.assert_allclose(found[0][0], np.fft.fft(x), rtol=1e-4, atol=1e-3)
+
+
 def test_fft_takes_any_numbers():
     assert lax.fft(np.arange(4), "fft", (4,)).dtype == np.complex64
     assert lax.fft(np.arange(4) > 1, "rfft", (4,)).dtype == np.complex64

@@ -128,6 +128,23 @@ def test_eigenvalues_and_singular_values(dtype, monkeypatch):
         np.testing.assert_allclose(again[whole], x[whole], atol=scale)
 
 
+@pytest.mark.parametrize("shape", [(200, 16, 16), (3000, 2, 2)])
+def test_threads_share_what_iterates(shape, monkeypatch):
+    x = drawn(shape, "float64")
+    x = x + np.swapaxes(x, -1, -2)
+    x[7, 0, 0] = np.nan
+    others = np.delete(np.arange(len(x)), 7)
+    monkeypatch.setattr("gpuarray.core.threads.thread_count", lambda: 3)
+    v, w = (np.asarray(a) for a in lax.linalg.eigh(x))
+    s = np.asarray(lax.linalg.svd(x, compute_uv=False))
+    assert np.isnan(v[7]).all()
+    assert np.isnan(w[7]).all()
+    assert np.isnan(s[7]).all()
+    np.testing.assert_array_equal(w[others], np.linalg.eigh(x[others])[0])
+    np.testing.assert_array_equal(v[others], np.linalg.eigh(x[others])[1])
+    np.testing.assert_array_equal(s[others], np.linalg.svd(x[others], compute_uv=False))
+
+
 def test_an_iteration_that_does_not_end_is_one_matrix_own():
     def stubborn(x):
         if (x[:, 0, 0] == 7).any():

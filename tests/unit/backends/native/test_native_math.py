@@ -177,3 +177,48 @@ def test_inverse_of_the_error_function_in_double(rng):
     (found,) = program(x)
     wanted = odd(special.erfinv)(x)
     assert errors(found, wanted).max() <= 6
+
+
+# ---- zeta functions ----
+
+ZETAS = {
+    "trigamma": (lambda x: lax.polygamma(1.0, x), lambda x: special.polygamma(1, x)),
+    "tetragamma": (lambda x: lax.polygamma(2.0, x), lambda x: special.polygamma(2, x)),
+    "of order 7": (lambda x: lax.polygamma(7.0, x), lambda x: special.polygamma(7, x)),
+    "of order 30": (lambda x: lax.polygamma(30.0, x), lambda x: special.polygamma(30, x)),
+    "zeta(1.25, x)": (lambda x: lax.zeta(1.25, x), lambda x: special.zeta(1.25, x)),
+    "zeta(40, x)": (lambda x: lax.zeta(40.0, x), lambda x: special.zeta(40, x)),
+}
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_zeta_functions(negative):
+    # Numbers of every size; one that is negative makes the block go the long way.
+    size = 1 << 14
+    x = floats(262_144 - 1)
+    x = np.abs(x[np.isfinite(x)])[:size]
+    x = np.concatenate([x, np.ones(size - len(x), np.float32)])
+    x[:4] = np.nan, 1e-45, 3e37, 12
+    if negative:
+        x[:2] = 3e38, np.inf
+        x[3:200] = -np.linspace(0.3, 40.1, 197)
+    argument = ga.ShapeDtypeStruct((size,), "float32")
+    programs = [natively.written(ga.jit(f).lower(argument).jaxpr) for f, _ in ZETAS.values()]
+    natively.compile_all(programs)
+    for program, (name, (_, reference)) in zip(programs, ZETAS.items(), strict=True):
+        with np.errstate(all="ignore"):
+            wanted = reference(x.astype(np.float64))
+        assert errors(program(x)[0], wanted).max() <= 1, name
+
+
+def test_orders_that_are_elements(rng):
+    m = rng.integers(0, 30, 1 << 14).astype(np.float32)
+    m[:4] = 0, 1.5, -1, np.nan
+    x = rng.uniform(0.1, 30, m.shape).astype(np.float32)
+    program = natively.written(ga.jit(lax.polygamma).lower(m, x).jaxpr)
+    natively.compile_all([program])
+    found = program(m, x)[0]
+    assert np.isnan(found[1:4]).all()
+    whole = np.r_[0, 4 : len(m)]
+    wanted = special.polygamma(m[whole].astype(int), x[whole].astype(np.float64))
+    assert errors(found[whole], wanted).max() <= 1

@@ -18,8 +18,10 @@ import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from gpuarray.backends import hostcc
 from gpuarray.backends.native import library
+from gpuarray.backends.native.program import planned
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.native.emit import emit, unit
+from gpuarray.compiler.native.loops import RoutineWriter
 from gpuarray.compiler.native.schedule import FORMS, cut_axes, pieces_of
 from gpuarray.compiler.text import prelude
 from tests import golden
@@ -93,6 +95,31 @@ def test_each_loop_is_packed(name):
     code = assembly(FUNCTIONS[name], golden.shape("float32", 1 << 20))
     assert not calls_in(code)
     assert re.search(r"\bv?(?:mul|add|max)ps\b", code)
+
+
+@needs_packed
+def test_zeta_functions_are_packed():
+    functions = (lambda x: lax.polygamma(1.0, x), lambda x: lax.zeta(x + 1, x))
+    code = assembly(lambda x: [f(x) for f in functions], golden.shape("float32", 1 << 20))
+    # What calls the C library is the way for numbers that are far.
+    assert calls_in(code) <= {"pow", "fmod"}
+    assert len(re.findall(r"\bv?divpd\b", code)) >= 8
+
+
+@needs_packed
+def test_windows_are_summed_by_fused_operations_on_vectors():
+    """In registers, whatever the flags say of products and sums that stand beside each other."""
+    numbers = ("NHWC", "HWIO", "NHWC")
+    f = lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=numbers)
+    arguments = golden.shape("float32", 4, 16, 16, 8), golden.shape("float32", 3, 3, 8, 32)
+    (step,) = steps_of(f, *arguments)
+    routine = RoutineWriter("conv", planned).routine([step], step.outvars)
+    text, _ = unit([routine])
+    cxx = hostcc.compiler()
+    command = [cxx, *library._FLAGS, "-march=x86-64-v3", "-S", "-o", "-", "-x", "c++", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    assert len(re.findall(r"\bvfmadd\d+ps\b.*%ymm", done.stdout)) >= 12
+    assert not re.search(r"\bvmulps\b", done.stdout)
 
 
 # ---- what has no text ----

@@ -1,0 +1,191 @@
+"""Sums over windows (convolutions and their gradients) as calls of functions of native code.
+
+Floor 3. In: an equation with a rule `windows`. Out: the constants that the functions of
+kernels/native/48_windows.cuh are written for, how the work is cut into tasks, and their calls.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from gpuarray.compiler.lower.kernel import NoKernel
+from gpuarray.core.graph import Eqn, storage_dtype
+from gpuarray.core.rewrite import Space, Windows
+from gpuarray.core.target import PROCESSOR
+
+
+class WindowCall(NamedTuple):
+    """A function, its tasks, multiply-adds of each, and its arguments: `left`, `right`, `out`,
+    `room`.
+    """
+
+    function: str
+    tasks: int
+    work: float
+    arguments: tuple[str, ...]
+
+
+class WindowCalls(NamedTuple):
+    """Calls one after another, their constants, and how many elements they keep between them."""
+
+    constants: dict[str, int]
+    calls: tuple[WindowCall, ...]
+    room: int
+    work: float
+
+
+def window_calls(eqn: Eqn) -> WindowCalls:
+    """The calls that compute sums over windows."""
+    rule = eqn.primitive.rewrite.windows
+    assert rule is not None
+    out = eqn.outvars[0].aval
+    dtypes = {storage_dtype(a.aval).name for a in (*eqn.invars, eqn.outvars[0])}
+    if len(dtypes) > 1 or not dtypes <= {"float32", "float64"}:
+        raise NoKernel("sums over windows of other numbers than float32 and float64")
+    if not out.size or not all(a.aval.size for a in eqn.invars):
+        raise NoKernel("windows without elements")
+    w = rule(eqn)
+    if len(w.space) > 3:
+        raise NoKernel("windows of more than three axes")
+    w = _three_axes(w)
+    size = storage_dtype(out).itemsize
+    long = math.prod(s.result for s in w.space) < math.prod(s.window for s in w.space)
+    return _long(w, size) if long else _short(w, size)
+
+
+def _three_axes(w: Windows) -> Windows:
+    """The same with three axes of space."""
+    missing = 3 - len(w.space)
+    left, right, out = (
+        (*distances[:3], *(0,) * missing, *distances[3:]) for distances in (w.left, w.right, w.out)
+    )
+    flat = Space(length=1, window=1, result=1, stride=1, dilation=1, low=0, spread=1)
+    return w._replace(space=(flat,) * missing + w.space, left=left, right=right, out=out)
+
+
+def _constants(w: Windows, panel: int) -> dict[str, int]:
+    """What both ways have in common."""
+    found = {"G": w.groups, "N": w.images, "F": w.features, "C": w.channels}
+    for i, s in enumerate(w.space):
+        found |= {f"I{i}": s.length, f"E{i}": s.spread, f"A{i}": s.low, f"W{i}": s.window}
+        found |= {f"D{i}": s.dilation, f"O{i}": s.result, f"S{i}": s.stride}
+    for name, letters, distances in (
+        ("X", "GNC", w.left),
+        ("Y", "GFC", w.right),
+        ("Z", "GNF", w.out),
+    ):
+        found |= {f"{name}{k}": d for k, d in zip((*letters, 0, 1, 2), distances, strict=True)}
+    return found | {"L": panel, "FBS": -(-w.features // panel)}
+
+
+def _panel(features: int, size: int) -> int:
+    """How many features are computed side by side: as few as possible in vain, but in vectors."""
+    return min(
+        (n // size for n in PROCESSOR.panel_bytes),
+        key=lambda n: (-(-features // n) * PROCESSOR.panel_bytes[n * size], -n),
+    )
+
+
+def _even(length: int, most: int) -> int:
+    """The length of pieces of at most so many elements, all about equally long."""
+    return math.ceil(length / math.ceil(length / max(1, most)))
+
+
+def _seen(s: Space, results: int, window: int) -> int:
+    """How many positions so many results see through a piece of their windows."""
+    return (results - 1) * s.stride + (window - 1) * s.dilation + 1
+
+
+def _short(w: Windows, size: int) -> WindowCalls:
+    """Windows that are shorter than the result: tasks are blocks of the result."""
+    panel = _panel(w.features, size)
+    window = math.prod(s.window for s in w.space)
+    # Channels of which a panel stays in the first cache.
+    channels = _even(w.channels, PROCESSOR.panel_cache // (window * panel * size))
+    outer, middle, inner = w.space
+    b2 = _even(inner.result, PROCESSOR.window_row)
+    b1 = _even(middle.result, PROCESSOR.window_block // b2)
+
+    def bytes_seen(b1: int, b2: int, channels: int) -> int:
+        along = _seen(outer, 1, outer.window), _seen(middle, b1, middle.window)
+        return math.prod(along) * _seen(inner, b2, inner.window) * channels * size
+
+    while bytes_seen(b1, b2, channels) > PROCESSOR.window_bytes:
+        if channels > 16:
+            channels = _even(w.channels, channels // 2)
+        elif b1 > 1:
+            b1 = _even(middle.result, b1 // 2)
+        elif channels > 1:
+            channels = _even(w.channels, channels // 2)
+        elif b2 > 1:
+            b2 = _even(inner.result, b2 // 2)
+        else:
+            raise NoKernel("windows that see too much of their operand at once")
+    panels = -(-w.features // panel)
+    at_once = _even(panels, max(1, PROCESSOR.window_bytes // (b1 * b2 * panel * size)))
+    blocks = -(-w.channels // channels)
+    constants = _constants(w, panel)
+    constants |= {"B0": 1, "B1": b1, "B2": b2, "CB": channels, "CBS": blocks, "PB": at_once}
+    packs = w.groups * panels * blocks
+    each = b1 * b2 * at_once * panel * w.channels * window
+    tasks = w.groups * w.images * -(-panels // at_once) * outer.result
+    tasks *= -(-middle.result // b1) * -(-inner.result // b2)
+    calls = (
+        WindowCall("ga_window_pack", packs, window * channels * panel, ("right", "room")),
+        WindowCall("ga_windows", tasks, each, ("left", "room", "out")),
+    )
+    room = packs * window * channels * panel
+    return WindowCalls(constants, calls, room, float(tasks * each))
+
+
+def _long(w: Windows, size: int) -> WindowCalls:
+    """Windows that are longer than the result: tasks are pieces of the sums."""
+    panel = _panel(w.features, size)
+    outer, middle, inner = w.space
+    results = math.prod(s.result for s in w.space)
+    lengths = [s.window for s in w.space]
+    # A block of the window of which a panel stays in the first cache.
+    most = PROCESSOR.panel_cache // (panel * size)
+    b2 = _even(inner.window, most)
+    b1 = _even(middle.window, most // b2)
+    b0 = _even(outer.window, most // (b2 * b1))
+    images = _even(w.images, PROCESSOR.window_row)
+
+    def bytes_seen(b0: int, b1: int, b2: int, images: int) -> int:
+        seen = zip(w.space, (b0, b1, b2), strict=True)
+        return math.prod(_seen(s, s.result, b) for s, b in seen) * images * size
+
+    while bytes_seen(b0, b1, b2, images) > PROCESSOR.window_bytes:
+        if b0 > 1:
+            b0 = _even(outer.window, b0 // 2)
+        elif images > 16:
+            images = _even(w.images, images // 2)
+        elif b1 > 1:
+            b1 = _even(middle.window, b1 // 2)
+        elif b2 > 1:
+            b2 = _even(inner.window, b2 // 2)
+        elif images > 1:
+            images = _even(w.images, images // 2)
+        else:
+            raise NoKernel("windows that see too much of their operand at once")
+    panels = -(-w.features // panel)
+    rows = results * images
+    at_once = _even(panels, max(1, PROCESSOR.window_bytes // (rows * panel * size)))
+    groups = -(-w.images // images)
+    blocks = w.channels * math.prod(-(-n // b) for n, b in zip(lengths, (b0, b1, b2), strict=True))
+    others = w.groups * groups * -(-panels // at_once)
+    sums = rows * at_once * panel
+    work = blocks * b0 * b1 * b2 * sums
+    # As few pieces as there is work for: each has sums of its own, which are merged.
+    pieces = min(blocks, -(-PROCESSOR.many_tasks // others), work // PROCESSOR.window_piece)
+    pieces = -(-blocks // -(-blocks // max(1, pieces)))
+    constants = _constants(w, panel)
+    constants |= {"B0": b0, "B1": b1, "B2": b2, "NB": images, "NBS": groups, "PB": at_once}
+    constants |= {"PIECES": pieces}
+    merges = w.groups * groups * panels
+    calls = (
+        WindowCall("ga_long_windows", others * pieces, work / pieces, ("left", "right", "room")),
+        WindowCall("ga_windows_merge", merges, rows * panel * pieces, ("room", "out")),
+    )
+    return WindowCalls(constants, calls, others * pieces * sums, float(others * work))

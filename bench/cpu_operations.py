@@ -349,6 +349,12 @@ ROWS = (
     Row("sort", "sort 1M", lambda m: m.np.sort, normal(1_000_000)),
     Row("argsort", "argsort 200k", lambda m: m.np.argsort, normal(200_000)),
     Row(
+        "argsort_rows",
+        "argsort of rows, 1000x100",
+        lambda m: lambda x: m.np.argsort(x, 1),
+        normal(1000, 100),
+    ),
+    Row(
         "top_k",
         "top 8 of 1000 rows of 3000",
         lambda m: lambda x: m.lax.top_k(x, 8)[0],

@@ -389,6 +389,17 @@ class Processor(Struct):
     window_bytes: int = 1 << 17
     #: Multiply-adds of a piece of long sums, which has sums of its own.
     window_piece: int = 1 << 22
+    #: Elements of a row that is sorted by counting for each how many come before it: it is
+    #: compared with many at a time. Longer ones are sorted by their digits. Measure: argsort_rows.
+    ranked_row: int = 128
+    #: Elements of a row that is a task, sorted in the second cache; threads share longer ones.
+    sorted_row: int = 1 << 12
+    #: Bits of a key by which long rows are sorted at a time. Measure: argsort.
+    digit_bits: int = 11
+    #: Largest elements that are kept while a row is read, and as which part of the row at most; for
+    #: more it is sorted. Measure: top_k.
+    largest_kept: int = 1 << 11
+    largest_part: float = 0.25
     #: As in `Target`: in a loop, where the operand's memory is written over.
     in_place_bytes: int = 1 << 10
     #: Elements of a block for which a loop makes all its turns before the next: its carries are

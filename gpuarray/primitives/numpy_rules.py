@@ -170,6 +170,15 @@ def fresh(x):
     return x.copy()
 
 
+def is_foreign(dtype) -> bool:
+    """Whether a dtype is one of ml_dtypes, whose kind may be that of NumPy's own floats.
+
+    >>> is_foreign(np.dtype(dtypes.float8_e5m2)), is_foreign(np.dtype("float16"))
+    (True, False)
+    """
+    return dtype.isbuiltin == 2
+
+
 def bits_of(x):
     """The elements' bits as signed integers of the same width (a view)."""
     return x.view(f"i{x.dtype.itemsize}")

@@ -1,25 +1,49 @@
 // Folds of a value and its position, side by side.
 
-//@ ga_parts_of_arg if ga_arg
-// Values and positions apart: a loop over lanes then goes along neighbours.
+//@ ga_parts_of_arg ga_place_type ga_arg_at if ga_arg
+// Values and positions apart: a loop over lanes then goes along neighbours. Positions are as wide as the values, if that is
+// enough: they are chosen by comparisons of values. Rows of 2^32 - 1 elements are not for native code.
+template <int BYTES> struct ga_place_type {
+    typedef unsigned type;
+};
+template <> struct ga_place_type<8> {
+    typedef unsigned long long type;
+};
 template <class T> struct ga_arg_at {
+    typedef typename ga_place_type<sizeof(T)>::type place;
     T& value;
-    unsigned long long& at;
+    place& at;
+    struct taken {
+        T value;
+        place at;
+    };
     __forceinline__ operator ga_arg<T>() const { return {value, at}; }
-    __forceinline__ void operator=(ga_arg<T> other) {
+    __forceinline__ void operator=(taken other) {
         value = other.value;
         at = other.at;
     }
+    __forceinline__ void operator=(ga_arg<T> other) { *this = taken{other.value, (place)other.at}; }
 };
 template <class T, ga_index N> struct ga_parts<ga_arg<T>, N> {
     T value[N];
-    unsigned long long at[N];
+    typename ga_arg_at<T>::place at[N];
     explicit __forceinline__ ga_parts(ga_arg<T> first) {
         for (ga_index l = 0; l < N; ++l) value[l] = first.value;
-        for (ga_index l = 0; l < N; ++l) at[l] = first.at;
+        for (ga_index l = 0; l < N; ++l) at[l] = (typename ga_arg_at<T>::place)first.at;
     }
     __forceinline__ ga_arg_at<T> operator[](ga_index lane) { return {value[lane], at[lane]}; }
 };
+// The lanes as one: halves onto halves, in loops that stay loops until they are vectorised.
+template <ga_index HALF, class T, ga_index N, class Merge>
+__forceinline__ void ga_merge_halves(ga_parts<ga_arg<T>, N>& parts, Merge merge) {
+#pragma GCC unroll 1
+    for (ga_index l = 0; l < HALF; ++l) parts[l] = merge(parts[l], parts[l + HALF]);
+    if constexpr (HALF > 1) ga_merge_halves<HALF / 2>(parts, merge);
+}
+template <class T, ga_index N, class Merge> __forceinline__ ga_arg<T> ga_merged(ga_parts<ga_arg<T>, N>& parts, Merge merge) {
+    ga_merge_halves<N / 2>(parts, merge);
+    return parts[0];
+}
 
 //@ ga_argmax ga_argmin
 // The first of equal values; nan before everything. Without branches: a choice for each field.
@@ -35,5 +59,31 @@ template <class T> GA_INLINE ga_arg<T> ga_argmin(ga_arg<T> a, ga_arg<T> b) {
     const bool take = better | (equal & (b.at < a.at));
     return {take ? b.value : a.value, take ? b.at : a.at};
 }
-template <class P, class T> GA_INLINE ga_arg<T> ga_argmax(P a, ga_arg<T> b) { return ga_argmax(ga_arg<T>(a), b); }
-template <class P, class T> GA_INLINE ga_arg<T> ga_argmin(P a, ga_arg<T> b) { return ga_argmin(ga_arg<T>(a), b); }
+
+//@ ga_argmax_of_lanes if ga_parts_of_arg ga_argmax
+// An element behind those of its lane: taken if it is the first, or larger, or not comparable, as nan. Nothing is behind nan.
+template <class T> GA_INLINE auto ga_argmax(ga_arg_at<T> a, ga_arg<T> b) {
+    typedef typename ga_arg_at<T>::place place;
+    const bool take = (!(b.value <= a.value) & (a.value == a.value)) | (a.at == (place)-1);
+    return typename ga_arg_at<T>::taken{take ? b.value : a.value, take ? (place)b.at : a.at};
+}
+// Two lanes.
+template <class T> GA_INLINE auto ga_argmax(ga_arg_at<T> a, ga_arg_at<T> b) {
+    const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
+    const bool equal = (a.value == b.value) | (a_nan & b_nan), better = (b.value > a.value) | (b_nan & !a_nan);
+    const bool take = better | (equal & (b.at < a.at));
+    return typename ga_arg_at<T>::taken{take ? b.value : a.value, take ? b.at : a.at};
+}
+
+//@ ga_argmin_of_lanes if ga_parts_of_arg ga_argmin
+template <class T> GA_INLINE auto ga_argmin(ga_arg_at<T> a, ga_arg<T> b) {
+    typedef typename ga_arg_at<T>::place place;
+    const bool take = (!(b.value >= a.value) & (a.value == a.value)) | (a.at == (place)-1);
+    return typename ga_arg_at<T>::taken{take ? b.value : a.value, take ? (place)b.at : a.at};
+}
+template <class T> GA_INLINE auto ga_argmin(ga_arg_at<T> a, ga_arg_at<T> b) {
+    const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
+    const bool equal = (a.value == b.value) | (a_nan & b_nan), better = (b.value < a.value) | (b_nan & !a_nan);
+    const bool take = better | (equal & (b.at < a.at));
+    return typename ga_arg_at<T>::taken{take ? b.value : a.value, take ? b.at : a.at};
+}

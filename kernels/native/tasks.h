@@ -167,13 +167,15 @@ template <ga_index LANES, class Step> __forceinline__ void ga_lanes(ga_index beg
         for (ga_index l = 0; l < LANES; ++l) step(j + l, l);
     for (ga_index l = 0; j < end; ++j, ++l) step(j, l);
 }
-// The same, for steps that read under conditions: see _kept_loops in compiler/native/writer.py.
+// The same, for steps that choose, or read under conditions: see _kept_loops in compiler/native/writer.py.
 template <ga_index LANES, class Step> __forceinline__ void ga_short_lanes(ga_index begin, ga_index end, Step step) {
     ga_index j = begin;
     for (; j + LANES <= end; j += LANES)
 #pragma GCC unroll 1
         for (ga_index l = 0; l < LANES; ++l) step(j + l, l);
-    for (ga_index l = 0; j < end; ++j, ++l) step(j, l);
+    const ga_index left = end - j;
+#pragma GCC unroll 1
+    for (ga_index l = 0; l < left; ++l) step(j + l, l);
 }
 // The lanes as one: halves onto halves.
 template <class T, ga_index N, class Merge> __forceinline__ T ga_merged(ga_parts<T, N>& parts, Merge merge) {

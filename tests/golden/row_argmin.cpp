@@ -4,11 +4,11 @@
 GA_TASKS k0_rows(ga_index first, ga_index last, const ga_f16* GA_ALONE in0, int* GA_ALONE out0) {
     for (ga_index row = first; row < last; ++row) {
         ga_parts<ga_arg<float>, 32> r0(ga_arg<float>{GA_INFF, ~0ull});    // argmin
-        ga_lanes<32>(0, 77, [&](ga_index i1, ga_index lane) GA_STEP {     // pass 1 over the row
+        ga_short_lanes<32>(0, 77, [&](ga_index i1, ga_index lane) GA_STEP {  // pass 1 over the row
             const float x0 = ga_value(in0[row * 77 + i1]);
             r0[lane] = ga_argmin(r0[lane], ga_arg<float>{x0, i1});
         });
-        const ga_arg<float> r1 = ga_merged(r0, [](ga_arg<float> p, ga_arg<float> q) -> ga_arg<float> { return ga_argmin(p, q); });
+        const ga_arg<float> r1 = ga_merged(r0, [](auto p, auto q) { return ga_argmin(p, q); });
         const int v2 = r1.at;
         out0[row] = v2;
     }

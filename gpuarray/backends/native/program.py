@@ -283,10 +283,10 @@ class NativeProgramWriter(host.NumpyProgramWriter):
 
 def _replaces_calls(eqn: Eqn) -> bool:
     """Whether an equation alone is worth a routine: each turn of a loop, or each matrix, would be
-    a call of Python's.
+    a call of Python's, and NumPy sorts on one thread.
     """
-    rules = eqn.primitive.rewrite
-    return bool(eqn.primitive.flow or rules.loops or rules.windows)
+    p = eqn.primitive
+    return bool(p.flow or p.rewrite.loops or p.rewrite.windows or p.order)
 
 
 def _is_product(step: DeviceStep) -> bool:

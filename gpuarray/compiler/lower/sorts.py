@@ -14,12 +14,12 @@ from gpuarray.core.target import TARGET
 
 def is_short_sort(eqn: Eqn) -> bool:
     """Whether an equation sorts rows that a block holds."""
-    return _has_kernel(eqn) and length_of(eqn) <= TARGET.sorted_row
+    return has_kernel(eqn) and length_of(eqn) <= TARGET.sorted_row
 
 
 def is_long_top(eqn: Eqn) -> bool:
     """Whether an equation takes a few elements of rows that are longer."""
-    if not (_has_kernel(eqn) and takes_largest(eqn)):
+    if not (has_kernel(eqn) and takes_largest(eqn)):
         return False
     # An element and its position are one number of 64 bits.
     aval, count = eqn.invars[0].aval, eqn.outvars[0].aval.shape[axis_of(eqn)]
@@ -27,7 +27,7 @@ def is_long_top(eqn: Eqn) -> bool:
     return narrow and count <= TARGET.largest_kept and length_of(eqn) < 2**32 - 1
 
 
-def _has_kernel(eqn: Eqn) -> bool:
+def has_kernel(eqn: Eqn) -> bool:
     """Whether rows are put in order that kernels can read."""
     # A literal has no memory to load from; the library's rule takes it.
     if eqn.primitive.kind is not Kind.SORT or not all(isinstance(a, Var) for a in eqn.invars):

@@ -8,13 +8,15 @@ in order, so that no number of threads changes the result.
 from __future__ import annotations
 
 import math
+import re
 
 from gpuarray.compiler.fuse.group import Inner, Member
-from gpuarray.compiler.lower.kernel import Columns, Rows
+from gpuarray.compiler.lower.kernel import Columns, NoKernel, Rows
 from gpuarray.compiler.lower.passes import Pass, once_each
 from gpuarray.compiler.native.writer import NativeWriter
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer
+from gpuarray.compiler.text.prelude import blocks
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import PROCESSOR
 
@@ -27,6 +29,8 @@ class FoldWriter(NativeWriter):
         self.parallel, self.reduced = self.spaces()
         self.lengths = [self.axes[i] for i in self.reduced]
         self.length = math.prod(self.lengths)
+        if self.length >= 1 << 32:
+            raise NoKernel("rows whose positions have more than 32 bits")
 
     def passes_of(self, passes: tuple[Pass, ...], room: int) -> list[Pass]:
         """The passes without repeated work: values that take long are kept where `room` elements of
@@ -64,6 +68,15 @@ class FoldWriter(NativeWriter):
         name = f"part{len(self.room)}"
         self.room[name] = (self.reducer(v).state, states)
         return name
+
+    def merger(self, reducer: Reducer) -> str:
+        """How two lanes merge, as a C++ lambda: as what they are, where there is a function for
+        that, or as partial results.
+        """
+        called = re.match(r"\w+(?=\(p, q\)$)", reducer.merge("p", "q"))
+        if called and f"{called[0]}_of_lanes" in blocks(native=True):
+            return f"[](auto p, auto q) {{ return {called[0]}(p, q); }}"
+        return reducer.merger
 
     def rooms(self, constant: bool) -> list[tuple[str, str]]:
         """Arrays between phases as parameters."""

@@ -16,6 +16,7 @@ from gpuarray.compiler.lower.steps import step_inputs, step_outputs
 from gpuarray.compiler.native.emit import emit
 from gpuarray.compiler.native.products import product_call
 from gpuarray.compiler.native.room import Room
+from gpuarray.compiler.native.sorts import ordering
 from gpuarray.compiler.native.windows import window_calls
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.avals import ShapedArray
@@ -257,6 +258,8 @@ class StepsWriter:
             self.kernels += 1
         elif step.primitive.rewrite.windows is not None:
             self.windows(depth, step, targets)
+        elif step.primitive.order is not None:
+            self.put_in_order(depth, step, targets)
         else:
             self.hand_written(depth, step, targets)
 
@@ -300,6 +303,21 @@ class StepsWriter:
         self.call(depth, name, found.tasks, grain, given)
         self.work += found.work * found.tasks
         self.kernels += 1
+
+    def put_in_order(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
+        """A sort, or a selection of the largest."""
+        found = ordering(eqn, f"{self.name}_k{self.kernels}_{eqn.primitive.name}", not self.inside)
+        at = {f"in{k}": self.place(a) for k, a in enumerate(eqn.invars)}
+        at |= {f"out{k}": self.made(depth, v, targets) for k, v in enumerate(eqn.outvars)}
+        for part, (kind, elements, size) in found.room.items():
+            at[part] = self.buffer(depth, kind, elements, size)
+        self.functions.append(found.functions)
+        for p in found.phases:
+            self.call(depth, p.function, p.tasks, p.grain, [at[a] for a in p.arguments])
+        for part in found.room:
+            self.room.free(at[part])
+        self.kernels += 1
+        self.work += found.work
 
     def made(self, depth: int, v: Var, targets: dict[Var, str]) -> str:
         """Memory for a value that a step is about to make."""

@@ -88,7 +88,10 @@ class RowsWriter(FoldWriter):
         in_lanes = self.lanes > 1 and bool(states)
         if in_lanes:
             step = f"[&](ga_index {self.axis_name[inner]}, ga_index lane) GA_STEP {{"
-            self.line(depth, f"ga_lanes<{self.lanes}>({begin}, {end}, {step}", comment)
+            # Choices that are unrolled before they are vectorised become branches.
+            chosen = any(self.reducer(v).state.startswith("ga_arg<") for v in states)
+            lanes = "ga_short_lanes" if chosen else "ga_lanes"
+            self.line(depth, f"{lanes}<{self.lanes}>({begin}, {end}, {step}", comment)
         else:
             streamed = self.open_streams(depth, inner, one.stored, begin, end)
             depth += streamed.depth
@@ -105,7 +108,7 @@ class RowsWriter(FoldWriter):
             name, reducer = state.partition("[")[0], self.reducer(v)
             if self.lanes > 1:
                 merged = self.new_name()
-                text = f"ga_merged({name}, {reducer.merger})"
+                text = f"ga_merged({name}, {self.merger(reducer)})"
                 self.line(depth, f"const {reducer.state} {merged} = {text};")
                 name = merged
             self.names[v] = name

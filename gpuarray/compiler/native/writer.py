@@ -338,6 +338,7 @@ class NativeWriter(Statements, abc.ABC):
 
 #: A read that a condition may skip; a loop of a fixed length inside another; partial results.
 _CONDITIONAL = re.compile(r"\? .*\bin\d+\[|^ +if \((?!first == last)")
+_LANES = re.compile(r"\bga_lanes<(\d+)>\(")
 _SHORT = re.compile(r"        +for \(ga_index \w+ = \w+; \w+ < (\d+); ")
 
 
@@ -354,5 +355,5 @@ def _kept_loops(lines: list[str]) -> list[str]:
         found = _SHORT.match(line)
         if found and int(found[1]) <= PROCESSOR.unrolled:
             made.append("#pragma GCC unroll 1")
-        made.append(line.replace("ga_lanes<8>(", "ga_short_lanes<8>("))
+        made.append(_LANES.sub(r"ga_short_lanes<\1>(", line))
     return made

@@ -17,6 +17,7 @@ from gpuarray.core.factors import Factors
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE
 from gpuarray.primitives.axes import move_axis, with_axis
 from gpuarray.primitives.define import ANY, check_dtype, check_same_dtypes, do, library
+from gpuarray.primitives.numpy_rules import is_foreign
 from gpuarray.primitives.order.elements import SEARCHSORTED
 
 Side = Literal["left", "right"]
@@ -42,7 +43,7 @@ def _searchsorted_aval(
 
 def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: Side, dtype):
     # A type of ml_dtypes: float32 (or int32) holds all of its values, in their order.
-    if ordered.dtype.kind == "V":
+    if is_foreign(ordered.dtype):
         wide = np.float32 if dtypes.kind_of(ordered.dtype) == "f" else np.int32
         ordered, query = ordered.astype(wide), np.asarray(query).astype(wide)
     if ordered.ndim == 1:

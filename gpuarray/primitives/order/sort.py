@@ -23,7 +23,7 @@ from gpuarray.core.primitive import NOT_LINEAR, Kind, Order, Primitive, registry
 from gpuarray.primitives.axes import add_axis, with_axis
 from gpuarray.primitives.define import ANY, check_dtype, do
 from gpuarray.primitives.indexing.shapes import GatherDimensionNumbers, GatherScatterMode
-from gpuarray.primitives.numpy_rules import order_key
+from gpuarray.primitives.numpy_rules import is_foreign, order_key
 
 _STABLE = "stable"
 #: From this many elements on it pays to look for zeros of both signs, which rule out the faster
@@ -58,7 +58,7 @@ def _sortable(key: Any) -> list[np.ndarray]:
     kind = dtypes.kind_of(key.dtype)
     if kind == "c":
         return [key.real, key.imag]
-    if key.dtype.kind == "V":  # a type of ml_dtypes
+    if is_foreign(key.dtype):  # a type of ml_dtypes
         return [key.astype(np.float32 if kind == "f" else np.int8)]
     return [key]
 

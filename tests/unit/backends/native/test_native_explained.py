@@ -39,7 +39,7 @@ def test_steps_have_their_calls_and_numpy_has_reasons():
     assert set(calls.values()) == {"routine0", "NumPy", "k3_rows"}
     (sort,) = [s for s in e.steps if s.facts["call"] == "NumPy"]
     assert sort.ops == ("sort",)
-    assert "library" in sort.facts["why"]
+    assert "vector instructions" in sort.facts["why"]
     assert e.remarks == ("native code: 2 calls; NumPy runs sort",)
     # One launch for each call, and one for the sort.
     assert e.launches == 3

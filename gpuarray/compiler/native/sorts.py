@@ -1,0 +1,242 @@
+"""Sorts, and the few largest elements of rows, as native functions.
+
+Floor 3. In: an equation of `Kind.SORT`. Out: an `Ordering`: functions over rows, or over pieces of
+long ones, and the phases that call them; what orders and moves elements is in kernels/native.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gpuarray.compiler.lower.kernel import NoKernel
+from gpuarray.compiler.lower.sorts import axis_of, has_kernel, keys_of, length_of, takes_largest
+from gpuarray.compiler.native.writer import Phase
+from gpuarray.compiler.text import types as ct
+from gpuarray.core.graph import Eqn, storage_dtype
+from gpuarray.core.target import PROCESSOR
+from gpuarray.util import Struct
+
+
+class Ordering(Struct):
+    """Functions that put rows in order, and their phases: arguments are `in0`, `out0`, names in
+    `room`.
+
+    room: arrays between phases, by name: the type of their elements, how many, and their bytes
+    work: operations on elements, roughly
+    """
+
+    functions: str
+    phases: tuple[Phase, ...]
+    room: dict[str, tuple[str, int, int]]
+    work: float
+
+
+def ordering(eqn: Eqn, name: str, alone: bool) -> Ordering:
+    """The functions of a sort, or of a selection of the largest. If it has none, the NoKernel says
+    why; `alone` is outside of loops, where NumPy can be called.
+    """
+    if not has_kernel(eqn):
+        raise NoKernel(f"{eqn.primitive.name} of no elements, or of a dtype that kernels lack")
+    if length_of(eqn) >= 1 << 31:
+        raise NoKernel("rows that are too long to number their elements")
+    if takes_largest(eqn):
+        n, count = length_of(eqn), eqn.outvars[0].aval.shape[axis_of(eqn)]
+        if count <= PROCESSOR.largest_kept and count <= max(1, n * PROCESSOR.largest_part):
+            return _largest(eqn)
+    elif alone and len(eqn.invars) == 1 and storage_dtype(eqn.invars[0].aval).kind != "c":
+        raise NoKernel("values alone are sorted by NumPy, which has vector instructions for it")
+    if length_of(eqn) > PROCESSOR.sorted_row:
+        return _LongRows(eqn, name).ordering()
+    return _rows(eqn, name)
+
+
+def _largest(eqn: Eqn) -> Ordering:
+    """A few of the largest: kept in order while a row is read."""
+    n, axis = length_of(eqn), axis_of(eqn)
+    (aval,) = (a.aval for a in eqn.invars)
+    count, inside = eqn.outvars[0].aval.shape[axis], math.prod(aval.shape[axis + 1 :])
+    rows = aval.size // n
+    numbers, kind = f"{count}, {n}, {inside}", ct.memory_type(aval)
+    pieces = min(PROCESSOR.many_tasks, n // PROCESSOR.piece)
+    if rows >= PROCESSOR.many_tasks or pieces < 2:
+        grain = max(1, PROCESSOR.task // n)
+        phase = Phase(f"ga_top<{numbers}, {kind}>", rows, grain, ("in0", "out0", "out1"))
+        return Ordering("", (phase,), {}, 2.0 * aval.size)
+    placed = f"ga_placed<{_key_type(eqn, 0)[0]}>"
+    of_pieces = f"ga_top_pieces<{numbers}, {pieces}, {kind}, {placed}>"
+    merging = f"ga_top_merge<{numbers}, {pieces}, {kind}, {placed}>"
+    phases = (
+        Phase(of_pieces, rows * pieces, 1, ("in0", "part0")),
+        Phase(merging, rows, rows, ("part0", "in0", "out0", "out1")),
+    )
+    room = {"part0": (placed, rows * pieces * count, 2 * _key_type(eqn, 0)[1])}
+    return Ordering("", phases, room, 2.0 * aval.size)
+
+
+def _key_type(eqn: Eqn, number: int) -> tuple[str, int]:
+    """The type of the keys of an operand, and its bytes."""
+    dtype = storage_dtype(eqn.invars[number].aval)
+    wide = dtype.itemsize // (2 if dtype.kind == "c" else 1) > 4
+    return ("unsigned long long", 8) if wide else ("unsigned", 4)
+
+
+class _Writer:
+    """The text of a sort: keys of its operands, the last one first, each of which keeps the order
+    of those before it where its own are equal.
+    """
+
+    def __init__(self, eqn: Eqn, name: str):
+        self.eqn, self.name = eqn, name
+        self.n, axis = length_of(eqn), axis_of(eqn)
+        shape = eqn.invars[0].aval.shape
+        self.inside = math.prod(shape[axis + 1 :])
+        self.rows = math.prod(shape) // self.n
+        self.largest = takes_largest(eqn)
+        self.count = eqn.outvars[0].aval.shape[axis]
+        # The keys by weight, the least first: operand, part of a complex number.
+        self.keys = [
+            (k, part)
+            for k in reversed(range(keys_of(eqn)))
+            for part in ((".im", ".re") if storage_dtype(eqn.invars[k].aval).kind == "c" else ("",))
+        ]
+        self.done: list[str] = []
+        self.lines: list[str] = []
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def at(self, place: str) -> str:
+        """The position in memory of an element of a row."""
+        return f"at + {place}" if self.inside == 1 else f"at + {place} * {self.inside}"
+
+    def define_row(self, depth: int) -> None:
+        """Where the row begins in memory."""
+        i, n = self.inside, self.n
+        begin = f"row * {n}" if i == 1 else f"row / {i} * {n * i} + row % {i}"
+        self.line(depth, f"const ga_index at = {begin};")
+
+    def key(self, number: int, place: str) -> str:
+        """The key of an element, by the number of the key."""
+        operand, part = self.keys[number]
+        total = str(self.largest).lower()
+        text = f"ga_ordinal<{total}>(in{operand}[{self.at(place)}]{part})"
+        return f"~{text}" if self.largest else text
+
+    def store(self, depth: int, place: str) -> None:
+        """Put the element at `place` of its row where it belongs, as the j-th."""
+        to = self.at("j")
+        if self.largest and self.count != self.n:
+            i, k = self.inside, self.count
+            begin = f"row * {k}" if i == 1 else f"row / {i} * {k * i} + row % {i}"
+            to = f"{begin} + j" if i == 1 else f"{begin} + j * {i}"
+        for k in range(len(self.eqn.outvars)):
+            value = f"(int){place}" if self.largest and k else f"in{k}[{self.at(place)}]"
+            self.line(depth, f"out{k}[{to}] = {value};")
+
+    def arrays(self, prefix: str) -> list[tuple[str, str]]:
+        """The operands or the results as parameters."""
+        values = self.eqn.invars if prefix == "in" else self.eqn.outvars
+        const = "const " if prefix == "in" else ""
+        return [(f"{const}{ct.memory_type(v.aval)}*", f"{prefix}{k}") for k, v in enumerate(values)]
+
+    def end_function(self, name: str, given: list[tuple[str, str]]) -> tuple[str, ...]:
+        """End the function that the lines are the body of; the names of its arguments."""
+        parameters = [f"{kind} GA_ALONE {a}" for kind, a in given]
+        head = f"GA_TASKS {name}(\n    ga_index first, ga_index last,\n    "
+        self.done += [head + ",\n    ".join(parameters) + ") {", *self.lines, "}"]
+        self.lines = []
+        return tuple(a for _, a in given)
+
+    @property
+    def work(self) -> float:
+        return self.rows * self.n * self.eqn.primitive.weight
+
+
+def _rows(eqn: Eqn, name: str) -> Ordering:
+    """Rows that are a task each, in memory of the function's own."""
+    w = _Writer(eqn, name)
+    n = w.n
+    w.line(1, "for (ga_index row = first; row < last; ++row) {")
+    w.define_row(2)
+    w.line(2, f"unsigned order[{n}];")
+    w.line(2, f"for (ga_index j = 0; j < {n}; ++j) order[j] = (unsigned)j;")
+    short = n <= PROCESSOR.ranked_row
+    function = "ga_put_in_order" if short else "ga_put_in_order_by_digits"
+    for number, (operand, _) in enumerate(w.keys):
+        kind, _ = _key_type(eqn, operand)
+        w.line(2, f"{kind} key{number}[{n}];")
+        key = w.key(number, "order[j]" if number else "j")
+        w.line(2, f"for (ga_index j = 0; j < {n}; ++j) key{number}[j] = {key};")
+        w.line(2, f"{function}<{n}>(key{number}, order);")
+    w.line(2, f"for (ga_index j = 0; j < {w.count}; ++j) {{")
+    w.store(3, "order[j]")
+    w.line(2, "}")
+    w.line(1, "}")
+    given = w.end_function(name, [*w.arrays("in"), *w.arrays("out")])
+    phase = Phase(name, w.rows, max(1, PROCESSOR.task // (4 * n)), given)
+    return Ordering("\n".join(w.done) + "\n", (phase,), {}, w.work)
+
+
+class _LongRows(_Writer):
+    """Rows in pieces, each a task: digits of the keys are counted and elements moved to the places
+    of their digits, from the lowest digits on.
+    """
+
+    def ordering(self) -> Ordering:
+        n, cut = self.n, PROCESSOR.piece
+        pieces = -(-n // cut)
+        tasks = self.rows * pieces
+        phases: list[Phase] = []
+        kinds = [_key_type(self.eqn, k) for k, _ in self.keys]
+        kind, size = max(kinds, key=lambda found: found[1])
+        placed, bits = f"ga_placed<{kind}>", PROCESSOR.digit_bits
+        elements = self.rows * n
+        room = {
+            "part0": (placed, elements, 2 * size),
+            "part1": (placed, elements, 2 * size),
+            "counts": ("unsigned", tasks << bits, 4),
+        }
+        here, there = "part0", "part1"
+        for number in range(len(self.keys)):
+            # The keys of all elements, in the order so far.
+            function = f"{self.name}_keys{number}"
+            self.piece(pieces, cut)
+            if number:
+                self.line(3, f"{placed}& one = {here}[row * {n} + j];")
+                self.line(3, f"one.key = {self.key(number, 'one.at')};")
+            else:
+                key = self.key(number, "j")
+                self.line(3, f"{here}[row * {n} + j] = {{{key}, (unsigned)j}};")
+            self.line(2, "}")
+            self.line(1, "}")
+            given = self.end_function(function, [*self.arrays("in"), (f"{placed}*", here)])
+            phases.append(Phase(function, tasks, 1, given))
+            for shift in range(0, 8 * self.key_bytes(number), bits):
+                numbers = f"{n}, {pieces}, {cut}, {shift}, {bits}"
+                counted = ("counts",)
+                phases += [
+                    Phase(f"ga_count_digits<{numbers}, {kind}>", tasks, 1, (here, *counted)),
+                    Phase(f"ga_place_digits<{pieces}, {bits}>", self.rows, 1, counted),
+                    Phase(f"ga_move_digits<{numbers}, {kind}>", tasks, 1, (here, "counts", there)),
+                ]
+                here, there = there, here
+        # The elements in their order.
+        self.piece(pieces, cut, self.count)
+        self.store(3, f"{here}[row * {n} + j].at")
+        self.line(2, "}")
+        self.line(1, "}")
+        given = [*self.arrays("in"), (f"const {placed}*", here), *self.arrays("out")]
+        phases.append(Phase(self.name, tasks, 1, self.end_function(self.name, given)))
+        return Ordering("\n".join(self.done) + "\n", tuple(phases), room, self.work)
+
+    def piece(self, pieces: int, cut: int, end: int | None = None) -> None:
+        """Open the loops over tasks and over the elements of a piece."""
+        self.line(1, "for (ga_index task = first; task < last; ++task) {")
+        self.line(2, f"const ga_index row = task / {pieces}, begin = task % {pieces} * {cut};")
+        self.define_row(2)
+        over = f"ga_least(begin + {cut}, {self.n if end is None else end})"
+        self.line(2, f"const ga_index end = {over};")
+        self.line(2, "for (ga_index j = begin; j < end; ++j) {")
+
+    def key_bytes(self, number: int) -> int:
+        return _key_type(self.eqn, self.keys[number][0])[1]

@@ -30,6 +30,7 @@ from gpuarray.compiler.lower.steps import (
 )
 from gpuarray.compiler.lower.words import describe
 from gpuarray.compiler.native import schedule as native
+from gpuarray.compiler.rewrite.crops import crop
 from gpuarray.compiler.rewrite.products import exchange_products, expand_small_products
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
@@ -104,7 +105,7 @@ def _plan_for_native(plan: Plan) -> Plan:
     graph, fusion, refusals = plan.graph, plan.fusion, plan.refusals
     steps = [s for s in plan.steps if not isinstance(s, Kernel)]
     if fusion:
-        graph = _rewrite(expand_small_products, graph)
+        graph = _rewrite(crop, _rewrite(expand_small_products, graph))
     if graph is not plan.graph:
         graph = _rewrite(split_axes, graph) if fusion else graph
         steps, refusals = fuse(graph, fusion)

@@ -138,6 +138,9 @@ class Rewrite(Struct):
         One component of the result along `axis`; `part(operand, axis)` is one of an operand.
     piece : (eqn, number) -> (axis, first, length)
         The slice of the operand that a result is.
+    cropped : (eqn, first, lengths) -> Eqn or None
+        The equation that makes a part of the result alone: from the element `first` on along each
+        axis, so many. None if there is none.
     joins : (eqn) -> int
         The axis of the result along which the operands lie side by side.
     sinks : bool
@@ -156,6 +159,7 @@ class Rewrite(Struct):
     same_as: Callable[[Any], Any] | None = None
     component: Callable[[Any, int, Callable[[Any, int], Any]], Any] | None = None
     piece: Callable[[Any, int], tuple[int, int, int]] | None = None
+    cropped: Callable[[Any, tuple[int, ...], tuple[int, ...]], Any] | None = None
     joins: Callable[[Any], int] | None = None
     sinks: bool = False
     product: Product | None = None

@@ -340,6 +340,10 @@ class Processor(Struct):
     #: Operations that weigh more (an exponential, not a product) are not done again in a later
     #: pass, if there is room for their results. Measure: softmax.
     worth_keeping: int = 4
+    #: Weight of such operations in a kernel from which on what it reads under conditions (padding,
+    #: joined arrays) is put into memory first: compilers may not vectorise the whole otherwise.
+    #: Measure: ctc.
+    heavy: int = 16
     #: Bytes of a line of a cache, at which values between steps begin.
     line: int = 64
     #: Bytes of a value between steps that is a local array of a routine; larger ones are in the

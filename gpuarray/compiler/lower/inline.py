@@ -30,6 +30,8 @@ from gpuarray.compiler.lower.costs import (
     can_emit,
     can_inline,
     cost_of,
+    is_guarded,
+    is_heavy,
     is_index_operand,
     reads_of,
     times_of,
@@ -359,6 +361,8 @@ class _Inliner:
             return not uses
         # Limits of what compiles well.
         if self.depth[v] > TARGET.depth:
+            return False
+        if self.serial and is_guarded(self.made_by[v]) and any(is_heavy(u.reader) for u in uses):
             return False
         # How often each element would be computed, on average.
         times = sum(u.reads for u in uses) / max(v.aval.size, 1)

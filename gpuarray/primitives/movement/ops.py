@@ -225,6 +225,7 @@ pad_p = Primitive(
     transpose=rules.pad_transpose,
     batch=rules.pad_batch,
     factors=factors.pad_factors,
+    rewrite=rewrites.PAD,
 )
 
 

@@ -42,9 +42,30 @@ def _split_piece(eqn: Eqn, number: int) -> tuple[int, int, int]:
     return eqn.params["axis"], sum(sizes[:number]), sizes[number]
 
 
+# ---- parts ----
+
+
+def _cropped_pad(eqn: Eqn, first: tuple[int, ...], lengths: tuple[int, ...]) -> Eqn | None:
+    """Return the padding of which nothing is cut off; None if nothing of the operand is left."""
+    (out,) = eqn.outvars
+    config: list[tuple[int, int, int]] = []
+    edges = zip(eqn.params["padding_config"], eqn.invars[0].aval.shape, first, strict=True)
+    for (low, high, holes), n, begin in edges:
+        axis = len(config)
+        low, high = low - begin, high - (out.aval.shape[axis] - begin - lengths[axis])
+        # Between the holes some edges would be counted otherwise.
+        if (low, high) != eqn.params["padding_config"][axis][:2] and (holes or -min(low, high) > n):
+            return None
+        config.append((low, high, holes))
+    params = {"padding_config": tuple(config)}
+    new = Var(out.aval.update(shape=tuple(lengths)))
+    return Eqn(eqn.primitive, eqn.invars, [new], params, eqn.site)
+
+
 BROADCAST = Rewrite(component=_broadcast_component)
 CONCATENATE = Rewrite(joins=lambda eqn: eqn.params["dimension"])
 STACK = Rewrite(joins=lambda eqn: eqn.params["axis"])
+PAD = Rewrite(cropped=_cropped_pad)
 SINKS = Rewrite(sinks=True)  # of reshape, slice and rev
 SPLIT = Rewrite(piece=_split_piece)
 UNSTACK = Rewrite(piece=lambda eqn, number: (eqn.params["axis"], number, 1))

@@ -62,6 +62,27 @@ def exchanged(a, b):
     return lax.fori_loop(0, 7, lambda i, s: (s[1], s[0]), (a, b))
 
 
+@case(floats(8, 31), floats(6, 8, 31), np.arange(8 * 31).reshape(8, 31) % 3 == 0)
+def recursion_of_ctc(c, xs, skip):
+    """Much work on what is padded, and its derivative."""
+
+    def loss(c):
+        def step(c, x):
+            one = gnp.pad(c, ((0, 0), (1, 0)), constant_values=-5)[:, :-1]
+            two = gnp.where(skip, gnp.pad(c, ((0, 0), (2, 0)), constant_values=-5)[:, :-2], -5.0)
+            return gnp.logaddexp(gnp.logaddexp(c, one), two) + x, None
+
+        return lax.scan(step, c, xs)[0].sum()
+
+    return ga.grad(loss)(c)
+
+
+@case(floats(40), np.array([[3, 39, -1], [0, 7, 40]], np.int32))
+def looked_up_exponentials(c, places):
+    step = lambda c, at: (c * 0.9, gnp.exp(c[at]) * gnp.tanh(c[at] + 1))
+    return lax.scan(step, c, places)
+
+
 @case(floats(3), floats(3))
 def exchanged_short(a, b):
     return lax.fori_loop(0, 7, lambda i, s: (s[1], s[0] + 1), (a, b))

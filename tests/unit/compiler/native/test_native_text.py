@@ -120,6 +120,22 @@ def test_windows_are_summed_by_fused_operations_on_vectors():
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
     assert len(re.findall(r"\bvfmadd\d+ps\b.*%ymm", done.stdout)) >= 12
     assert not re.search(r"\bvmulps\b", done.stdout)
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_is_read_under_conditions_does_not_keep_much_work_from_being_packed(alone):
+    """Padding and joined values are in memory before a loop of exponentials and logarithms."""
+
+    def step(x):
+        left = gnp.pad(x, ((0, 0), (1, 0)), constant_values=-1.0)[:, :-1]
+        joined = gnp.concatenate([x[:, 4:], x[:, :4]], 1)
+        return gnp.logaddexp(left, x) if alone else gnp.logaddexp(left, joined)
+
+    shape = golden.shape("float32", 8, 31)
+    kernels = steps_of(step, shape)
+    assert len(kernels[-1].order) == 1  # one loop over all elements
+    code = assembly(step, shape)
+    assert len(re.findall(r"\bvfn?m(?:add|sub)\d+ps\b", code)) > 10
+    # A few lines of cheap work stay one kernel.
+    assert len(steps_of(lambda x: gnp.pad(x, ((0, 0), (1, 0)))[:, :-1] * 2 + x, shape)) == 1
 
 
 # ---- what has no text ----

@@ -25,7 +25,8 @@ def exchanges(step, *args) -> tuple[Counter, Counter]:
 
 def _count(graph, turns: int, times: Counter, sizes: Counter) -> None:
     for eqn in graph.eqns:
-        name, params = eqn.primitive.name, eqn.params
+        # Several small ones that the compiler put together are one exchange.
+        name, params = eqn.primitive.name.removesuffix("_together"), eqn.params
         if name in COLLECTIVES:
             axes = params.get("axis_name", params.get("axes"))
             key = f"{name} along {','.join(axes) if isinstance(axes, tuple) else axes}"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from gpuarray.api import shard_map_specs as specs_of
 from gpuarray.api.shard_map_specs import Infer as Infer
 from gpuarray.api.shard_map_values import Values
-from gpuarray.control.graph_edits import opened
+from gpuarray.control.graph_edits import cut, opened
 from gpuarray.control.shard_map import axes_inside, names_in_spec, piece_aval, shard_map_p
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
@@ -25,7 +25,7 @@ from gpuarray.core.tracebacks import boundary
 from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.primitives.collective.sums import vary_unreduced_cast_p
 from gpuarray.pytree import tree
-from gpuarray.transforms import trace_cache
+from gpuarray.transforms import references, trace_cache
 from gpuarray.transforms.tracing import TracedFunction, stage
 
 
@@ -44,7 +44,8 @@ def shard_map(
     Parameters
     ----------
     f :
-        Function of pieces. Along the mesh's axes it may use collectives.
+        Function of pieces. Along the mesh's axes it may use collectives. Mutable references among
+        its arguments are references to pieces: what it writes is put together as they were cut.
     out_specs, in_specs :
         A PartitionSpec for each result and argument, as a prefix of their pytrees: which axes of
         the array are cut along which axes of the mesh. None as an in_spec hands an argument over
@@ -111,13 +112,24 @@ def shard_map(
             )
         real, manual = meant()
         leaves, spec = tree.flatten(args)
+        refs = {i: x for i, x in enumerate(leaves) if isinstance(x, references.Ref)}
+        if refs:
+            references.taken_out(args, "shard_map")  # raises where one is passed twice
+            leaves = [x.get() if i in refs else x for i, x in enumerate(leaves)]
         real = specs_of.with_devices(real, leaves)
         if in_specs is Infer:
             specs = [specs_of.inferred(x, real, manual) for x in leaves]
         else:
             specs = specs_of.over(in_specs, args, "in_specs")
         # Arguments whose spec is None are no arrays: the function is given them as they are.
+        for i, ref in refs.items():
+            if specs[i] is None:
+                raise ValueError(
+                    f"shard_map in_specs is None for {tree.leaf_paths(args)[i]}, a reference of "
+                    f"type {ref.type}: give it the PartitionSpec of its array"
+                )
         fixed = tuple(None if s is not None else (x,) for x, s in zip(leaves, specs, strict=True))
+        referred = _Referred(tuple(refs), tuple(specs[i] for i in refs))
         leaves = [x for x, s in zip(leaves, specs, strict=True) if s is not None]
         paths = [p for p, s in zip(tree.leaf_paths(args), specs, strict=True) if s is not None]
         specs = [s for s in specs if s is not None]
@@ -128,12 +140,14 @@ def shard_map(
         pieces = tuple(
             piece_aval(a, s, real, manual, check_vma) for a, s in zip(avals, specs, strict=True)
         )
-        inside = _Inside(f, spec, fixed, real, manual, out_specs, check_vma)
+        inside = _Inside(f, spec, fixed, referred, real, manual, out_specs, check_vma)
         values = None
         if traces.is_base() and isinstance(real, Mesh):
             values = Values(leaves, specs, real, manual, check_vma)
         traced = _traced(inside, pieces, values)
         out = _bound(traced, leaves, specs, real, manual, check_vma)
+        out, written = cut(out, len(out) - len(refs))
+        references.write_back(list(refs.values()), written)
         return tree.unflatten(traced.out_spec, out)
 
     return mapped
@@ -254,6 +268,13 @@ class _Traced(NamedTuple):
     out_spec: Any
 
 
+class _Referred(NamedTuple):
+    """The leaves of the arguments that are mutable references, and how their arrays are cut."""
+
+    places: tuple[int, ...]
+    specs: tuple[PartitionSpec, ...]
+
+
 class _Inside(NamedTuple):
     """The function of one device, and all that its trace depends on but the types of its pieces."""
 
@@ -261,16 +282,28 @@ class _Inside(NamedTuple):
     spec: Any
     #: For each leaf of the arguments, (value,) if it is handed over as it is.
     fixed: tuple
+    referred: _Referred
     mesh: Any
     manual: frozenset
     out_specs: Any
     typed: bool
 
-    def arguments(self, pieces: Sequence[Any]) -> Any:
-        """Return the arguments of the function, which has these pieces among them."""
+    def arguments(self, pieces: Sequence[Any]) -> tuple[Any, list[references.Ref]]:
+        """Return the arguments of the function, which has these pieces among them.
+
+        The second result has the references that hold pieces.
+        """
         given = iter(pieces)
         leaves = [next(given) if one is None else one[0] for one in self.fixed]
-        return tree.unflatten(self.spec, leaves)
+        refs = [references.Ref(leaves[i]) for i in self.referred.places]
+        for i, ref in zip(self.referred.places, refs, strict=True):
+            leaves[i] = ref
+        return tree.unflatten(self.spec, leaves), refs
+
+    def written(self, refs: Sequence[references.Ref]) -> list:
+        """Return the pieces that references hold when the function has returned."""
+        path, pairs = " of the array of a reference", zip(refs, self.referred.specs, strict=True)
+        return [self.checked(ref.get(), spec, path) for ref, spec in pairs]
 
     def results(self, result: Any) -> tuple[list, Any, tuple[PartitionSpec, ...]]:
         """Return the leaves of a result, their structure, and how they are put together."""
@@ -282,6 +315,7 @@ class _Inside(NamedTuple):
 
     def checked(self, x: Any, spec: PartitionSpec | None, path: str) -> Any:
         """Return a result with the type its spec says; raise where it cannot be put together so."""
+        references.refuse_reference(x, TracedFunction(self.f, "shard_map"))
         if spec is None:
             raise ValueError(
                 f"shard_map out_specs{path} is None, and the result there is {x!r}: give P() for "
@@ -312,8 +346,10 @@ def _traced(inside: _Inside, pieces: tuple[ShapedArray, ...], values: Values | N
         def flat(*given):
             nonlocal specs, out_spec
             traces.state.trace.known = values  # pyright: ignore[reportAttributeAccessIssue]
-            leaves, out_spec, specs = inside.results(f(*inside.arguments(given)))
-            return leaves
+            arguments, refs = inside.arguments(given)
+            leaves, out_spec, specs = inside.results(f(*arguments))
+            specs = (*specs, *inside.referred.specs)
+            return [*leaves, *inside.written(refs)]
 
         with axes_inside(inside.mesh, inside.manual, inside.typed):
             graph = stage(flat, pieces, TracedFunction(f, "shard_map"))
@@ -323,7 +359,8 @@ def _traced(inside: _Inside, pieces: tuple[ShapedArray, ...], values: Values | N
     if any(one is not None for one in inside.fixed):
         return make()  # nothing is known of those values
     leaves, structure = tree.tree_flatten(inside.out_specs, specs_of.is_spec)
-    key = (pieces, inside.spec, inside.mesh, inside.manual, tuple(leaves), structure, inside.typed)
+    key = (pieces, inside.spec, inside.fixed, inside.referred, inside.mesh, inside.manual)
+    key = (*key, tuple(leaves), structure, inside.typed)
     # Where Python has looked at values, another call may go another way: that is not kept.
     looked = () if values is None else values.looked
     return trace_cache.remembered(f, key, make, lambda made: [*made.graph.consts, *looked])

@@ -9,6 +9,7 @@ interrupted, and the watchdog (runtime/processes.py) sees what is waited for.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -18,12 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray import util
+from gpuarray.backends.mpi_numbers import Code, code_of, same, sum_code
 from gpuarray.backends.shared import groups_of, meaning, run_once
 from gpuarray.compiler.lower.overlap import Half
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.dtypes import kind_of
 from gpuarray.core.graph import Eqn, storage_dtype
-from gpuarray.primitives.collective import ops
+from gpuarray.primitives.collective import ops, together
 from gpuarray.primitives.collective.once import once_p, once_with_effect_p
 
 MPI = util.lazy_module("mpi4py.MPI", "pip install 'gpuarray-runtime[mpi]' brings it, with an MPI")
@@ -318,11 +319,11 @@ class Processes:
         if prim is ops.pcast_p or not avals:
             return lambda operands: operands
         if prim in (ops.psum_p, ops.pmax_p, ops.pmin_p):
-            codes = [code for aval in avals if (code := _code(prim, aval)) is not None]
+            codes = [code for aval in avals if (code := code_of(prim, aval)) is not None]
             if len(codes) == len(avals):
                 return self._reduction(prim, params, avals, codes, parts)
-        if prim is ops.reduce_scatter_p and _sum_code(avals[0]):
-            return self._scattered(params, avals[0], parts)
+        if together.alone(prim) is ops.reduce_scatter_p and sum_code(avals[0]):
+            return self._scattered(together.members(prim, params, len(avals)), avals, parts)
         if prim is ops.all_to_all_p:
             return self._to_all(params, avals[0], parts)
         if prim is ops.ppermute_p:
@@ -393,7 +394,7 @@ class Processes:
         params = {**params, "axis_index_groups": None}
         own = any(isinstance(axis, int) for axis in params["axes"])
         locals_ = [
-            meaning(prim, wide, params, len(part.mine)) if own or len(part.mine) > 1 else _same
+            meaning(prim, wide, params, len(part.mine)) if own or len(part.mine) > 1 else same
             for part in parts
         ]
         dtypes = [storage_dtype(a) for a in avals]
@@ -429,30 +430,36 @@ class Processes:
 
         return exchange
 
-    def _scattered(self, params: dict, aval: ShapedArray, parts: list[Part]) -> Callable:
-        axis, tiled = params["scatter_dimension"], params["tiled"]
-        code = _sum_code(aval)
+    def _scattered(
+        self, each: list[dict], avals: tuple[ShapedArray, ...], parts: list[Part]
+    ) -> Callable:
+        # Several operands are of one dtype, and what goes to a device is sent as one.
+        axes = [params["scatter_dimension"] for params in each]
+        code = sum_code(avals[0])
         assert code is not None
-        wide = aval.update(dtype=code.dtype)
-        summed = {"axes": ops.names_in(params), "axis_index_groups": None}
+        wide = tuple(a.update(dtype=code.dtype) for a in avals)
+        summed = {"axes": ops.names_in(each[0]), "axis_index_groups": None}
         locals_ = [
-            meaning(ops.psum_p, (wide,), summed, len(part.mine)) if len(part.mine) > 1 else _same
+            meaning(ops.psum_p, wide, summed, len(part.mine)) if len(part.mine) > 1 else same
             for part in parts
         ]
-        dtype, world, owners = storage_dtype(aval), self.world, self.owners
+        dtype, world, owners = storage_dtype(avals[0]), self.world, self.owners
 
         def exchange(operands: list[list]) -> Steps:
             requests: list = []
             kept, sent = [], []
             for part, function in zip(parts, locals_, strict=True):
-                rows = [[code.widened(operands[i][0])] for _, i in part.mine]
-                total = np.asarray(function(rows)[0][0])
-                pieces = np.split(total, len(part.members), axis)
+                rows = [[code.widened(x) for x in operands[i]] for _, i in part.mine]
+                totals = map(np.asarray, function(rows)[0])
+                count = len(part.members)
+                cut = [np.split(x, count, axis) for x, axis in zip(totals, axes, strict=True)]
+                # For each device its pieces of all operands, in a row.
+                pieces = [_in_a_row(row) for row in zip(*cut, strict=True)]
                 for piece, device in zip(pieces, part.members, strict=True):
                     if owners[device] != world.rank:
-                        piece = np.ascontiguousarray(piece)
                         sent.append(piece)
                         requests += world.send(piece, owners[device], device)
+                shapes = [x[0].shape for x in cut]
                 for at, i in part.mine:
                     terms = []
                     for process in part.processes:
@@ -461,16 +468,23 @@ class Processes:
                             term = np.empty(term.shape, term.dtype)
                             requests += world.receive(term, process, part.members[at])
                         terms.append(term)
-                    kept.append((i, terms))
+                    kept.append((i, terms, shapes))
             yield requests
             results: list = [None] * len(operands)
-            for i, terms in kept:
+            for i, terms, shapes in kept:
                 # In the order of processes: all add up alike.
                 found = terms[0].copy()
                 for term in terms[1:]:
                     found += term
                 found = found.astype(dtype, copy=False)
-                results[i] = [found if tiled else found.squeeze(axis)[()]]
+                ends = np.cumsum([math.prod(shape) for shape in shapes])
+                row = [
+                    x.reshape(s) for x, s in zip(np.split(found, ends[:-1]), shapes, strict=True)
+                ]
+                results[i] = [
+                    x if p["tiled"] else x.squeeze(p["scatter_dimension"])[()]
+                    for x, p in zip(row, each, strict=True)
+                ]
             return results
 
         return exchange
@@ -535,6 +549,13 @@ class Processes:
         return exchange
 
 
+def _in_a_row(values: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the elements of arrays of one dtype as one contiguous vector."""
+    if len(values) == 1:
+        return np.ascontiguousarray(values[0]).reshape(-1)
+    return np.concatenate([x.ravel() for x in values])
+
+
 def _rows(dtypes: list, avals: tuple, ends: np.ndarray) -> Callable:
     """Return a function that yields the operands of each device from their bytes."""
 
@@ -548,73 +569,3 @@ def _rows(dtypes: list, avals: tuple, ends: np.ndarray) -> Callable:
             yield [np.empty(aval.shape, dt) for dt, aval in zip(dtypes, avals, strict=True)]
 
     return rows
-
-
-# ---- numbers as MPI reduces them ----
-
-
-class Code(NamedTuple):
-    """How numbers of a dtype are reduced: as which dtype, and as what MPI sees of them."""
-
-    dtype: np.dtype
-    encoded: Callable[[np.ndarray], np.ndarray]
-    decoded: Callable[[np.ndarray], np.ndarray]
-
-    def widened(self, x: Any) -> Any:
-        """Return a value in the dtype in which it is reduced."""
-        return x if x.dtype == self.dtype else np.asarray(x).astype(self.dtype)
-
-
-def _same(x: Any) -> Any:
-    return x
-
-
-def _sum_code(aval: ShapedArray) -> Code | None:
-    """How a dtype is summed; narrow floats are added up in float32 and rounded once."""
-    dtype = aval.dtype
-    if dtype in _PLAIN:
-        return Code(np.dtype(dtype), _same, _same)
-    if kind_of(dtype) == "f" and dtype.itemsize <= 2:
-        return Code(np.dtype(np.float32), _same, _same)
-    return None
-
-
-def _extreme_code(aval: ShapedArray, nan: int) -> Code | None:
-    """How the largest or least is found: floats as integers in the same order, nan at its end.
-
-    MPI's own MAX and MIN of floats may lose a nan.
-    """
-    code = _sum_code(aval)
-    if aval.dtype == np.bool_:
-        return Code(np.dtype(np.bool_), lambda x: x.view(np.uint8), lambda x: x.view(np.bool_))
-    if code is None or code.dtype.kind not in "iuf":
-        return None
-    if code.dtype.kind != "f":
-        return code
-    whole = np.dtype(f"i{code.dtype.itemsize}")
-    info = np.iinfo(whole)
-    end = whole.type(info.max if nan > 0 else info.min)
-
-    # Negative floats are in the reverse order of their bits.
-    def turned(bits: np.ndarray) -> np.ndarray:
-        return bits ^ ((bits >> (8 * whole.itemsize - 1)) & whole.type(info.max))
-
-    def encoded(x: np.ndarray) -> np.ndarray:
-        return np.where(np.isnan(x), end, turned(np.asarray(x, order="C").view(whole)))
-
-    def decoded(x: np.ndarray) -> np.ndarray:
-        return np.where(x == end, code.dtype.type(np.nan), turned(x).view(code.dtype))
-
-    return Code(code.dtype, encoded, decoded)
-
-
-_PLAIN = frozenset(
-    map(np.dtype, ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16"))
-)
-
-
-def _code(prim: Any, aval: ShapedArray) -> Code | None:
-    """How psum, pmax and pmin reduce a dtype; None if not by MPI."""
-    if prim is ops.psum_p:
-        return _sum_code(aval)
-    return _extreme_code(aval, 1 if prim is ops.pmax_p else -1)

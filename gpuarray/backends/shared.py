@@ -19,7 +19,7 @@ from gpuarray.backends.numpy.program import compile_graph
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, params_key
 from gpuarray.primitives.axes import add_axis
-from gpuarray.primitives.collective import ops
+from gpuarray.primitives.collective import ops, together
 from gpuarray.primitives.collective.once import once_p, once_with_effect_p
 from gpuarray.primitives.define import do
 from gpuarray.transforms.batch import BatchAxis, batch_of
@@ -166,8 +166,14 @@ def meaning(
 
     `on_host` says that operands are NumPy's, which it stacks itself; else the program does.
     """
-    if prim in _added and len(avals) > 1:  # a bucket: each as it would be alone
-        parts = [meaning(prim, (a,), params, size, compile, on_host) for a in avals]
+    one = together.alone(prim)
+    if one is not prim or (
+        prim in _added and len(avals) > 1
+    ):  # a bucket: each as it would be alone
+        own = together.members(prim, params, len(avals))
+        parts = [
+            meaning(one, (a,), p, size, compile, on_host) for a, p in zip(avals, own, strict=True)
+        ]
 
         def each(operands: list[list]) -> list[list]:
             columns = zip(*operands, strict=True)

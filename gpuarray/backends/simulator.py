@@ -216,7 +216,8 @@ class SimulatorProgramWriter(host.NumpyProgramWriter):
 
     def planned(self, graph: Graph) -> Plan:
         """Return the plan of a Graph that is written out where it is used."""
-        return plan_graph(graph).on_device
+        plan = plan_graph(graph).on_device
+        return plan.overlapped if self.plan.overlaps else plan
 
     def kernel(self, number: int, step: Kernel | FusedGroup) -> None:
         """Write a launch."""
@@ -258,7 +259,9 @@ def build(plan: Plan, consts: Sequence, donated: frozenset[int] = NOTHING) -> Ca
     return SimulatorProgramWriter(plan.on_device, consts, donated, compile_graph).function()
 
 
-def compile_graph(graph: Graph, donated: frozenset[int] = NOTHING) -> Callable[..., list]:
+def compile_graph(
+    graph: Graph, donated: frozenset[int] = NOTHING, overlaps: bool = False
+) -> Callable[..., list]:
     """Compile a Graph inside another (a branch, a loop body) to a function on buffers."""
     made = functools.partial(build, donated=donated)
-    return compiled_once(graph, ("simulated", donated), made)
+    return compiled_once(graph, ("simulated", donated), made, overlaps)

@@ -177,7 +177,10 @@ class ProgramWriter(abc.ABC):
         if eqn.primitive.kind is Kind.COLLECTIVE:
             asked = f"yield {self.bind(identifier(eqn), eqn)}, [{given}]"
         else:
-            run = lockstep.steps(eqn, self.inside, self.room)
+            inside = self.inside
+            if self.plan.overlaps:  # in their bodies too
+                inside = functools.partial(inside, overlaps=True)
+            run = lockstep.steps(eqn, inside, self.room)
             asked = f"yield from {self.bind(identifier(eqn), run)}({given})"
         self.line(target + asked, eqn, eqn)
 
@@ -251,13 +254,17 @@ def identifier(eqn: Eqn) -> str:
     return "".join([c if c.isalnum() else "_" for c in eqn.primitive.name])
 
 
-def compiled_once(graph: Graph, key: tuple, build: Build) -> Callable[..., list]:
+def compiled_once(
+    graph: Graph, key: tuple, build: Build, overlaps: bool = False
+) -> Callable[..., list]:
     """Return what `build(plan, consts)` makes of a Graph, kept with it under `key`.
 
-    A loop body is compiled once, whatever calls it.
+    A loop body is compiled once, whatever calls it; and once more if its exchanges `overlap`.
     """
+    key = (*key, overlaps)
     found = graph.derived.get(key)
     if found is None:
         plan = plan_graph(graph)
+        plan = plan.overlapped if overlaps else plan
         found = graph.derived[key] = build(plan, [np.asarray(c) for c in plan.graph.consts])
     return found

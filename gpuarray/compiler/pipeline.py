@@ -154,6 +154,7 @@ class Plan(Struct, frozen=False, eq=False):
     refusals: list[Refusal]
     fusion: bool = True
     halves: dict[int, Halves] = {}  # by the id of a step: an exchange that others run beside
+    overlaps: bool = False  # whether exchanges are such, here and in the Graphs of loops inside
 
     @functools.cached_property
     def on_device(self) -> Plan:
@@ -172,7 +173,7 @@ class Plan(Struct, frozen=False, eq=False):
     def overlapped(self) -> Plan:
         """The plan of the same steps for engines that exchange values while devices compute."""
         steps, halves = overlapped(self.steps, self.graph.outvars)
-        plan = self.replace(steps=steps, halves=halves)
+        plan = self.replace(steps=steps, halves=halves, overlaps=True)
         plan.overlapped = plan
         if self.__dict__.get("on_device") is self:
             plan.on_device = plan

@@ -122,8 +122,6 @@ from gpuarray.lax.programs import composite as composite
 from gpuarray.lax.programs import create_token as create_token
 from gpuarray.lax.programs import dce_sink as dce_sink
 from gpuarray.lax.programs import platform_dependent as platform_dependent
-from gpuarray.lax.programs import precv as precv
-from gpuarray.lax.programs import psend as psend
 from gpuarray.lax.programs import with_sharding_constraint as with_sharding_constraint
 from gpuarray.lax.ragged import ragged_all_to_all as ragged_all_to_all
 from gpuarray.lax.random import RandomAlgorithm as RandomAlgorithm
@@ -150,6 +148,8 @@ from gpuarray.lax.reductions import sort_key_val as sort_key_val
 from gpuarray.lax.reductions import top_k as top_k
 from gpuarray.lax.scans import map as map
 from gpuarray.lax.scans import scan as scan
+from gpuarray.lax.sending import precv as precv
+from gpuarray.lax.sending import psend as psend
 from gpuarray.lax.shapes import broadcast as broadcast
 from gpuarray.lax.shapes import broadcast_in_dim as broadcast_in_dim
 from gpuarray.lax.shapes import broadcast_like as broadcast_like

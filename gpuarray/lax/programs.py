@@ -1,7 +1,6 @@
 """Parts of a program other than arithmetic: named units, choices by platform, tokens, placement.
 
-Floor 6. In: functions and pytrees. Out: their results. What needs several devices that run side by
-side says so.
+Floor 6. In: functions and pytrees. Out: their results.
 """
 
 from __future__ import annotations
@@ -9,9 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable
 from itertools import zip_longest
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import Any
 
 from gpuarray.control.callbacks import debug_callback_p
 from gpuarray.core.abstract_mesh import AbstractMesh
@@ -27,7 +24,6 @@ from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.functions.jit import jit
 from gpuarray.lax.bodies import check_operands
-from gpuarray.lax.collectives import axis_size
 from gpuarray.lax.elementwise import optimization_barrier
 from gpuarray.lax.shapes import full
 from gpuarray.primitives.reshard import laid
@@ -312,21 +308,3 @@ def _over_devices(sharding: NamedSharding, x: Any, traced: bool) -> NamedShardin
             f"the target sharding {shape} for shape {aval_of(x).str_short()}"
         )
     return NamedSharding(there.mesh, sharding.spec)
-
-
-def psend(x: Any, axis_name: Any, perm: Any) -> NoReturn:
-    """Send a value along a named axis to devices that wait for it in `precv`."""
-    _needs_devices("psend", axis_name)
-
-
-def precv(token: Any, out_shape: Any, axis_name: Any, perm: Any) -> NoReturn:
-    """Receive what another device sent along a named axis with `psend`."""
-    _needs_devices("precv", axis_name)
-
-
-def _needs_devices(name: str, axis_name: Any) -> NoReturn:
-    size = axis_size(axis_name)  # an unbound name is the first thing to be said
-    raise NotImplementedError(
-        f"{name} along {axis_name!r}: it needs {np.int64(size)} devices that run at once. Along an "
-        "axis of vmap use ppermute, all_to_all or all_gather."
-    )

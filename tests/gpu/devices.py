@@ -24,7 +24,11 @@ from tests.support.exchanges import BODIES, check
 GROUPS = {
     "sums": [n for n in BODIES if n.startswith(("psum", "pmean"))],
     "extremes": [n for n in BODIES if n.startswith(("pmax", "pmin"))],
-    "moves": [n for n in BODIES if n.startswith(("all_", "ppermute", "axis_index"))],
+    "moves": [
+        n
+        for n in BODIES
+        if n.startswith(("all_", "gathers_", "scatters_", "ppermute", "axis_index"))
+    ],
     "programs": ["in_turn", "scan", "while", "cond", "gradient"],
 }
 #: How many logical GPUs share one.

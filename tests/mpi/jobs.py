@@ -133,6 +133,12 @@ def collectives(dtypes=DTYPES):
         "gather tiled": lambda x: lax.all_gather(x, "x", axis=1, tiled=True),
         "scatter": lambda x: lax.psum_scatter(x, "x"),
         "scatter tiled": lambda x: lax.psum_scatter(x, "x", scatter_dimension=1, tiled=True),
+        "gathers together": lambda x: [lax.all_gather(v, "x") for v in (x, x[:, :1], x[0, 0])],
+        "scatter together": lambda x: [
+            lax.psum_scatter(x, "x"),
+            lax.psum_scatter(x.T, "x", scatter_dimension=1),
+            lax.psum_scatter(x, "x", scatter_dimension=1, tiled=True),
+        ],
         "to all": lambda x: lax.all_to_all(x, "x", 0, 1, tiled=True),
         "to all back": lambda x: lax.all_to_all(x, "x", 1, 0, tiled=True),
         "permute": lambda x: lax.ppermute(x, "x", turn),
@@ -149,19 +155,22 @@ def collectives(dtypes=DTYPES):
                 continue
             if dtype == "complex64" and name in ("pmax", "pmin"):
                 continue
+            one = lambda x, body=body: ga.tree.leaves(body(x))
             mapped = ga.shard_map(
-                lambda x, body=body: body(x[0])[None],
+                lambda x, one=one: [v[None] for v in one(x[0])],
                 mesh=mesh,
                 in_specs=P("x"),
                 out_specs=P("x"),
                 check_vma=False,
             )
-            wanted = np.asarray(ga.vmap(body, axis_name="x")(whole))
+            wanted = list(map(np.asarray, ga.vmap(one, axis_name="x")(whole)))
             # Sums are added up in another order.
             close = {"float32": 2e-6, "float64": 1e-14, "complex64": 1e-5}.get(dtype, 2e-2)
             close = close if sums and dtype not in ("int32", "int8", "uint8") else 0
-            for shard in ga.jit(mapped)(x).addressable_shards:
-                got, here = np.asarray(shard.data), wanted[shard.index]
+            found = ga.jit(mapped)(x)
+            pairs = zip(found, wanted, strict=True)
+            for shard, whole_one in [(s, w) for v, w in pairs for s in v.addressable_shards]:
+                got, here = np.asarray(shard.data), whole_one[shard.index]
                 assert got.dtype == here.dtype and got.shape == here.shape, (name, dtype)
                 wide = lambda a: a.astype(np.complex128)
                 np.testing.assert_allclose(

@@ -71,6 +71,21 @@ def _gradient(v, n):
     return ga.grad(loss)(v)
 
 
+def _gathers(v, n):
+    """Small ones that need nothing of each other, along several axes: sent as one."""
+    a = lax.all_gather(v, "x").sum(0)
+    b = lax.all_gather(2 * v.reshape(2, -1), "x", axis=1, tiled=True).sum(0)[: PIECE // 2]
+    c = lax.all_gather(v.sum(), "x")
+    return a + gnp.tile(b, 2) + c.sum() * v
+
+
+def _scatters(v, n):
+    """Likewise, of sums."""
+    a = lax.psum_scatter(v * gnp.arange(1.0, n + 1)[:, None], "x")
+    b = lax.psum_scatter(v[:, None] * gnp.arange(2.0 * n), "x", scatter_dimension=1, tiled=True)
+    return a + b[:, 0] - b[:, 1]
+
+
 #: (piece of float32, number of devices) -> result, or several.
 BODIES: dict[str, Callable] = {
     "psum": lambda v, n: lax.psum(v, "x") * v,
@@ -91,6 +106,8 @@ BODIES: dict[str, Callable] = {
     "psum_scatter_tiled": lambda v, n: lax.psum_scatter(
         v[:, None] * gnp.arange(2.0 * n), "x", scatter_dimension=1, tiled=True
     ),
+    "gathers_together": _gathers,
+    "scatters_together": _scatters,
     "all_to_all": lambda v, n: _traded(v[:, None] + gnp.arange(2.0 * n)),
     "all_to_all_front": lambda v, n: lax.all_to_all(gnp.arange(1.0 * n)[:, None] * v, "x", 0, 0),
     "ppermute": lambda v, n: _ring(v, n) + v,

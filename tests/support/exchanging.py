@@ -23,6 +23,14 @@ def exchanging(
             lambda a, b: lax.psum(a * b.mean(), name) / count,
             lambda a, b: lax.pmax(a, name),
             lambda a, b: lax.ppermute(a, name, ring),
+            lambda a, b: lax.all_gather(a, name, axis=a.ndim, to="invarying")[..., 1],
+            lambda a, b: lax.all_gather(a[None], name, tiled=True)[-1],
+            lambda a, b: lax.psum_scatter(
+                gnp.stack([a] * count, -1), name, scatter_dimension=a.ndim
+            ),
+            lambda a, b: lax.psum_scatter(
+                gnp.tile(a[None], (count, *[1] * a.ndim)), name, tiled=True
+            )[0],
             lambda a, b: gnp.sin(a),
             lambda a, b: a * 0.5,
             lambda a, b: a - b.mean(),

@@ -31,7 +31,7 @@ from gpuarray.backends.shared import of_stack
 from gpuarray.compiler.lower.overlap import Half
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.errors import DeviceError
-from gpuarray.primitives.collective import ops
+from gpuarray.primitives.collective import ops, together
 from gpuarray.primitives.define import do
 from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.util import lazy_module
@@ -231,17 +231,19 @@ class Nccl(Peers):
             if not all(_summed(a.dtype, prim) for a in avals):
                 return None
             return _Way(None, outs, functools.partial(_reduce, _REDUCED[prim]), None)
-        if prim in (ops.all_gather_p, ops.all_gather_invariant_p):
+        alone = together.alone(prim)
+        if alone in (ops.all_gather_p, ops.all_gather_invariant_p):
             return self._gathered(eqn, groups)
-        if prim is ops.reduce_scatter_p and _summed(avals[0].dtype, ops.psum_p):
-            cut = functools.partial(_cut, axis=params["scatter_dimension"], size=size)
-            return _Way(self._made(cut, avals), outs, _scatter, None)
+        if alone is ops.reduce_scatter_p and all(_summed(a.dtype, ops.psum_p) for a in avals):
+            axes = [p["scatter_dimension"] for p in together.members(prim, params, len(avals))]
+            cuts = lambda *values: [_cut(x, n, size) for x, n in zip(values, axes, strict=True)]
+            return _Way(self._made(cuts, avals), outs, _scatter, None)
         if prim is ops.all_to_all_p:
-            cut = functools.partial(_cut, axis=params["split_axis"], size=size)
+            cut = lambda x: [_cut(x, params["split_axis"], size)]
             (a,), axis, join = avals, params["split_axis"], params["concat_axis"]
             shape = (*a.shape[:axis], a.shape[axis] // size, *a.shape[axis + 1 :])
             stacks = [a.update(shape=(size, *shape), layout=None)]
-            joined = functools.partial(_joined, axis=join)
+            joined = lambda x: [_joined(x, join)]
             room = [((size, *shape), storage_dtype(a))]
             return _Way(
                 self._made(cut, avals), room, functools.partial(_trade, size),
@@ -265,10 +267,9 @@ class Nccl(Peers):
         return _Way(None, room, _gather, after)
 
     def _made(self, fun: Callable[..., Any], avals: Sequence[Any]) -> list[Callable[..., list]]:
-        """Return a function of values as a program for each GPU."""
+        """Return a function of values, which returns a list, as a program for each GPU."""
         flat = [a.update(layout=None) for a in avals]
-        one = lambda *values: [fun(*values)]
-        graph = stage(one, flat, TracedFunction(one, "a collective"))
+        graph = stage(fun, flat, TracedFunction(fun, "a collective"))
         return [inside(graph) for inside in self.insides]
 
 
@@ -297,10 +298,12 @@ def _reduce(op: str, sends: list[Buffer], received: list[Buffer], gpu: Gpu) -> C
 
 
 def _scatter(sends: list[Buffer], received: list[Buffer], gpu: Gpu) -> Calls:
-    (a,), (b,) = sends, received
-    return lambda communicator, i, stream: communicator.reduceScatter(
-        a.pointer, b.pointer, *_number(b), nccl.NCCL_SUM, stream
-    )
+    def calls(communicator: Any, i: int, stream: int) -> None:
+        for a, b in zip(sends, received, strict=True):
+            what = (*_number(b), nccl.NCCL_SUM)
+            communicator.reduceScatter(a.pointer, b.pointer, *what, stream)
+
+    return calls
 
 
 def _gather(sends: list[Buffer], received: list[Buffer], gpu: Gpu) -> Calls:

@@ -94,20 +94,24 @@ class Inside:
         self._plans = {} if plans is None else plans
         self._made: dict[tuple, Callable[..., list]] = {}
 
-    def plan(self, graph: Graph) -> Plan:
+    def plan(self, graph: Graph, overlaps: bool = False) -> Plan:
         """Return the plan of a Graph, made once."""
         if graph not in self._plans:
             self._plans[graph] = plan_graph(graph)
-        return self._plans[graph]
+        plan = self._plans[graph]
+        # GPUs stop at the same halves of exchanges: the plan keeps the one that has them.
+        return plan.on_device.overlapped if overlaps else plan
 
     def recorded(self, room: Gpu) -> Inside:
         """Return the same for programs that launch into a graph."""
         return Inside(room, self._plans, self.load, graphs=False)
 
-    def __call__(self, graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
-        key = (graph, donated)
+    def __call__(
+        self, graph: Graph, donated: frozenset[int] = frozenset(), overlaps: bool = False
+    ) -> Callable[..., list]:
+        key = (graph, donated, overlaps)
         if key not in self._made:
-            plan = self.plan(graph)
+            plan = self.plan(graph, overlaps)
             self._made[key] = build(plan, plan.graph.consts, donated, gpu=self.gpu, inside=self)
         return self._made[key]
 

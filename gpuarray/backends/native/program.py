@@ -408,7 +408,9 @@ def _tell(error: Exception, asked: bool = True) -> None:
         )
 
 
-def compile_graph(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
+def compile_graph(
+    graph: Graph, donated: frozenset[int] = frozenset(), overlaps: bool = False
+) -> Callable[..., list]:
     """Compile a Graph inside another (a branch, a loop body) to a function on buffers."""
     made = functools.partial(build, donated=donated)
-    return compiled_once(graph, ("native", donated), made)
+    return compiled_once(graph, ("native", donated), made, overlaps)

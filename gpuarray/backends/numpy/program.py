@@ -86,10 +86,12 @@ _OPERATORS |= {np.greater: ">", np.greater_equal: ">="}
 _OPERATORS |= {np.bitwise_and: "&", np.bitwise_or: "|", np.bitwise_xor: "^"}
 
 
-def compile_graph(graph: Graph, donated: frozenset[int] = NOTHING) -> Callable[..., list]:
+def compile_graph(
+    graph: Graph, donated: frozenset[int] = NOTHING, overlaps: bool = False
+) -> Callable[..., list]:
     """Compile a Graph inside another (a branch, a loop body) to a function on buffers."""
     made = functools.partial(build, donated=donated)
-    return compiled_once(graph, ("plan", donated), made)
+    return compiled_once(graph, ("plan", donated), made, overlaps)
 
 
 def build(
@@ -255,7 +257,8 @@ class NumpyProgramWriter(ProgramWriter):
 
     def planned(self, graph: Graph) -> Plan:
         """Return the plan of a Graph that is written out where it is used."""
-        return plan_graph(graph)
+        plan = plan_graph(graph)
+        return plan.overlapped if self.plan.overlaps else plan
 
     def own(self, eqn: Eqn) -> Collection[int]:
         return range(len(eqn.outvars)) if eqn.primitive.kind in _MAKES else ()

@@ -16,7 +16,7 @@ from gpuarray.core.flow import Choice, Loop
 from gpuarray.core.graph import Eqn, Graph, subgraphs, talks
 from gpuarray.core.grid import Grid
 from gpuarray.core.primitive import Kind
-from gpuarray.primitives.collective import ops
+from gpuarray.primitives.collective import ops, together
 
 #: Exchanges of the network's model, by the collective.
 _KINDS = {
@@ -78,7 +78,8 @@ class Exchanges:
         }
         # Moves are noted in the order in which they are bound, mostly at the line of the exchange;
         # what a later reader settles is bound at that reader's.
-        alike = [n for n in self.notes if n.sent.startswith(eqn.primitive.name)]
+        alone = together.alone(eqn.primitive).name
+        alike = [n for n in self.notes if n.sent.startswith(alone)]
         here = [n for n in alike if n.site == eqn.site]
         for note in (here or alike)[:1]:
             found["why"] = note.why
@@ -92,7 +93,7 @@ class Exchanges:
     def _sent(self, eqn: Eqn, times: int = 1) -> Iterator[Sent]:
         """Yield the exchanges of an equation: itself, or those in the Graphs that it holds."""
         if eqn.primitive.kind is Kind.COLLECTIVE:
-            kind = _KINDS.get(eqn.primitive.name)
+            kind = _KINDS.get(together.alone(eqn.primitive).name)
             if kind is not None and eqn.invars:
                 yield Sent(eqn, times, *self._cost(eqn, kind))
             return

@@ -1,13 +1,13 @@
-"""Buckets: small sums that wait for nothing of each other become one exchange.
+"""Buckets: small exchanges that wait for nothing of each other become one.
 
 Floor 3. In: the Graph of one device, the lengths of the axes its collectives name, and a network.
-Out: the same program, in which a psum (pmax, pmin) has the operands of several, and stands where
-the last of them is ready.
+Out: the same program, in which a psum (pmax, pmin, all_gather, reduce_scatter) has the operands of
+several, and stands where the last of them is ready.
 
 An exchange of few bytes mostly waits for messages, so many of them are best sent at once, up to the
 size at which sending takes as long as waiting (`Network.bucket_bytes`). What an engine does with
 several operands is its own affair: MPI sends them as one buffer, NCCL as one group of calls. Each
-element is summed as before.
+element is summed as before, and each piece goes where it went.
 
 Members of a bucket are of one kind, among the same devices, of one dtype, and none needs the result
 of another, be it through other buckets: so the equations still have an order. It follows from the
@@ -25,12 +25,12 @@ from typing import Any
 from gpuarray.compiler.partition.network import Network
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, has_effect, has_exchanges, params_key, talks
 from gpuarray.core.primitive import Kind
-from gpuarray.primitives.collective import ops
+from gpuarray.primitives.collective import ops, together
 from gpuarray.util import tuple_like
 
 
 def bucketed(graph: Graph, sizes: Mapping[Any, int], network: Network) -> Graph:
-    """Return a Graph whose small sums are put together, also those in loops and branches."""
+    """Return a Graph whose small exchanges are put together, also those in loops and branches."""
     if not has_exchanges(graph):
         return graph
     eqns = [_inside(e, sizes, network) if talks(e) else e for e in graph.eqns]
@@ -77,7 +77,7 @@ def _needed(graph: Graph, eqns: Sequence[Eqn]) -> list[Eqn]:
 
 
 class _Bucket:
-    """Sums that become one: their numbers, their bytes, and a bit for each bucket they need."""
+    """Exchanges that become one: their numbers, their bytes, a bit for each bucket they need."""
 
     def __init__(self, number: int):
         self.number = number
@@ -87,7 +87,7 @@ class _Bucket:
 
 
 def _joined(eqns: list[Eqn], sizes: Mapping[Any, int], network: Network) -> list[Eqn] | None:
-    """Return equations with the sums of each bucket as one; None where no two belong together."""
+    """Return equations with each bucket as one; None where no two exchanges belong together."""
     buckets: list[_Bucket] = []
     latest: dict[tuple, _Bucket] = {}
     # The buckets that a value needs, as bits: those of its operands, or the one it comes from.
@@ -133,16 +133,42 @@ def _kind(eqn: Eqn, sizes: Mapping[Any, int], network: Network) -> tuple[tuple |
     None: the equation stays alone.
     """
     prim, params = eqn.primitive, eqn.params
-    if prim not in (ops.psum_p, ops.pmax_p, ops.pmin_p) or not eqn.invars:
+    kind = _KINDS.get(prim)
+    if kind is None or not eqn.invars:
         return None, 0, 0
     names, groups = ops.names_in(params), params["axis_index_groups"]
     dtypes = {a.aval.dtype for a in eqn.invars}
-    if len(dtypes) > 1 or len(names) < len(params["axes"]) or any(n not in sizes for n in names):
+    # A sum over own axes leaves another shape.
+    own = any(isinstance(a, int) for a in params.get("axes", ()))
+    if len(dtypes) > 1 or own or any(n not in sizes for n in names):
         return None, 0, 0
     count = math.prod(sizes[n] for n in names) if groups is None else max(map(len, groups))
-    nbytes, most = sum(a.aval.nbytes for a in eqn.invars), network.bucket_bytes(count)
-    key = (prim, params_key(params), dtypes.pop())
+    nbytes, most = sum(a.aval.nbytes for a in eqn.invars), network.bucket_bytes(count, kind)
+    several, common = together.shared_params(prim, params) or (prim, params)
+    key = (several, params_key(common), dtypes.pop())
     return (key if nbytes < most else None), nbytes, most
+
+
+#: What is put together, as the network's model calls it.
+_KINDS = {
+    ops.psum_p: "all_reduce",
+    ops.pmax_p: "all_reduce",
+    ops.pmin_p: "all_reduce",
+    ops.all_gather_p: "all_gather",
+    ops.all_gather_invariant_p: "all_gather",
+    ops.reduce_scatter_p: "reduce_scatter",
+}
+
+
+def _as_one(eqns: Sequence[Eqn]) -> Eqn:
+    """Return the exchanges of a bucket as one equation."""
+    first = eqns[0]
+    prim, params = first.primitive, first.params
+    found = together.shared_params(prim, params)
+    if found is not None:
+        prim, params = found[0], together.joined_params(prim, [e.params for e in eqns])
+    operands = [a for e in eqns for a in e.invars]
+    return Eqn(prim, operands, [v for e in eqns for v in e.outvars], params, first.site)
 
 
 def _in_order(eqns: list[Eqn], buckets: list[list[int]]) -> list[Eqn]:
@@ -153,13 +179,7 @@ def _in_order(eqns: list[Eqn], buckets: list[list[int]]) -> list[Eqn]:
     for members in buckets:
         some = [made.pop(i) for i in members]
         stands.update(dict.fromkeys(members, members[-1]))
-        made[members[-1]] = Eqn(
-            some[0].primitive,
-            [a for e in some for a in e.invars],
-            [v for e in some for v in e.outvars],
-            some[0].params,
-            some[0].site,
-        )
+        made[members[-1]] = _as_one(some)
     maker = {v: stands[i] for i, e in enumerate(eqns) for v in e.outvars}
     readers: dict[int, list[int]] = {i: [] for i in made}
     missing: dict[int, int] = {}

@@ -165,11 +165,12 @@ class Network:
             return {"shared memory": nodes.outer.seconds(exchange.copied(n) * nbytes)}
         return exchange.times(nodes, nbytes)
 
-    def bucket_bytes(self, n: int) -> int:
-        """Return the size at which sums are worth putting together no further.
+    def bucket_bytes(self, n: int, kind: str = "all_reduce") -> int:
+        """Return the size at which exchanges are worth putting together no further.
 
-        It is what an all-reduce adds up in the time that an empty one takes. Smaller ones mostly
-        wait for messages, and many of them should become one; larger ones mostly move bytes.
+        It is what devices hold each of which an exchange is done in the time that an empty one
+        takes. Smaller ones mostly wait for messages, and many of them should become one; larger
+        ones mostly move bytes.
 
         >>> print(f"{network_named('h100-ib').bucket_bytes(64) / 1e6:.1f} MB")
         9.3 MB
@@ -179,8 +180,8 @@ class Network:
             return 0
         # So large that the latencies do not count.
         large = 1e18
-        bytes_per_s = large / self.cost(all_reduce.__name__, large, n)
-        return round(self.cost(all_reduce.__name__, 0, n) * bytes_per_s)
+        bytes_per_s = large / self.cost(kind, large, n)
+        return round(self.cost(kind, 0, n) * bytes_per_s)
 
     def along(self, mesh_shape: Sequence[int], axis: int | Sequence[int]) -> Network:
         """Return the network that a group of devices sees along one axis of a mesh, or several.

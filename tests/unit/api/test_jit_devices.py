@@ -1,6 +1,7 @@
 """`jit` over several devices: its options, meshes in context, compiled programs, callbacks."""
 
 import contextlib
+import functools
 from typing import Any
 
 import numpy as np
@@ -363,6 +364,19 @@ def test_explain_lists_exchanges():
     assert (gather["axes"], gather["devices"], gather["bytes a device"]) == ("x", 4, 2 * 4 * 4)
     assert "dot_general" in gather["why"] and "reduce_sum" in total["why"]
     assert "test_jit_devices.py" in str(explanation)
+
+
+def test_explain_says_what_is_gathered_together():
+    @functools.partial(
+        ga.shard_map, mesh=mesh(4, 2), in_specs=P("x"), out_specs=P(), check_vma=False
+    )
+    def gathered(v):
+        return lax.all_gather(v, "x"), lax.all_gather(v.sum(0) + 1, "x"), lax.all_gather(v[:1], "x")
+
+    (step,) = ga.explain(gathered)(laid("x")).steps[-1:]
+    assert step.ops == ("all_gather_together",)
+    assert (step.facts["values"], step.facts["axes"], step.facts["devices"]) == (3, "x", 4)
+    assert step.facts["bytes a device"] == 4 * (2 * 4 + 4 + 4)
 
 
 def test_explain_says_what_is_sent_together():

@@ -58,18 +58,6 @@ def test_with_sharding_constraint():
             lax.with_sharding_constraint(x, sharding)
 
 
-def test_what_needs_several_devices_says_so():
-    x = gnp.ones(3)
-    with pytest.raises(NameError, match="unbound axis name: i"):
-        lax.psend(x, "i", [(0, 0)])
-    for run in (
-        lambda v: lax.psend(v, "i", [(0, 0)]),
-        lambda v: lax.precv(None, v, "i", [(0, 0)]),
-    ):
-        with pytest.raises(NotImplementedError, match="needs 3 devices that run at once"):
-            ga.vmap(run, axis_name="i")(x)
-
-
 @pytest.mark.parametrize("shape", [(3, 3), (5, 2), (1, 1)])
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_qdwh(shape, dtype):

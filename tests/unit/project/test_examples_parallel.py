@@ -48,8 +48,9 @@ SAYS = {
     ],
     "fsdp.py": [
         # An eighth of 26,624 parameters gathered, all of their gradients added up and cut.
-        "3 all_gather along data (13,312 bytes)",
-        "3 reduce_scatter along data (106,496 bytes)",
+        # The bias and the last layer are small, and are sent with others.
+        "1 all_gather along data (13,312 bytes)",
+        "2 reduce_scatter along data (106,496 bytes)",
         "losses equal to one device's: True",
         "parameters equal to one device's: True",
         "each device keeps (16, 128) of (128, 128)",

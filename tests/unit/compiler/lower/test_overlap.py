@@ -100,7 +100,80 @@ def test_loops_talk_while_others_are_in_progress():
         return a * 2, b
 
     late = both(fun, rows())
-    assert late.asked == [("start", "psum"), *[("all", "psum")] * 3, ("wait", "psum")]
+    turn = [("start", "psum"), ("wait", "psum")]
+    assert late.asked == [("start", "psum"), *turn * 3, ("wait", "psum")]
+
+
+def _turn(x, y):
+    """Two exchanges of which neither needs the other, and work that needs none."""
+    moved = lax.ppermute(y, "i", [(0, 1), (1, 2), (2, 0)])
+    total = lax.psum(x, "i") / COUNT
+    made = gnp.cumsum(gnp.sin(x) + y, 0)  # memory of its own, which the update may take
+    return total + made, made.at[0].set(1.0) - moved
+
+
+def _scan(x, y, work):
+    def step(carry, row):
+        a, b = _turn(*carry)
+        return (work(a) + row, b), a - b
+
+    return lax.scan(step, (x, y), gnp.stack([x, y, x + y]), reverse=True)
+
+
+def _while(x, y, work):
+    def step(state):
+        i, a, b = state
+        a, b = _turn(work(a), b)
+        return i + 1, a, b
+
+    return lax.while_loop(lambda state: lax.pmax(state[0], "i") < 3, step, (0, x, y))
+
+
+def _nested(x, y, work):
+    def step(_, carry):
+        return lax.scan(lambda c, _: (_turn(work(c[0]), c[1]), c[0]), carry, None, length=2)[0]
+
+    return lax.fori_loop(0, 2, step, (x, y))
+
+
+def _branch(x, y, work):
+    def taken(a, b):
+        return _turn(work(a), b)
+
+    return lax.cond(lax.psum(x.sum(), "i") < 1e6, taken, lambda a, b: (b, a), x, y)
+
+
+@pytest.mark.parametrize("work", [lambda a: a, lambda a: gnp.linalg.inv(a @ a.T + 50 * gnp.eye(4))])
+@pytest.mark.parametrize(
+    ("fun", "turns"), [(_scan, 3), (_while, 3), (_nested, 4), (_branch, 1)], ids=lambda x: str(x)
+)
+def test_exchanges_in_bodies_overlap(fun, turns, work):
+    """In bodies written out where the loop is, and in bodies that are functions of their own."""
+    late = both(lambda x, y: fun(x, y, work), rows(2))
+    asked = late.asked
+    assert asked.count(("start", "ppermute")) == asked.count(("wait", "ppermute")) == turns
+    # Both are in progress at a time, at every turn.
+    going, most = 0, []
+    for half, _ in asked:
+        going += 1 if half == "start" else -1
+        most.append(going)
+    assert most.count(2) >= turns and most[-1] == 0
+
+
+def test_operands_in_bodies_are_not_written_over_before_the_wait(monkeypatch):
+    def step(carry, _):
+        made = gnp.cumsum(carry, 0)
+        passed = lax.ppermute(made, "i", [(0, 1), (1, 2), (2, 0)])
+        return made.at[0].set(7.0), passed
+
+    fun = lambda x: lax.scan(step, x, None, length=2)
+    both(fun, rows())
+    monkeypatch.setattr(writer, "last_reads", lambda halves, steps: {})
+    monkeypatch.setattr(
+        program.NumpyProgramWriter, "own", lambda self, eqn: range(len(eqn.outvars))
+    )
+    with pytest.raises(AssertionError):
+        both(fun, rows())
 
 
 def test_bytes_in_progress_are_limited(monkeypatch):

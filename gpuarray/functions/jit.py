@@ -25,7 +25,7 @@ from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.mesh import NamedSharding, contexts
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.core.tracebacks import boundary, clean
-from gpuarray.functions import argnums, stages
+from gpuarray.functions import argnums, misses, stages
 from gpuarray.functions.donation import donated_leaves, warn_unusable
 from gpuarray.functions.layouts import UNSPECIFIED, Layouts, Where, layouts, run
 from gpuarray.functions.outputs import checked_output
@@ -157,8 +157,17 @@ class Jitted:
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
         # Under grad, vmap or an outer jit nothing runs now: the call becomes an equation.
         if traces.state.trace is not lazy.base:
-            return self._bind(call, (*key, axis_env()))
-        entry = self._cache.entries.get(key)
+            return self._bind(call, (*key, named) if (named := axis_env()) else key)
+        try:
+            entry = self._cache.entries.get(key)
+        except Exception as error:
+            if not call.statics or isinstance(error, TypeError):
+                raise
+            raise ValueError(
+                f"static arguments should be comparable using __eq__, and among those of "
+                f"{self.__name__}, {dict(call.statics)}, are some that are not: it raised "
+                f"{type(error).__name__}: {error}"
+            ) from error
         if entry is None:
             # New, or of the generation before: then it was taken off the fast ones too.
             entry = self._cache.entries.get_or_make(key, lambda: self._compile(call, key))
@@ -240,6 +249,12 @@ class Jitted:
                     "(jax_enable_x64)."
                 ) from error
             except TypeError as reason:
+                if hasattr(x, "__jax_array__"):
+                    raise ValueError(
+                        "Triggering __jax_array__() during abstractification is no longer "
+                        f"supported. Call it before, or register {type(x)}, which was passed to "
+                        f"the function at path {name}, as a pytree."
+                    ) from None
                 if hasattr(x, "aval"):
                     raise TypeError(
                         f"Argument '{name}' of shape {x.aval.str_short()} of type {type(x)} is not "
@@ -253,7 +268,7 @@ class Jitted:
                     "their class as a pytree."
                 ) from None
 
-    def _program(self, call: Call) -> Program:
+    def _program(self, call: Call, key: tuple) -> Program:
         """Trace the function for one kind of call."""
         if self._signature is not None:
             self._check_signature(call, self._signature)
@@ -285,8 +300,9 @@ class Jitted:
             ]
         # Trace: run the Python function once on tracers.
         traced = monitoring.timed(monitoring.TRACED, fun_name=self.__name__)
+        misses.explain(self._cache, key, info)
         with ranges.during(f"trace {self.__name__}", "compile"), traced:
-            graph = stage(flat, avals, info, threads=True)
+            graph = misses.timed(info, lambda: stage(flat, avals, info, threads=True))
         # Where each result is to lie, if options of `jit` say so.
         where = None
         if layouts is not None:
@@ -315,7 +331,7 @@ class Jitted:
         # Why it is compiled, while the calls before are still known: cache_report shows it.
         reason = self._cache.why(key)
         # Trace (unless `trace` or an outer jit has), then compile.
-        program = self._cache.programs.get_or_make(key, lambda: self._program(call))
+        program = self._cache.programs.get_or_make(key, lambda: self._program(call, key))
         graph = program.graph
         warn_unusable(graph, program.donated)
         executable, constants = cache.compiled_graph(graph, self.__name__, reason, program.donated)
@@ -344,10 +360,10 @@ class Jitted:
 
     def _bind(self, call: Call, key: tuple):
         """Record the call as one equation of the trace around it."""
-        # Under an outer trace the key has the named axes too: collectives mean something else.
+        # Under named axes the key has them too: collectives mean something else there.
         program = self._cache.programs.find(key)
         if program is None:
-            program = self._program(call)
+            program = self._program(call, key[:4])
             # A graph that holds tracers is of this outer trace only.
             if not any(isinstance(c, traces.Tracer) for c in program.graph.consts):
                 self._cache.programs.put(key, program)
@@ -394,7 +410,7 @@ class Jitted:
     def _traced(self, args: tuple, kwargs: dict) -> stages.Traced:
         call = self._take_apart(args, kwargs, stated_aval)
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
-        program = self._cache.programs.get_or_make(key, lambda: self._program(call))
+        program = self._cache.programs.get_or_make(key, lambda: self._program(call, key))
         return stages.Traced(
             program.graph,
             _without_statics(call),

@@ -279,6 +279,11 @@ def mapped_size(
             found.setdefault(_shape_of(x)[d], []).append(i)
     # Nothing is mapped: axis_size alone says how many.
     if not found:
+        if axis_size is None and not leaves and what == "pmap":
+            raise ValueError(
+                "pmap requires at least one argument with a mapped axis, got "
+                f"args={args} and kwargs={kwargs}"
+            )
         if axis_size is None and not leaves:
             raise ValueError(
                 f"{what} wrapped function must be passed at least one argument containing an array "

@@ -35,7 +35,8 @@ from gpuarray.runtime import cache, fastpath, host, lazy
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable
 from gpuarray.transforms import trace_cache
-from gpuarray.transforms.references import Ref, Referring
+from gpuarray.transforms.passing import Referring
+from gpuarray.transforms.references import Ref
 from gpuarray.transforms.tracing import Touched, TracedFunction, inferred, stage
 
 

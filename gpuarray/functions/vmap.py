@@ -21,7 +21,8 @@ from gpuarray.functions.vmappable import Whole, closed
 from gpuarray.primitives.reshard import as_typed
 from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
-from gpuarray.transforms.references import Part, Ref, taken_out, values_of, with_values, write_back
+from gpuarray.transforms.passing import taken_out, with_values
+from gpuarray.transforms.references import Part, Ref, values_of, write_back
 
 
 def vmap(

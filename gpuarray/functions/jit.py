@@ -164,11 +164,7 @@ class Jitted:
         except Exception as error:
             if not call.statics or isinstance(error, TypeError):
                 raise
-            raise ValueError(
-                f"static arguments should be comparable using __eq__, and among those of "
-                f"{self.__name__}, {dict(call.statics)}, are some that are not: it raised "
-                f"{type(error).__name__}: {error}"
-            ) from error
+            raise argnums.uncomparable(self.__name__, call.statics, error) from error
         if entry is None:
             # New, or of the generation before: then it was taken off the fast ones too.
             entry = self._cache.entries.get_or_make(key, lambda: self._compile(call, key))
@@ -222,14 +218,14 @@ class Jitted:
         positions = {n if n >= 0 else len(args) + n for n in nums}
         for i, value in enumerate(args):
             if i in positions:
-                statics.append((i, _hashable(value, i)))
+                statics.append((i, argnums.hashable(value, i)))
                 kept.append(None)  # its place, so that positions stay what they are
             else:
                 kept.append(value)
         dynamic = {}
         for name in sorted(kwargs):
             if name in names:
-                statics.append((name, _hashable(kwargs[name], name)))
+                statics.append((name, argnums.hashable(kwargs[name], name)))
             else:
                 dynamic[name] = kwargs[name]
         return tuple(kept), dynamic, statics
@@ -509,19 +505,6 @@ def _shifted(options: Options) -> Options:
     return options._replace(
         static_argnums=move(options.static_argnums), donate_argnums=move(options.donate_argnums)
     )
-
-
-def _hashable(value, where):
-    try:
-        hash(value)
-    except TypeError as error:
-        name = f"argument {where}" if isinstance(where, int) else f"argument {where!r}"
-        raise ValueError(
-            "Non-hashable static arguments are not supported. An error occurred while trying to "
-            f"hash an object of type {type(value)}, {value}, passed as {name}. The error was: "
-            f"TypeError: {error}. Pass a tuple instead of a list, or leave the argument traced."
-        ) from None
-    return value
 
 
 cache.watch(inferred)

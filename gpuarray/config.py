@@ -307,13 +307,15 @@ class TraceKey:
         changed = [f"{n}={v!r}" for n, v in rows if v != settings[n].default]
         return f"TraceKey({', '.join(changed)})"
 
+    def differing(self, other: TraceKey) -> list[tuple[str, Any, Any]]:
+        """Return the settings in which two keys differ, with the old and the new value."""
+        rows = [*zip(_TRACED, self.values, other.values, strict=True)]
+        rows.append(("mesh in context", self.context, other.context))
+        return [row for row in rows if row[1] != row[2]]
+
     def differences(self, other: TraceKey) -> list[str]:
         """Return the settings in which two keys differ, as 'name: old -> new'."""
-        rows = zip(_TRACED, self.values, other.values, strict=True)
-        found = [f"{n}: {a!r} -> {b!r}" for n, a, b in rows if a != b]
-        if self.context != other.context:
-            found.append(f"mesh in context: {self.context} -> {other.context}")
-        return found
+        return [f"{name}: {old!r} -> {new!r}" for name, old, new in self.differing(other)]
 
 
 # In the order of the table, as in TraceKey.values.

@@ -54,7 +54,7 @@ _NAMES = {
     "lanczos3": ResizeMethod.LANCZOS3,
     "lanczos5": ResizeMethod.LANCZOS5,
     **dict.fromkeys(("cubic", "bicubic", "tricubic"), ResizeMethod.CUBIC),
-    "cubic-pytorch": ResizeMethod.CUBIC_PYTORCH,
+    **dict.fromkeys(("cubic-pytorch", "bicubic-pytorch"), ResizeMethod.CUBIC_PYTORCH),
     "area": ResizeMethod.AREA,
 }
 

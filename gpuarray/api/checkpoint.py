@@ -28,7 +28,8 @@ from gpuarray.pytree import tree
 from gpuarray.runtime import cache
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.partial import split_graph
-from gpuarray.transforms.references import Ref, emptied, threaded, threading, values_of, write_back
+from gpuarray.transforms.passing import emptied
+from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
 from gpuarray.transforms.tracing import TracedFunction, stage
 
 #: What a policy may answer beside True and False.

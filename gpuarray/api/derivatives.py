@@ -71,18 +71,27 @@ def check_callable(fun: Any) -> None:
         raise TypeError(f"Expected a callable value, got {fun}")
 
 
-def check_tangent(primal: Any, tangent: Any, what: str, error: type[Exception] = TypeError) -> Any:
-    """Check that a tangent has the type that its primal requires."""
+def check_tangent(
+    primal: Any,
+    tangent: Any,
+    what: str = "primal and tangent arguments to jax.jvp do not match",
+    error: type[Exception] = TypeError,
+) -> Any:
+    """Check that a tangent has the type that its primal requires.
+
+    what, error: what is wrong where it has not
+    """
     want, given = tangent_aval(aval_of(primal)), aval_of_tangent(tangent)
     if want.dtype != given.dtype:
         raise error(
-            f"{what}: primal and tangent arguments must have equal types: the primal is "
+            f"{what}; dtypes must be equal, or float0 for the tangent of an integer: the primal is "
             f"{aval_of(primal).str_short()}, so the tangent must be {want.str_short()}, got "
             f"{given.str_short()}"
         )
     if want.shape != given.shape:
+        called = "jvp called with" if error is TypeError else f"{what}:"
         raise ValueError(
-            f"{what} called with different primal and tangent shapes; got primal shape "
+            f"{called} different primal and tangent shapes; got primal shape "
             f"{want.shape} and tangent shape {given.shape}"
         )
     # The tangent of an integer is nothing: it needs no values.
@@ -141,6 +150,11 @@ def check_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:
             )
         return
     if not dtypes.issubdtype(aval.dtype, np.inexact):
+        if aval.dtype.kind == "O":
+            raise TypeError(
+                f"{what} got an array of dtype object, which is not a valid JAX type: expected "
+                "numbers, such as .astype(float)"
+            )
         if not allow_int:
             raise TypeError(
                 f"{what} requires real- or complex-valued inputs (input dtype that is a sub-dtype "

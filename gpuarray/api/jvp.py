@@ -45,17 +45,15 @@ def jvp(
             f"{type(primals).__name__} and {type(tangents).__name__}."
         )
     flat = FlatFunction(fun, tuple(primals), has_aux=has_aux)
-    tangent_leaves, spec = tree.flatten(tuple(tangents))
+    tangent_leaves, spec = tree.flatten(tangents)
+    given = tree.tree_structure(primals)
     # Structures first, then each leaf's shape and dtype.
-    if spec != flat.in_spec:
+    if spec != given:
         raise TypeError(
             "primal and tangent arguments to jax.jvp must have the same tree structure; primals "
-            "have "
-            f"tree structure {flat.in_spec} whereas tangents have tree structure {spec}."
+            f"have tree structure {given} whereas tangents have tree structure {spec}."
         )
-    checked = [
-        check_tangent(p, owned(t), "jvp") for p, t in zip(flat.leaves, tangent_leaves, strict=True)
-    ]
+    checked = [check_tangent(p, owned(t)) for p, t in zip(flat.leaves, tangent_leaves, strict=True)]
     out, out_tangents = jvp_flat(flat, flat.leaves, checked)
     given = {id(t) for t in checked}  # a tangent that is passed on stays what the caller gave
     real = [t if id(t) in given and not is_zero(t) else real_array(t) for t in out_tangents]

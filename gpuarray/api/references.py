@@ -37,14 +37,15 @@ def _one_memory(name: str, *spaces: Any) -> None:
     if any(space is not None for space in spaces):
         raise NotImplementedError(
             f"{name} keeps references in the memory of their device and nowhere else: leave out "
-            "memory_space and kind."
+            "memory_space."
         )
 
 
 def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Ref:
     """A mutable reference that holds an array (or a number) at first.
 
-    memory_space, kind: only None: there is one memory on a device
+    memory_space: only None: there is one memory on a device
+    kind: "no_grad_no_remat" takes no derivative of what is written
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> total = ga.new_ref(gnp.zeros(3))
@@ -53,7 +54,9 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     >>> total
     Ref([6., 1., 1.], dtype=float32)
     """
-    _one_memory("new_ref", memory_space, kind)
+    _one_memory("new_ref", memory_space)
+    if kind not in (None, "no_grad_no_remat"):
+        raise ValueError(f"new_ref: `kind` must be None or 'no_grad_no_remat', got {kind!r}")
     if isinstance(init_val, Ref):
         raise TypeError("new_ref takes an array, got a Ref. Copy one with new_ref(ref[...]).")
     try:
@@ -64,7 +67,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
             "Error interpreting argument to new_ref as a JAX value. The problematic value is of "
             f"type {type(init_val)}: expected an array or a number. Make one Ref for each leaf."
         ) from None
-    return Ref(as_array(init_val))
+    return Ref(as_array(init_val), kind)
 
 
 def empty_ref(ty: Any, memory_space: Any = None) -> Ref:

@@ -28,7 +28,8 @@ from gpuarray.functions import argnums
 from gpuarray.pytree import tree
 from gpuarray.pytree.registration import Partial
 from gpuarray.transforms.linearize import Linearized, linearize_flat
-from gpuarray.transforms.references import Ref, closed_over
+from gpuarray.transforms.passing import closed_over
+from gpuarray.transforms.references import Ref
 from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
 

@@ -61,7 +61,8 @@ def _jit_transpose(cts: list, *operands, jaxpr: Graph, **params) -> list:
     derived = transpose_graph(jaxpr, linear, nonzero)
     known = [x for x in operands if not is_undefined(x)]
     given = [ct for ct in cts if not is_zero(ct)]
-    found = iter(_call(derived.graph, [*known, *given], params))
+    call = lambda graph, args: _call(graph, args, params)
+    found = iter(derived.call(call, *known, *given))
     has = iter(derived.outputs)
     return [
         None if not is_linear else (next(found) if next(has) else Zero(x.aval))

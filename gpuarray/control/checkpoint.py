@@ -78,7 +78,8 @@ def _transpose(cts: list, *operands, jaxpr: Graph, **params) -> list:
     derived = transpose_graph(jaxpr, linear, nonzero)
     known = others(operands, linear)
     # A transposed Graph is where recomputing takes place: it must stay apart (see `_inline`).
-    found = _bind([*known, *chosen(cts, nonzero)], derived.graph, params, differentiated=True)
+    call = lambda graph, args: _bind(args, graph, params, differentiated=True)
+    found = derived.call(call, *known, *chosen(cts, nonzero))
     zeros = [Zero(x.aval) for x in others(chosen(operands, linear), derived.outputs)]
     return merged(linear, merged(derived.outputs, found, zeros), [None] * len(known))
 

@@ -171,9 +171,14 @@ def transpose_filled(graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool
     return graph.derived[key]
 
 
-def staged(fun: Any, avals: Sequence[ShapedArray], purpose: str, name: str) -> Graph:
-    """Stage a flat function as a Graph with the name of the one it comes from."""
-    graph = stage(fun, avals, TracedFunction(fun, purpose))
+def staged(
+    fun: Any, avals: Sequence[ShapedArray], purpose: str, name: str, threads: bool = False
+) -> Graph:
+    """Stage a flat function as a Graph with the name of the one it comes from.
+
+    With `threads` the caller takes references along that it touches (see `stage`).
+    """
+    graph = stage(fun, avals, TracedFunction(fun, purpose), threads)
     graph.debug_name = name
     return graph
 

@@ -40,6 +40,7 @@ from gpuarray.transforms.batch import BatchAxis, matched
 from gpuarray.transforms.dead import set_narrow_rule, shortened
 from gpuarray.transforms.graphs import batch_graph, jvp_graph
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
+from gpuarray.transforms.references import Ref, strong_values, threaded, threading, write_back
 from gpuarray.transforms.transpose import transpose_flat
 
 
@@ -340,12 +341,12 @@ def _scan_transpose(cts: list, *args, jaxpr, num_consts, num_carry, reverse, **p
     # Cotangents of the last carries start the backward loop; those of stacked results feed it.
     ct_carry, ct_ys = cts[: len(carry)], cts[len(carry) :]
     nonzero = tuple(not is_zero(ct) for ct in ct_ys)
-    body = _transposed_body(
+    body, refs = _transposed_body(
         halves.rest, len(invariant), len(consts), len(carry), len(arrays), nonzero
     )
     # Pass only what the body reads: a tangent that nothing uses leaves inputs unread.
     read = {a for e in body.eqns for a in e.invars} | set(body.outvars)
-    count = len(consts) + len(carry)
+    count = len(refs) + len(consts) + len(carry)
     fixed, carried, xs = cut(body.invars, len(invariant), count)
     keep_fixed, keep_xs = [v in read for v in fixed], [v in read for v in xs]
     body = reordered(
@@ -354,6 +355,7 @@ def _scan_transpose(cts: list, *args, jaxpr, num_consts, num_carry, reverse, **p
     # Cotangents of constants are sums over the steps, so they are carried, from zero.
     out = scan_p.bind(
         *chosen(invariant, keep_fixed),
+        *strong_values(refs),
         *(zeros(aval_of(x)) for x in consts),
         *(instantiate(ct) for ct in ct_carry),
         *chosen([*chosen(ct_ys, nonzero), *arrays], keep_xs),
@@ -363,6 +365,8 @@ def _scan_transpose(cts: list, *args, jaxpr, num_consts, num_carry, reverse, **p
         reverse=not reverse,
         **params,
     )
+    new, out = cut(out, len(refs))
+    write_back(refs, new)
     found = merged(halves.unknown, out, [None] * (len(args) - sum(halves.unknown)))
     # A carry may be unknown although its initial value is known.
     return [ct if is_linear else None for ct, is_linear in zip(found, linear, strict=True)]
@@ -370,11 +374,11 @@ def _scan_transpose(cts: list, *args, jaxpr, num_consts, num_carry, reverse, **p
 
 def _transposed_body(
     rest: Graph, invariants: int, consts: int, carry: int, arrays: int, nonzero: tuple[bool, ...]
-) -> Graph:
-    """Return the body of the backward scan.
+) -> tuple[Graph, list[Ref]]:
+    """Return the body of the backward scan, and the references that rules in it read or write.
 
-    Its inputs are invariants | sums of cotangents of constants, cotangents of carries | cotangents
-    of stacked results, and the arrays.
+    Its inputs are invariants | values of the references, sums of cotangents of constants,
+    cotangents of carries | cotangents of stacked results, and the arrays.
     """
     key = ("transposed body", invariants, consts, carry, arrays, nonzero)
     if key not in rest.derived:
@@ -397,8 +401,19 @@ def _transposed_body(
                 *(instantiate(d) for d in d_others),
             ]
 
-        avals = [*fixed, *linear_avals[: consts + carry], *chosen(ct_avals, nonzero), *array_avals]
-        rest.derived[key] = staged(fun, avals, "transpose", rest.debug_name)
+        avals = [*linear_avals[: consts + carry], *chosen(ct_avals, nonzero), *array_avals]
+
+        def attempt(refs: list[Ref]) -> tuple[Graph, list[Ref]]:
+            def pure(*values):
+                known, held, more = cut(values, invariants, len(refs))
+                new, out = threaded(fun, refs)(held, *known, *more)
+                return [*new, *out]
+
+            held = [ref.type.inner_aval.strip_weak_type() for ref in refs]
+            whole = [*fixed, *held, *avals]
+            return staged(pure, whole, "transpose", rest.debug_name, threads=True), refs
+
+        rest.derived[key] = threading(attempt)
     return rest.derived[key]
 
 

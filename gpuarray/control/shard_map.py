@@ -153,7 +153,13 @@ def _transpose(cts, *operands, jaxpr, mesh, in_specs, out_specs, manual_axes, ch
     linear = tuple(map(is_undefined, operands))
     nonzero = tuple(not is_zero(ct) for ct in cts)
     with axes_inside(mesh, manual_axes, check_vma):
-        graph, outputs = transpose_graph(jaxpr, linear, nonzero)
+        graph, outputs, refs, _ = transpose_graph(jaxpr, linear, nonzero)
+    if refs:
+        raise ValueError(
+            "a rule for cotangents inside of shard_map reads or writes a mutable array reference "
+            f"of type {refs[0].type} from outside: each device would write another value. Return "
+            "the value as a cotangent."
+        )
     known_specs = others(in_specs, linear)
     linear_specs = [spec.to_ct_spec() for spec in chosen(in_specs, linear)]
     ct_specs = [spec.to_ct_spec() for spec in chosen(out_specs, nonzero)]

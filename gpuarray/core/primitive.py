@@ -301,7 +301,7 @@ class Primitive:
             return self.numpy_pick(avals, **params)
         if isinstance(self.numpy, Sentinel):
             raise MissingRuleError(
-                f"Evaluation rule for '{self.name}' not implemented: {self.numpy.why}"
+                f"Evaluation rule for primitive '{self.name}' not found: {self.numpy.why}"
             )
         return functools.partial(self.numpy, **params) if params else self.numpy
 

@@ -137,7 +137,9 @@ class PartitionSpec(Frozen):
         return found
 
     def __init_subclass__(cls, **_: Any) -> NoReturn:
-        raise TypeError("Subclassing PartitionSpec is prohibited: equal specs are the same object")
+        raise TypeError(
+            "Subclassing `jax.P` is prohibited: equal PartitionSpecs are the same object"
+        )
 
     def __iter__(self) -> Iterator[Any]:
         self._only_parts("*spec", "*spec.partitions")

@@ -122,3 +122,26 @@ def signature_of(fun: Any) -> inspect.Signature | None:
         return inspect.signature(fun)
     except (TypeError, ValueError):
         return None
+
+
+def hashable(value: Any, where: int | str) -> Any:
+    """Return a static argument; raise ValueError if it has no hash."""
+    try:
+        hash(value)
+    except TypeError as error:
+        name = f"argument {where}" if isinstance(where, int) else f"argument {where!r}"
+        raise ValueError(
+            "Non-hashable static arguments are not supported. An error occurred while trying to "
+            f"hash an object of type {type(value)}, {value}, passed as {name}. The error was: "
+            f"TypeError: {str(error).rstrip('.')}. Pass a tuple instead of a list, or leave the "
+            "argument traced."
+        ) from None
+    return value
+
+
+def uncomparable(name: str, statics: tuple, error: Exception) -> ValueError:
+    """What to raise for static arguments whose comparison with earlier ones failed."""
+    return ValueError(
+        f"static arguments should be comparable using __eq__, and among those of {name}, "
+        f"{dict(statics)}, are some that are not: it raised {type(error).__name__}: {error}"
+    )

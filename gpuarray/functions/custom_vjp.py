@@ -34,7 +34,8 @@ from gpuarray.functions.custom_rules import (
 )
 from gpuarray.primitives.linear import cast_like
 from gpuarray.pytree import tree
-from gpuarray.transforms.references import Ref, emptied, whole
+from gpuarray.transforms.passing import Held, emptied, taken_out, whole
+from gpuarray.transforms.references import Ref
 from gpuarray.transforms.tracing import TracedFunction, stage
 
 
@@ -108,26 +109,29 @@ class custom_vjp(CustomFunction):
                     "nondiff_argnums is for arguments that cannot be or contain tracers, such as "
                     "functions. Make it an ordinary argument, whose cotangent `bwd` gives as None."
                 )
-        # Mutable references are not differentiated: functions and rules close over them.
         named = lambda: argnums.leaf_names(self._signature, dynamic, {}, fixed)
-        refill, dynamic = emptied(dynamic, f"custom_vjp {name_of(self.fun)}", named)
-        dynamic, leaves, in_spec = operands(dynamic)
+        refs, _ = taken_out(dynamic, f"custom_vjp {name_of(self.fun)}", named)
         # Concrete values outside any trace: the plain function, without the cost of a call
         # primitive.
-        if traces.is_base() and not any(isinstance(x, traces.Tracer) for x in leaves):
+        if traces.is_base() and not any(map(_is_traced, tree.flatten(dynamic)[0])):
             # Nothing to transform.
-            out = self.fun(*self._whole(fixed, static, refill(dynamic)))
-            if refill is not whole:
+            dynamic = dynamic if refs else operands(dynamic)[0]
+            out = self.fun(*self._whole(fixed, static, dynamic))
+            if refs:
                 flatten_outputs(out)
             return out
+        # What mutable references hold is an operand, and what is written to them a result.
+        raw, in_spec = tree.flatten(dynamic)
+        held = Held(raw)
+        dynamic, leaves, in_spec = operands(tree.unflatten(in_spec, held.emptied(raw)))
         results = Results()
+        put = lambda given: self._whole(fixed, static, tree.unflatten(in_spec, given))
 
         def flat(*values):
-            given = refill(tree.unflatten(in_spec, values))
-            return results.note(self.fun(*self._whole(fixed, static, given)))
+            new, out = held.call(lambda given: results.note(self.fun(*put(given))), values)
+            return [*new, *out]
 
-        put = lambda given: self._whole(fixed, static, refill(given))
-        fwd, bwd = self._flat_rules(put, static, leaves, in_spec, results)
+        fwd, bwd = self._flat_rules(put, static, leaves, in_spec, results, held)
         out = custom_vjp_call_p.bind(
             *leaves,
             name=name_of(self.fun),
@@ -137,10 +141,17 @@ class custom_vjp(CustomFunction):
             num_consts=0,
             symbolic_zeros=self.symbolic_zeros,
         )
-        return tree.unflatten(results.spec, out)
+        held.write_back(out[: len(refs)])
+        return tree.unflatten(results.spec, out[len(refs) :])
 
     def _flat_rules(
-        self, put: Callable, static: tuple, leaves: list, in_spec: Any, results: Results
+        self,
+        put: Callable,
+        static: tuple,
+        leaves: list,
+        in_spec: Any,
+        results: Results,
+        held: Held,
     ) -> tuple[Callable, Callable]:
         """The rules as functions of leaves; `put` gives all arguments in their places."""
         fwd_rule, bwd_rule, symbolic = self.fwd, self.bwd, self.symbolic_zeros
@@ -152,11 +163,19 @@ class custom_vjp(CustomFunction):
         def fwd(primals, perturbed):
             nonlocal residual_spec, fill
             # The rule sees which arguments will be asked for, and may save the rest.
-            if symbolic:
-                primals = [CustomVJPPrimal(x, p) for x, p in zip(primals, perturbed, strict=True)]
-            given = tree.unflatten(in_spec, primals)
-            given = put(given)
-            pair = fwd_rule(*given)
+            primals = list(primals)
+            for i in range(len(primals)):
+                if i in held.at:
+                    primals[i] = as_array(primals[i])
+                elif symbolic:
+                    primals[i] = CustomVJPPrimal(primals[i], perturbed[i])
+            given: list = []
+
+            def run(values):
+                given[:] = put(values)
+                return fwd_rule(*given)
+
+            new, pair = held.call(run, primals)
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2):
                 raise TypeError(
                     f"{names} must produce a pair (list or tuple of length two) where the first "
@@ -184,11 +203,12 @@ class custom_vjp(CustomFunction):
                         f"reference of type {x.type} that is none of its arguments: return its "
                         "value, ref[...]"
                     )
-            fill, held = emptied(pair[1])
-            residuals, residual_spec = flatten_outputs(held)
-            return out, residuals
+            fill, rest = emptied(pair[1])
+            residuals, residual_spec = flatten_outputs(rest)
+            return [*new, *out], residuals
 
         def bwd(residuals, cotangents):
+            cotangents = cotangents[len(held.refs) :]
             given = [to_symbolic(ct) if symbolic else as_array(ct) for ct in cotangents]
             found = bwd_rule(
                 *static,
@@ -199,6 +219,10 @@ class custom_vjp(CustomFunction):
 
         in_avals = [aval_of(x) for x in leaves]
         return fwd, bwd
+
+
+def _is_traced(x: Any) -> bool:
+    return isinstance(x.get() if isinstance(x, Ref) else x, traces.Tracer)
 
 
 def _cotangents(found: Any, in_avals: list[ShapedArray], in_spec: Any) -> list:

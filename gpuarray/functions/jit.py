@@ -25,7 +25,7 @@ from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.mesh import NamedSharding, contexts
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.core.tracebacks import boundary, clean
-from gpuarray.functions import argnums, stages
+from gpuarray.functions import argnums, misses, stages
 from gpuarray.functions.donation import donated_leaves, warn_unusable
 from gpuarray.functions.layouts import UNSPECIFIED, Layouts, Where, layouts, run
 from gpuarray.functions.outputs import checked_output
@@ -35,7 +35,8 @@ from gpuarray.runtime import cache, fastpath, host, lazy
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable
 from gpuarray.transforms import trace_cache
-from gpuarray.transforms.references import Ref, Referring
+from gpuarray.transforms.passing import Referring
+from gpuarray.transforms.references import Ref
 from gpuarray.transforms.tracing import Touched, TracedFunction, inferred, stage
 
 
@@ -157,8 +158,13 @@ class Jitted:
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
         # Under grad, vmap or an outer jit nothing runs now: the call becomes an equation.
         if traces.state.trace is not lazy.base:
-            return self._bind(call, (*key, axis_env()))
-        entry = self._cache.entries.get(key)
+            return self._bind(call, (*key, named) if (named := axis_env()) else key)
+        try:
+            entry = self._cache.entries.get(key)
+        except Exception as error:
+            if not call.statics or isinstance(error, TypeError):
+                raise
+            raise argnums.uncomparable(self.__name__, call.statics, error) from error
         if entry is None:
             # New, or of the generation before: then it was taken off the fast ones too.
             entry = self._cache.entries.get_or_make(key, lambda: self._compile(call, key))
@@ -212,14 +218,14 @@ class Jitted:
         positions = {n if n >= 0 else len(args) + n for n in nums}
         for i, value in enumerate(args):
             if i in positions:
-                statics.append((i, _hashable(value, i)))
+                statics.append((i, argnums.hashable(value, i)))
                 kept.append(None)  # its place, so that positions stay what they are
             else:
                 kept.append(value)
         dynamic = {}
         for name in sorted(kwargs):
             if name in names:
-                statics.append((name, _hashable(kwargs[name], name)))
+                statics.append((name, argnums.hashable(kwargs[name], name)))
             else:
                 dynamic[name] = kwargs[name]
         return tuple(kept), dynamic, statics
@@ -240,6 +246,12 @@ class Jitted:
                     "(jax_enable_x64)."
                 ) from error
             except TypeError as reason:
+                if hasattr(x, "__jax_array__"):
+                    raise ValueError(
+                        "Triggering __jax_array__() during abstractification is no longer "
+                        f"supported. Call it before, or register {type(x)}, which was passed to "
+                        f"the function at path {name}, as a pytree."
+                    ) from None
                 if hasattr(x, "aval"):
                     raise TypeError(
                         f"Argument '{name}' of shape {x.aval.str_short()} of type {type(x)} is not "
@@ -253,7 +265,7 @@ class Jitted:
                     "their class as a pytree."
                 ) from None
 
-    def _program(self, call: Call) -> Program:
+    def _program(self, call: Call, key: tuple) -> Program:
         """Trace the function for one kind of call."""
         if self._signature is not None:
             self._check_signature(call, self._signature)
@@ -285,8 +297,9 @@ class Jitted:
             ]
         # Trace: run the Python function once on tracers.
         traced = monitoring.timed(monitoring.TRACED, fun_name=self.__name__)
+        misses.explain(self._cache, key, info)
         with ranges.during(f"trace {self.__name__}", "compile"), traced:
-            graph = stage(flat, avals, info, threads=True)
+            graph = misses.timed(info, lambda: stage(flat, avals, info, threads=True))
         # Where each result is to lie, if options of `jit` say so.
         where = None
         if layouts is not None:
@@ -315,7 +328,7 @@ class Jitted:
         # Why it is compiled, while the calls before are still known: cache_report shows it.
         reason = self._cache.why(key)
         # Trace (unless `trace` or an outer jit has), then compile.
-        program = self._cache.programs.get_or_make(key, lambda: self._program(call))
+        program = self._cache.programs.get_or_make(key, lambda: self._program(call, key))
         graph = program.graph
         warn_unusable(graph, program.donated)
         executable, constants = cache.compiled_graph(graph, self.__name__, reason, program.donated)
@@ -344,10 +357,10 @@ class Jitted:
 
     def _bind(self, call: Call, key: tuple):
         """Record the call as one equation of the trace around it."""
-        # Under an outer trace the key has the named axes too: collectives mean something else.
+        # Under named axes the key has them too: collectives mean something else there.
         program = self._cache.programs.find(key)
         if program is None:
-            program = self._program(call)
+            program = self._program(call, key[:4])
             # A graph that holds tracers is of this outer trace only.
             if not any(isinstance(c, traces.Tracer) for c in program.graph.consts):
                 self._cache.programs.put(key, program)
@@ -394,7 +407,7 @@ class Jitted:
     def _traced(self, args: tuple, kwargs: dict) -> stages.Traced:
         call = self._take_apart(args, kwargs, stated_aval)
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
-        program = self._cache.programs.get_or_make(key, lambda: self._program(call))
+        program = self._cache.programs.get_or_make(key, lambda: self._program(call, key))
         return stages.Traced(
             program.graph,
             _without_statics(call),
@@ -492,20 +505,6 @@ def _shifted(options: Options) -> Options:
     return options._replace(
         static_argnums=move(options.static_argnums), donate_argnums=move(options.donate_argnums)
     )
-
-
-def _hashable(value, where):
-    try:
-        hash(value)
-    except TypeError as error:
-        name = f"argument {where}" if isinstance(where, int) else f"argument {where!r}"
-        raise ValueError(
-            "Non-hashable static arguments are not supported. An error occurred while trying to "
-            f"hash an object of type {type(value)}, {value}, passed as {name}. The error was: "
-            f"TypeError: {str(error).rstrip('.')}. Pass a tuple instead of a list, or leave the "
-            "argument traced."
-        ) from None
-    return value
 
 
 cache.watch(inferred)

@@ -32,7 +32,8 @@ from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable
 from gpuarray.runtime.moves import to_place
 from gpuarray.runtime.spread import Team
-from gpuarray.transforms.references import Ref, taken_out, values_of, write_back
+from gpuarray.transforms.passing import taken_out
+from gpuarray.transforms.references import Ref, values_of, write_back
 from gpuarray.transforms.tracing import check_alive
 from gpuarray.util import lazy_module
 

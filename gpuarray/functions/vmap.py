@@ -21,7 +21,8 @@ from gpuarray.functions.vmappable import Whole, closed
 from gpuarray.primitives.reshard import as_typed
 from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
-from gpuarray.transforms.references import Part, Ref, taken_out, values_of, with_values, write_back
+from gpuarray.transforms.passing import taken_out, with_values
+from gpuarray.transforms.references import Part, Ref, values_of, write_back
 
 
 def vmap(
@@ -279,6 +280,11 @@ def mapped_size(
             found.setdefault(_shape_of(x)[d], []).append(i)
     # Nothing is mapped: axis_size alone says how many.
     if not found:
+        if axis_size is None and not leaves and what == "pmap":
+            raise ValueError(
+                "pmap requires at least one argument with a mapped axis, got "
+                f"args={args} and kwargs={kwargs}"
+            )
         if axis_size is None and not leaves:
             raise ValueError(
                 f"{what} wrapped function must be passed at least one argument containing an array "

@@ -33,14 +33,8 @@ from gpuarray.lax.bodies import (
 from gpuarray.lax.convert import convert_element_type
 from gpuarray.lax.elementwise import clamp, ne
 from gpuarray.pytree import tree
-from gpuarray.transforms.references import (
-    Ref,
-    closed_over,
-    threaded,
-    threading,
-    values_of,
-    write_back,
-)
+from gpuarray.transforms.passing import check_aliases, closed_over
+from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
 
 # None is a valid operand.
 _UNGIVEN: Any = object()
@@ -165,6 +159,7 @@ def _branch(
 ) -> Any:
     # A mutable reference that is passed is one that all branches close over.
     called = lambda: argument_names(branches[-1], tree.flatten(operands)[1])
+    check_aliases(branches, operands, what, called)
     branches, operands = closed_over(branches, operands, what, called)
 
     def attempt(refs: list[Ref]) -> Any:

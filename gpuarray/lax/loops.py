@@ -20,6 +20,7 @@ from gpuarray.core.trace import Tracer, owned
 from gpuarray.core.tracebacks import boundary
 from gpuarray.lax.bodies import (
     Body,
+    argument_names,
     check_carry,
     check_operands,
     first_argument,
@@ -31,6 +32,7 @@ from gpuarray.lax.convert import convert_element_type
 from gpuarray.lax.elementwise import add, lt
 from gpuarray.lax.scans import as_array, as_strong, run_scan, scan
 from gpuarray.pytree import tree
+from gpuarray.transforms.passing import check_aliases
 from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
 
 
@@ -74,6 +76,8 @@ def _while(
     max_steps: int | None = None,
 ) -> Any:
     """Run a while loop. `body_owner` and `kind` identify the body for the trace cache."""
+    called = lambda: argument_names(body_fun, tree.flatten_raw((init_val,))[1])
+    check_aliases([cond_fun, body_fun], (init_val,), kind, called)
 
     def attempt(refs: list[Ref]) -> Any:
         if not refs:

@@ -27,6 +27,7 @@ from gpuarray.core.tracebacks import boundary
 from gpuarray.functions.vmap import vmap
 from gpuarray.lax.args import integer, times_unrolled
 from gpuarray.lax.bodies import (
+    argument_names,
     check_carry,
     check_operands,
     derived,
@@ -38,15 +39,8 @@ from gpuarray.lax.convert import convert
 from gpuarray.lax.shapes import concatenate, expand_dims, reshape
 from gpuarray.lax.slicing import index_in_dim, slice
 from gpuarray.pytree import tree
-from gpuarray.transforms.references import (
-    Ref,
-    taken_out,
-    threaded,
-    threading,
-    values_of,
-    with_values,
-    write_back,
-)
+from gpuarray.transforms.passing import check_aliases, taken_out, with_values
+from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
 
 
 @boundary
@@ -87,6 +81,7 @@ def run_scan(
 ) -> tuple[Any, Any]:
     """Run a scan. `owner` and `kind` (one of a few words) identify `f` for the trace cache."""
 
+    check_aliases([f], (init, xs), kind, lambda: argument_names(f, tree.flatten_raw((init, xs))[1]))
     if any(isinstance(x, Ref) for x in tree.flatten(xs)[0]):
         return _over_references(f, init, xs, length, reverse, unroll)
 

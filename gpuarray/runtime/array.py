@@ -199,11 +199,8 @@ class ArrayImpl(Array):
 
     def __bool__(self) -> bool:
         if self.aval.shape and self.aval.size != 1:
-            raise ValueError(
-                "The truth value of an array with "
-                f"{'no elements' if self.size == 0 else 'more than one element'} is ambiguous. "
-                "Use a.any() or a.all()"
-            )
+            what = "empty array" if self.size == 0 else "array with more than one element"
+            raise ValueError(f"The truth value of an {what} is ambiguous. Use a.any() or a.all()")
         return bool(self._host("bool()"))
 
     def __int__(self) -> int:

@@ -168,6 +168,12 @@ def weight(eqns: int) -> int:
 
 
 # ---- functions ----
+EVICTED = (
+    "it was put out of the cache, which keeps what was used last (see the settings "
+    "compile_cache_entries and compile_cache_bytes)"
+)
+
+
 class FunctionCache:
     """What was traced and compiled for one function and one set of options, for all its wrappers.
 
@@ -196,23 +202,11 @@ class FunctionCache:
 
         A key is (settings, structure of the arguments, static ones, avals).
         """
-        known = list(self.latest)
-        if not known:
-            return "first call"
-        if self.seen.find(hash(key)):
-            return (
-                "it was put out of the cache, which keeps what was used last (see the settings "
-                "compile_cache_entries and compile_cache_bytes)"
-            )
-        # Compare with the most alike of the last calls: same structure first, then same statics.
+        near = self.nearest(key)
+        if near is None:
+            return EVICTED if self.latest else "first call"
         settings, spec, statics, avals = key
-
-        def likeness(other: tuple) -> int:
-            same = sum(a == b for a, b in zip(other[3], avals, strict=False))
-            return (other[1] == spec) * 1000 + (other[2] == statics) * 500 + same
-
         # The first difference in this order is named; settings last, since all else is equal then.
-        near = max(known, key=likeness)
         if near[1] != spec:
             return f"the arguments' structure changed: {near[1]} -> {spec}"
         if near[2] != statics:
@@ -221,6 +215,20 @@ class FunctionCache:
             if old is not new:
                 return f"input {i} changed: {old!r} -> {new!r}"
         return f"a setting changed: {', '.join(near[0].differences(settings))}"
+
+    def nearest(self, key: tuple) -> tuple | None:
+        """Return the most alike of the last calls; None without any, and where the call is known.
+
+        Same structure counts first, then same static arguments.
+        """
+        _, spec, statics, avals = key
+
+        def likeness(other: tuple) -> int:
+            same = sum(a == b for a, b in zip(other[3], avals, strict=False))
+            return (other[1] == spec) * 1000 + (other[2] == statics) * 500 + same
+
+        known = list(self.latest)
+        return None if self.seen.find(hash(key)) else max(known, key=likeness, default=None)
 
     def turn(self) -> None:
         """Begin a new generation."""
@@ -257,9 +265,9 @@ def of_function(fun: Callable, options: Hashable) -> FunctionCache:
 # ---- programs ----
 def report(line: Compiled, program: Program) -> None:
     """Log, print or dump what was compiled, as the settings ask for."""
-    if state.log_compiles or state.explain_cache_misses:
-        why = f": {line.reason}" if state.explain_cache_misses else ""
-        _log.warning("Compiled %s for %s in %.4f s%s", line.name, line.kind, line.seconds, why)
+    # Debuggers ask for all that is logged.
+    level = logging.WARNING if state.log_compiles else logging.DEBUG
+    _log.log(level, "Compiled %s for %s in %.4f s", line.name, line.kind, line.seconds)
     # The levels of GPUARRAY_DEBUG: groups, graphs, source.
     plan, run = program.plan, program.run
     if state.debug >= 2:

@@ -27,6 +27,11 @@ from gpuarray.runtime.host import own, sent
 from gpuarray.runtime.moves import to_place
 from gpuarray.util import elements, indices, wrong_type
 
+_UNKNOWN = (
+    "If the Array has no addressable shards, `dtype` must be provided via the `dtype` argument to "
+    "`jax.{}`."
+)
+
 
 def make_array_from_callback(
     shape: Sequence[int],
@@ -72,23 +77,20 @@ def make_array_from_callback(
             part = data_callback(index[device])
             if isinstance(part, Tracer):
                 raise UnexpectedTracerError(
-                    "the data_callback of make_array_from_callback returned a traced value: it "
-                    "must return the data itself"
+                    "jax.make_array_from_callback cannot be called within a traced context: its "
+                    "data_callback returned a traced value, and must return the data itself"
                 )
             value = own(part)
             if value.shape != expected:
                 raise ValueError(
-                    "make_array_from_callback: the data_callback returned an array of shape "
-                    f"{value.shape} for index {index[device]}, which is {device}'s; expected "
-                    f"{expected}, its part of {shape} under {laid}"
+                    f"Expected shard shape {expected} doesn't match the single device array shape "
+                    f"{value.shape} that the data_callback of make_array_from_callback returned "
+                    f"for index {index[device]}, the part of {device} of {shape} under {laid}"
                 )
             made[region] = value
         buffers.append(made[region])
     if not made and dtype is None:
-        raise ValueError(
-            "make_array_from_callback: none of the devices are of this process, so dtype= has to "
-            "say what the parts are"
-        )
+        raise ValueError(_UNKNOWN.format("make_array_from_callback"))
     kinds = {x.dtype for x in made.values()} or {dtypes.canonicalize_dtype(dtype)}
     if len(kinds) > 1:
         raise ValueError(
@@ -138,7 +140,10 @@ def make_array_from_single_device_arrays(
     """
     what = "make_array_from_single_device_arrays"
     if isinstance(arrays, (ArrayImpl, np.ndarray)) or not isinstance(arrays, Sequence):
-        raise TypeError(f"{what} takes a list of arrays, got {type(arrays)}")
+        raise TypeError(
+            f"jax.{what} `arrays` argument must be a list of arrays, one a device, got "
+            f"{type(arrays)}"
+        )
     shape, place = _lengths(shape), _place(what, sharding)
     laid: Sharding = place.sharding
     expected = tuple(laid.shard_shape(shape))
@@ -146,15 +151,16 @@ def make_array_from_single_device_arrays(
     for number, x in enumerate(arrays):
         if isinstance(x, Tracer):
             raise ValueError(
-                f"{what}: arrays[{number}] is a traced value. Pieces are concrete arrays: call it "
-                "outside of jit and other transformations."
+                f"jax.{what} requires a list of concrete arrays, and arrays[{number}] is a traced "
+                "value: call it outside of jit and other transformations."
             )
         if not isinstance(x, ArrayImpl):
             raise TypeError(f"{what}: arrays[{number}] is no array on a device but {type(x)}")
         if not x._place.is_single:
             raise ValueError(
-                f"{what}: arrays[{number}] lies over {len(x._place.devices)} devices itself: give "
-                "its pieces, x.addressable_shards[i].data"
+                "When making an array from single-device arrays the input arrays must have one "
+                f"shard each. An argument array had {len(x._place.devices)} shard(s): give the "
+                f"pieces of arrays[{number}], x.addressable_shards[i].data"
             )
         device = x._place.device
         if device in by_device:
@@ -170,6 +176,8 @@ def make_array_from_single_device_arrays(
                 f"the part of {shape} under {laid}"
             )
         by_device[device] = x
+    if not arrays and dtype is None:
+        raise ValueError(_UNKNOWN.format(what))
     lacking = [d for d in place.devices if d not in by_device]
     if lacking:
         raise ValueError(
@@ -182,8 +190,6 @@ def make_array_from_single_device_arrays(
             f"{what}: the arrays have several dtypes, {sorted(map(str, avals))}: convert them to "
             "one"
         )
-    if not by_device and dtype is None:
-        raise ValueError(f"{what}: there are no pieces here, so dtype= has to say what they are")
     kinds = avals or {dtypes.canonicalize_dtype(dtype)}
     _check_kind(what, kinds, dtype)
     aval = ShapedArray(shape, kinds.pop())
@@ -318,7 +324,8 @@ def _check_kind(what: str, kinds: set, dtype: Any) -> None:
     """Raise if the pieces are not of the dtype that the caller said."""
     if dtype is not None and kinds != {dtypes.canonicalize_dtype(dtype)}:
         raise ValueError(
-            f"{what} got dtype={dtypes.canonicalize_dtype(dtype)}, and pieces of dtype "
+            f"If `dtype` is provided to `jax.{what}`, it must match the dtype of the addressable "
+            f"shards. Got {dtypes.canonicalize_dtype(dtype)}, and shards of dtype "
             f"{', '.join(map(str, kinds))}: convert them, or leave `dtype` out"
         )
 

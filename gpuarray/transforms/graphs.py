@@ -17,6 +17,7 @@ from gpuarray.primitives.linear import instantiate
 from gpuarray.primitives.reshard import cotangent_aval
 from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
 from gpuarray.transforms.jvp import jvp_flat
+from gpuarray.transforms.references import Ref, strong_values, threaded, threading, write_back
 from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
 
@@ -28,9 +29,31 @@ class Derived(NamedTuple):
     outputs: tuple
 
 
-def _staged(graph: Graph, fun: Callable, avals: Sequence[ShapedArray], purpose: str) -> Graph:
+class Transposed(NamedTuple):
+    """A transposed Graph, and a description of its outputs.
+
+    Rules for cotangents may write to references: their values are the Graph's first inputs, and
+    those that are written its first outputs.
+    """
+
+    graph: Graph
+    outputs: tuple
+    refs: tuple[Ref, ...]
+    written: tuple[Ref, ...]
+
+    def call(self, call: Callable[..., Sequence[Any]], *args: Any) -> Sequence[Any]:
+        """Return `call(graph, args)`, without the references that it reads and writes."""
+        out = call(self.graph, [*strong_values(self.refs), *args])
+        count = len(self.written)
+        write_back(self.written, out[:count])
+        return out[count:]
+
+
+def _staged(
+    graph: Graph, fun: Callable, avals: Sequence[ShapedArray], purpose: str, threads: bool = False
+) -> Graph:
     # The transformed Graph keeps the name of the function it comes from.
-    made = stage(fun, avals, TracedFunction(fun, purpose))
+    made = stage(fun, avals, TracedFunction(fun, purpose), threads)
     made.debug_name = graph.debug_name
     return made
 
@@ -75,7 +98,9 @@ def _real(t: Any) -> Any:
     return instantiate(t) if from_zero else t
 
 
-def transpose_graph(graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Derived:
+def transpose_graph(
+    graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
+) -> Transposed:
     """Return the Graph (known inputs, nonzero cotangents) -> nonzero cotangents of linear inputs.
 
     `linear` says which inputs it is linear in, `nonzero` which outputs have a cotangent. `outputs`
@@ -98,8 +123,22 @@ def transpose_graph(graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool,
             return [ct for ct in out if not is_zero(ct)]
 
         cts = [cotangent_aval(v.aval) for v, nz in zip(graph.outvars, nonzero, strict=True) if nz]
-        made = _staged(graph, fun, known + cts, "transpose")
-        graph.derived[key] = Derived(made, flags)
+
+        def attempt(refs: list[Ref]) -> Transposed:
+            written: list[Ref] = []
+
+            def pure(*values):
+                held, rest = values[: len(refs)], values[len(refs) :]
+                new, out = threaded(fun, refs)(held, *rest)
+                changed = [a is not b for a, b in zip(new, held, strict=True)]
+                written[:] = [ref for ref, c in zip(refs, changed, strict=True) if c]
+                return [*(x for x, c in zip(new, changed, strict=True) if c), *out]
+
+            held = [ref.type.inner_aval.strip_weak_type() for ref in refs]
+            made = _staged(graph, pure, held + known + cts, "transpose", threads=True)
+            return Transposed(made, flags, tuple(refs), tuple(written))
+
+        graph.derived[key] = threading(attempt)
     return graph.derived[key]
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -24,10 +23,9 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.value import Array
 from gpuarray.primitives.define import do
 from gpuarray.primitives.slices import Slice
-from gpuarray.pytree import tree
 from gpuarray.pytree.registration import register_pytree_node
 from gpuarray.transforms.batch import BatchTrace
-from gpuarray.transforms.tracing import GraphTrace, Touched, TracedFunction
+from gpuarray.transforms.tracing import GraphTrace, Kept, Touched, TracedFunction
 from gpuarray.util import Struct
 
 
@@ -57,10 +55,14 @@ class Ref:
     replaces. Made by `new_ref`.
     """
 
-    __slots__ = ("__weakref__", "_home", "_value")
+    __slots__ = ("__weakref__", "_home", "_passed", "_value", "kind")
 
-    def __init__(self, value: Any):
+    def __init__(self, value: Any, kind: str | None = None, passed: Any = None):
         self._value: Any = value
+        # With "no_grad_no_remat" no derivative is taken of what is written.
+        self.kind = kind
+        # In a jitted function that takes it: that function's calls, and the argument's number.
+        self._passed: tuple[Any, int] | None = passed
         # The trace that was innermost when it was made.
         self._home: traces.Trace = traces.state.trace
 
@@ -78,6 +80,8 @@ class Ref:
     def put(self, value: Any) -> None:
         """Replace the array by another one of the same shape and dtype."""
         self._check_access()
+        if self.kind is not None:
+            value = do.stop_gradient(value)
         self._check_level(value)
         self._value = value
 
@@ -122,6 +126,11 @@ class Ref:
             f"array reference of type {self.type}. Move the array reference to be an argument of "
             "the differentiated function or make it inside, or write lax.stop_gradient(value)."
         )
+
+    def check_kept(self) -> None:
+        """Raise Kept where it only stands for another Ref, which a rule for cotangents needs."""
+        if self._passed is not None:
+            raise Kept(self)
 
     def is_alive(self) -> bool:
         """Whether the trace it was made in is still running, in this thread."""
@@ -213,7 +222,7 @@ class Ref:
         return repr(self)
 
     def __reduce__(self):
-        return Ref, (self.get(),)
+        return Ref, (self.get(), self.kind)
 
 
 class _Freed(Struct):
@@ -343,7 +352,7 @@ def _checked(index: Any, shape: tuple[int, ...]) -> Any:
 
 
 @contextlib.contextmanager
-def _holding(refs: Sequence[Ref], values: Sequence[Any]) -> Iterator[None]:
+def holding(refs: Sequence[Ref], values: Sequence[Any]) -> Iterator[None]:
     """Let Refs hold other values inside the block, as references of the innermost trace."""
     # Traces nest: the same Ref may be held by several calls, one inside the other.
     before = [(ref._home, ref._value) for ref in refs]
@@ -360,7 +369,7 @@ def threaded(fun: Callable, refs: Sequence[Ref]) -> Callable:
     """Return `fun` as a function (values of Refs, *args) -> (new values, result)."""
 
     def pure(values: Sequence[Any], *args: Any, **kwargs: Any) -> tuple[list, Any]:
-        with _holding(refs, values):
+        with holding(refs, values):
             result = fun(*args, **kwargs)
             return [ref._value for ref in refs], result
 
@@ -378,6 +387,15 @@ def threading(attempt: Callable[[list[Ref]], Any]) -> Any:
             if any(touched.ref is ref for ref in refs):
                 raise  # it is from outside the caller as well
             refs.append(touched.ref)
+
+
+def strong_values(refs: Sequence[Ref]) -> list:
+    """Return the values of Refs, none of them weakly typed: what is written never is."""
+    strong = lambda x, a: do.convert_element_type(
+        x, new_dtype=a.dtype, weak_type=False, sharding=None
+    )
+    avals = [aval_of(x) for x in values_of(refs)]
+    return [strong(x, a) if a.weak_type else x for x, a in zip(values_of(refs), avals, strict=True)]
 
 
 def values_of(refs: Sequence[Ref]) -> list:
@@ -399,204 +417,3 @@ def refuse_reference(x: Any, info: TracedFunction) -> None:
             f"function {info} traced for {info.purpose} returned a mutable array reference of type "
             f"{x.type}, but mutable array references cannot be returned. Return its value, ref[...]"
         )
-
-
-# ---- Refs as arguments ----
-
-
-class Slot(Struct):
-    """Placeholder for the i-th Ref among arguments: a static part of their structure."""
-
-    number: int
-
-
-tree.register_static(Slot)
-
-
-def taken_out(
-    args: Any, purpose: str = "", names: Callable[[], Sequence[str]] | None = None
-) -> tuple[list[Ref], Any]:
-    """Return the Refs among arguments, and the arguments with Slots in their places.
-
-    purpose: what takes the arguments, for messages
-    names: gives a name for each leaf
-    """
-    leaves, spec = tree.flatten_raw(args)
-    places: dict[int, int] = {}  # the leaf of each Ref, by its id
-    refs: list[Ref] = []
-    for i, x in enumerate(leaves):
-        if isinstance(x, Ref):
-            first = places.setdefault(id(x), i)
-            if first != i:
-                called = tree.leaf_paths(args) if names is None else names()
-                raise ValueError(
-                    "only one reference to a mutable array may be passed as an argument to a "
-                    f"function, but one of type {x.type}{purpose and ' for ' + purpose} appeared "
-                    f"at both {called[first]} and {called[i]}. Pass it once."
-                )
-            leaves[i] = Slot(len(refs))
-            refs.append(x)
-    return refs, tree.unflatten_raw(spec, leaves)
-
-
-def _put_in(args: Any, refs: Sequence[Ref]) -> Any:
-    """Return arguments with Refs in the places of their Slots."""
-    fill = lambda x: refs[x.number] if isinstance(x, Slot) else x
-    return tree.tree_map(fill, args, is_leaf=lambda x: isinstance(x, Slot))
-
-
-def whole(args: Any) -> Any:
-    """Return arguments unchanged: what `emptied` returns where there is nothing to put back."""
-    return args
-
-
-def with_values(
-    fun: Callable, refs: Sequence[Ref], values: Sequence[Any], *args: Any
-) -> tuple[list, Any]:
-    """Call `fun` with Refs in the places of Slots that hold these values: new values, result.
-
-    The Refs that it gets are those of the caller: a function may close over them as well.
-    """
-    with _holding(refs, values):
-        result = fun(*_put_in(args, refs))
-        return [ref._value for ref in refs], result
-
-
-def emptied(
-    args: Any, purpose: str = "", names: Callable[[], Sequence[str]] | None = None
-) -> tuple[Callable[[Any], Any], Any]:
-    """Return arguments with None in the places of Refs, and the function that puts them back."""
-    if not any(isinstance(x, Ref) for x in tree.flatten_raw(args)[0]):
-        return whole, args
-    refs, slotted = taken_out(args, purpose, names)
-    spec = tree.flatten_raw(slotted)[1]
-
-    def refill(given: Any) -> Any:
-        return _put_in(tree.unflatten_raw(spec, tree.flatten_raw(given)[0]), refs)
-
-    drop = lambda x: None if isinstance(x, Slot) else x
-    return refill, tree.tree_map(drop, slotted, is_leaf=lambda x: isinstance(x, Slot))
-
-
-def closed_over(
-    functions: Sequence[Callable],
-    args: tuple,
-    purpose: str,
-    names: Callable[[], Sequence[str]] | None = None,
-) -> tuple[Sequence[Callable], tuple]:
-    """Return functions closed over the Refs among their arguments, and arguments without them."""
-    refill, rest = emptied(args, purpose, names)
-    if rest is args:
-        return functions, args
-
-    def closed(fun: Callable) -> Callable:
-        return functools.update_wrapper(lambda *given: fun(*refill(given)), fun)
-
-    return [closed(f) for f in functions], rest
-
-
-def without_references(
-    fun: Callable, closed_over: Sequence[Ref], signature: inspect.Signature | None
-) -> Callable:
-    """Return `fun` as a function of values of Refs and of arguments with Slots.
-
-    It returns the new values (None where it only reads), and the result.
-    """
-
-    closed_over = list(closed_over)
-
-    @functools.wraps(fun)
-    def pure(values: Sequence[Any], *args: Any, **kwargs: Any) -> tuple[list, Any]:
-        # Values of passed Refs come first, then those of the ones closed over.
-        count = len(values) - len(closed_over)
-        # Refs of the trace that stages this function.
-        passed = [Ref(v) for v in values[:count]]
-        args, kwargs = _put_in((args, kwargs), passed)
-        with _holding(closed_over, values[count:]):
-            result = fun(*args, **kwargs)
-            new = [ref._value for ref in (*passed, *closed_over)]
-        # Unchanged values are not written back.
-        return [None if a is b else a for a, b in zip(new, values, strict=True)], result
-
-    # jit looks at the signature for names of arguments: one more comes first.
-    rest = inspect.signature(lambda *args, **kwargs: None) if signature is None else signature
-    first = inspect.Parameter("references", inspect.Parameter.POSITIONAL_ONLY)
-    vars(pure)["__signature__"] = rest.replace(parameters=[first, *rest.parameters.values()])
-    return pure
-
-
-class Referring:
-    """Calls of a function that accesses Refs, through a function without side effects.
-
-    Parameters
-    ----------
-    statics :
-        Numbers and names of arguments that are passed on as they are.
-    jitted :
-        Makes the compiled function of the one without side effects; it lets `Touched` pass.
-    touched :
-        Refs from outside that the function is known to access.
-    names :
-        Gives a name for each leaf of (signature, arguments by position and by name, static ones).
-    """
-
-    def __init__(
-        self,
-        fun: Callable,
-        signature: inspect.Signature | None,
-        statics: tuple[Sequence[int], Sequence[str]],
-        jitted: Callable[[Callable], Callable],
-        touched: list[Ref],
-        names: Callable[..., Sequence[str]],
-    ):
-        self.names = names
-        self.fun, self.signature, self.statics, self.jitted = fun, signature, statics, jitted
-        self.touched = touched
-        self.made: tuple[list[Ref], Callable] | None = None  # Refs, and the function for them
-
-    def __call__(self, args: tuple, kwargs: dict) -> Any:
-        call = lambda jitted, given, named: jitted(*given, **named)
-        (values, result), refs = self.apply(args, kwargs, call)
-        write_back(refs, values)
-        return result
-
-    def apply(self, args: tuple, kwargs: dict, use: Callable[..., Any]) -> tuple[Any, list[Ref]]:
-        """Return `use(jitted, args, kwargs)`, values of Refs the first argument, and the Refs."""
-        nums, names = self.statics
-        fixed = {n if n >= 0 else len(args) + n for n in nums}
-        # Static arguments stay as they are: only the others are searched for Refs.
-        dynamic = {i: a for i, a in enumerate(args) if i not in fixed}
-        named = {k: v for k, v in kwargs.items() if k not in names}
-        given = (*dynamic.values(),), named, frozenset(fixed)
-        called = lambda: self.names(self.signature, *given)
-        leaves = tree.flatten_raw((dynamic, named))[0]
-        passed, (dynamic, named) = taken_out((dynamic, named), "jit", called)
-        args = tuple(dynamic.get(i, a) for i, a in enumerate(args))
-        # References of traces that have ended cannot be accessed again.
-        self.touched = [ref for ref in self.touched if ref.is_alive()]
-        # Each round finds at most one more Ref that the function accesses.
-        while True:
-            self._check_distinct(passed, leaves, called)
-            refs = [*passed, *self.touched]
-            held = values_of(refs)
-            # Made again only where another Ref has turned up.
-            if self.made is None or self.made[0] != self.touched:
-                pure = without_references(self.fun, self.touched, self.signature)
-                self.made = list(self.touched), self.jitted(pure)
-            try:
-                return use(self.made[1], (held, *args), kwargs | named), refs
-            except Touched as touched:
-                self.touched.append(touched.ref)
-
-    def _check_distinct(
-        self, passed: list[Ref], leaves: list, names: Callable[[], Sequence[str]]
-    ) -> None:
-        """Refuse a Ref that is passed and closed over: it would have two values."""
-        for ref in passed:
-            if any(ref is other for other in self.touched):
-                called = next(n for n, x in zip(names(), leaves, strict=True) if x is ref)
-                name = getattr(self.fun, "__name__", "the function")
-                raise ValueError(
-                    f"when tracing {name}, a mutable array reference of type {ref.type} was both "
-                    f"closed over and passed as the argument {called}. Use one of the two."
-                )

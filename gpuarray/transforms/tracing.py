@@ -255,6 +255,17 @@ class Touched(BaseException):
         self.ref = ref
 
 
+class Kept(BaseException):
+    """Signals that a rule keeps a reference that only stands for one of a jitted function's caller.
+
+    The function is staged again with the caller's reference itself, to which the rule can write.
+    """
+
+    def __init__(self, ref: Any):
+        super().__init__(ref)
+        self.ref = ref
+
+
 def stage(
     fun: Callable[..., Sequence[Any]],
     avals: Sequence[ShapedArray],

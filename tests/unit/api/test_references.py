@@ -392,3 +392,124 @@ def test_a_part_is_a_pytree():
     assert hash(spec) == hash(ga.tree_util.tree_structure(ref.at[gnp.int32(0), None, ::-1]))
     with pytest.raises(TypeError, match="vmap cannot map over ref.at"):
         ga.vmap(lambda v: v[...])(ref.at[1:])
+
+
+def stashing():
+    """An identity whose rule for cotangents writes what arrives to a reference."""
+
+    @ga.custom_vjp
+    def stash(ref, x):
+        return x
+
+    def bwd(ref, g):
+        ref[...] = g
+        return None, g
+
+    stash.defvjp(lambda ref, x: (x, ref), bwd)
+    return stash
+
+
+def _twice(ref, x):
+    stash = stashing()
+    return stash(ref, gnp.sin(stash(ref, gnp.sin(x))))  # the inner one writes last
+
+
+def _in_a_loop(ref, x):
+    stash = stashing()
+    body = lambda c, _: (gnp.sin(stash(ref, gnp.sin(c))), ())
+    return lax.scan(body, x, None, length=1)[0]
+
+
+def _recomputed_in_a_loop(ref, x):
+    stash = stashing()
+    body = ga.checkpoint(lambda c, _: (gnp.sin(stash(ref, gnp.sin(c))), ()))
+    return lax.scan(body, x, None, length=1)[0]
+
+
+def _in_a_function_inside(ref, x):
+    inner = ga.jit(lambda r, y: gnp.sin(stashing()(r, gnp.sin(y))))
+    return ga.jit(inner)(ref, x)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit])
+@pytest.mark.parametrize("fun", [_twice, _in_a_loop, _recomputed_in_a_loop, _in_a_function_inside])
+def test_rules_write_to_references(fun, wrap):
+    fun = wrap(fun)
+    inside = np.cos(np.sin(1.0))
+    for _ in range(2):  # each call has a reference of its own
+        ref = ga.new_ref(gnp.float32(0.0))
+        slope = ga.grad(fun, 1)(ref, gnp.float32(1.0))
+        np.testing.assert_allclose(ref[...], inside, rtol=1e-6)
+        np.testing.assert_allclose(slope, inside * np.cos(1.0), rtol=1e-6)
+    ref = ga.new_ref(gnp.float32(0.0))
+    _, pull = ga.vjp(lambda x: fun(ref, x), gnp.float32(1.0))
+    assert float(ref[...]) == 0
+    ga.jit(pull)(gnp.float32(2.0))
+    np.testing.assert_allclose(ref[...], 2 * inside, rtol=1e-6)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit])
+def test_rules_collect_in_each_step(wrap):
+    @ga.custom_vjp
+    def counted(ref, x):
+        return 2 * x
+
+    def bwd(ref, g):
+        ref[...] += 1
+        return None, 2 * g
+
+    counted.defvjp(lambda ref, x: (2 * x, ref), bwd)
+    count = ga.new_ref(0)
+    f = wrap(lambda x: lax.scan(lambda c, _: (counted(count, c), None), x, None, length=5)[0])
+    assert float(ga.grad(f)(1.0)) == 32 and int(count[...]) == 5
+    assert float(ga.jit(ga.grad(f))(1.0)) == 32 and int(count[...]) == 10
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit])
+def test_rules_read_references_and_give_cotangents_of_what_they_hold(wrap):
+    @ga.custom_vjp
+    def cube(ref):
+        return ref[...] ** 3
+
+    cube.defvjp(lambda ref: (cube(ref), ref[...]), lambda x, g: (3 * x * x * g,))
+    assert float(wrap(cube)(ga.new_ref(2.0))) == 8
+    assert float(ga.grad(lambda x: wrap(cube)(ga.new_ref(x)))(2.0)) == 12
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit])
+def test_no_derivative_of_what_is_written(wrap):
+    total = ga.new_ref(1.0, kind="no_grad_no_remat")
+
+    @ga.checkpoint
+    def f(y):
+        total[...] += y * y
+        return y * y
+
+    assert float(ga.grad(wrap(f))(2.0)) == 4 and float(total[...]) == 5
+    other = copy.deepcopy(total)
+    ga.grad(wrap(lambda y, ref: (ref.__setitem__(..., y), y * ref[...])[1]))(3.0, other)
+    assert float(other[...]) == 3
+    plain = ga.new_ref(0.0)
+    with pytest.raises(ValueError, match="with a differentiated value"):
+        ga.grad(lambda y: plain.__setitem__(..., y) or y)(2.0)
+    with pytest.raises(ValueError, match="`kind` must be None or 'no_grad_no_remat', got 'odd'"):
+        ga.new_ref(1.0, kind="odd")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda r: lax.scan(lambda y, _: (r[...] + y[...], None), r, None, length=1),
+        lambda r: lax.while_loop(lambda y: False, lambda y: (r[...], y)[1], r),
+        lambda r: lax.cond(True, lambda y: r[...], lambda y: y[...], r),
+    ],
+)
+def test_a_reference_is_passed_or_closed_over(call):
+    with pytest.raises(ValueError, match="both closed over and passed as the argument y"):
+        call(ga.new_ref(0.0))
+
+
+def test_a_carry_has_no_reference_twice():
+    r = ga.new_ref(0.0)
+    with pytest.raises(ValueError, match=r"only one reference.*appeared at both c\[0\] and c\[1\]"):
+        lax.scan(lambda c, _: (None, None), (r, r), None, length=1)

@@ -58,7 +58,10 @@ def test_callback_dtypes():
     assert make((8, 4), laid("x"), lambda i: VALUE[i].astype(np.float64)).dtype == np.float32
     with ga.enable_x64(True):
         assert make((8, 4), laid("x"), lambda i: VALUE[i].astype(np.float64)).dtype == np.float64
-    with pytest.raises(ValueError, match="got dtype=int32, and pieces of dtype float32: convert"):
+    with pytest.raises(
+        ValueError,
+        match="match the dtype of the addressable shards. Got int32, and shards of dtype float",
+    ):
         make((8, 4), laid("x"), lambda i: VALUE[i], dtype=np.int32)
     mixed = lambda i: VALUE[i].astype(np.int32 if i[0].start else np.float32)
     with pytest.raises(ValueError, match=r"several dtypes, \['float32', 'int32'\]: convert them"):
@@ -188,7 +191,7 @@ def deleted() -> list:
         (
             lambda s: [ga.device_put(VALUE, s)] * 8,
             ValueError,
-            r"arrays\[0\] lies over 8 devices itself: give its pieces",
+            r"An argument array had 8 shard\(s\): give the pieces of arrays\[0\]",
         ),
         (
             lambda s: [
@@ -197,8 +200,8 @@ def deleted() -> list:
             ValueError,
             r"arrays\[0\] is a traced value",
         ),
-        (lambda s: VALUE, TypeError, "takes a list of arrays"),
-        (lambda s: iter(parts(s)), TypeError, "takes a list of arrays"),
+        (lambda s: VALUE, TypeError, "must be a list of arrays"),
+        (lambda s: iter(parts(s)), TypeError, "must be a list of arrays"),
         (lambda s: deleted(), ga.errors.DeletedBufferError, r"deleted with shape=float32\[2,2\]"),
     ],
 )
@@ -217,7 +220,7 @@ def test_misuse_of_other_arguments_of_pieces():
     with pytest.raises(ValueError, match="requires a non-empty mesh in context"):
         make((8, 4), P("x"), given)
     assert make((8, 4), sharding, given, dtype=gnp.float32).dtype == np.float32
-    with pytest.raises(ValueError, match="got dtype=int32, and pieces of dtype float32"):
+    with pytest.raises(ValueError, match="Got int32, and shards of dtype float32"):
         make((8, 4), sharding, given, dtype=gnp.int32)
     half = Mesh(np.array(ga.devices()[:4]), ("x",))
     elsewhere = [ga.device_put(VALUE[:2], device) for device in ga.devices()[4:]]

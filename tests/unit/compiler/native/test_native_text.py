@@ -120,6 +120,8 @@ def test_windows_are_summed_by_fused_operations_on_vectors():
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
     assert len(re.findall(r"\bvfmadd\d+ps\b.*%ymm", done.stdout)) >= 12
     assert not re.search(r"\bvmulps\b", done.stdout)
+
+
 @pytest.mark.parametrize("alone", [True, False])
 def test_what_is_read_under_conditions_does_not_keep_much_work_from_being_packed(alone):
     """Padding and joined values are in memory before a loop of exponentials and logarithms."""

@@ -1,0 +1,84 @@
+"""How near programs come to the least bytes that they could move on a GPU.
+
+In: programs as people write them, each with the bytes of what it must read and write at least. Out:
+`table()`, what `ga.explain(..., platform="cuda")` says of them: docs/least-bytes.md shows it, and
+`python -m tests.least_bytes` writes it anew.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import gpuarray as ga
+from gpuarray.backends.cuda import nvrtc
+from gpuarray.compiler.explain.tables import size
+from tests.least_bytes import folds, pointwise, programs
+from tests.least_bytes.workload import Workload
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "least-bytes.md"
+CHAPTERS = {**pointwise.CHAPTERS, **folds.CHAPTERS, **programs.CHAPTERS}
+
+
+@functools.cache
+def workloads() -> dict[tuple[str, str], Workload]:
+    """All of them, by chapter and name."""
+    return {(c, n): w for c, made in CHAPTERS.items() for n, w in made().items()}
+
+
+class Found(NamedTuple):
+    """What a workload moves and starts, and the lowest grade of its kernels."""
+
+    moved: int
+    launches: int
+    grade: float | None
+
+
+@functools.cache
+def found(chapter: str, name: str) -> Found:
+    """What `explain` says of a workload."""
+    one = workloads()[chapter, name]
+    # Without compiling kernels for their registers.
+    with mock.patch.object(nvrtc, "available", lambda: False):
+        e = ga.explain(one.function, platform="cuda")(*one.arguments)
+    grades = [float(k.facts["grade"]) for k in e.kernels if "grade" in k.facts]
+    return Found(e.bytes_moved, e.launches, min(grades, default=None))
+
+
+def row(chapter: str, name: str) -> tuple[str, ...]:
+    """The row of a workload."""
+    one, is_ = workloads()[chapter, name], found(chapter, name)
+    grade = "" if is_.grade is None else f"{is_.grade:.2f}"
+    times = f"{is_.moved / one.least:.2f}"
+    return name, size(one.least), size(is_.moved), times, str(is_.launches), grade, one.why
+
+
+HEADER = ("workload", "least", "moved", "times", "launches", "grade", "why more")
+
+
+def table() -> str:
+    """All rows, a table for each chapter."""
+    parts = []
+    for chapter in CHAPTERS:
+        rows = [row(c, n) for c, n in workloads() if c == chapter]
+        lines = [f"| {' | '.join(cells)} |" for cells in (HEADER, ("---",) * len(HEADER), *rows)]
+        parts.append(f"## {chapter}\n\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def summary() -> str:
+    """How many there are, and how many are within 1.05 of the least."""
+    ratios = [found(c, n).moved / one.least for (c, n), one in workloads().items()]
+    near = sum(r <= 1.05 for r in ratios)
+    return f"{near} of {len(ratios)} workloads move at most 1.05 times the least bytes."
+
+
+def page() -> str:
+    """The page of the documentation: what stands above the first chapter, and the tables."""
+    text, _, _ = DOCS.read_text().partition("\n## ")
+    text = "\n".join(
+        x if " workloads move at most " not in x else summary() for x in text.splitlines()
+    )
+    return f"{text}\n\n{table()}"

@@ -25,7 +25,7 @@ from gpuarray.core.tracebacks import boundary
 from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.primitives.collective.sums import vary_unreduced_cast_p
 from gpuarray.pytree import tree
-from gpuarray.transforms import references, trace_cache
+from gpuarray.transforms import passing, references, trace_cache
 from gpuarray.transforms.tracing import TracedFunction, stage
 
 
@@ -114,7 +114,7 @@ def shard_map(
         leaves, spec = tree.flatten(args)
         refs = {i: x for i, x in enumerate(leaves) if isinstance(x, references.Ref)}
         if refs:
-            references.taken_out(args, "shard_map")  # raises where one is passed twice
+            passing.taken_out(args, "shard_map")  # raises where one is passed twice
             leaves = [x.get() if i in refs else x for i, x in enumerate(leaves)]
         real = specs_of.with_devices(real, leaves)
         if in_specs is Infer:

@@ -18,18 +18,6 @@ from gpuarray.core.grid import Grid
 from gpuarray.core.primitive import Kind
 from gpuarray.primitives.collective import ops, together
 
-#: Exchanges of the network's model, by the collective.
-_KINDS = {
-    ops.psum_p.name: "all_reduce",
-    ops.pmax_p.name: "all_reduce",
-    ops.pmin_p.name: "all_reduce",
-    ops.all_gather_p.name: "all_gather",
-    ops.all_gather_invariant_p.name: "all_gather",
-    ops.reduce_scatter_p.name: "reduce_scatter",
-    ops.all_to_all_p.name: "all_to_all",
-    ops.ppermute_p.name: "permute",
-}
-
 
 class Sent(NamedTuple):
     """An exchange: its equation, how often it is done, its seconds each time and by which way."""
@@ -93,7 +81,7 @@ class Exchanges:
     def _sent(self, eqn: Eqn, times: int = 1) -> Iterator[Sent]:
         """Yield the exchanges of an equation: itself, or those in the Graphs that it holds."""
         if eqn.primitive.kind is Kind.COLLECTIVE:
-            kind = _KINDS.get(together.alone(eqn.primitive).name)
+            kind = together.exchange_of(eqn.primitive)
             if kind is not None and eqn.invars:
                 yield Sent(eqn, times, *self._cost(eqn, kind))
             return

@@ -133,8 +133,8 @@ def _kind(eqn: Eqn, sizes: Mapping[Any, int], network: Network) -> tuple[tuple |
     None: the equation stays alone.
     """
     prim, params = eqn.primitive, eqn.params
-    kind = _KINDS.get(prim)
-    if kind is None or not eqn.invars:
+    kind = together.exchange_of(prim)
+    if kind is None or not together.takes_several(prim) or not eqn.invars:
         return None, 0, 0
     names, groups = ops.names_in(params), params["axis_index_groups"]
     dtypes = {a.aval.dtype for a in eqn.invars}
@@ -147,17 +147,6 @@ def _kind(eqn: Eqn, sizes: Mapping[Any, int], network: Network) -> tuple[tuple |
     several, common = together.shared_params(prim, params) or (prim, params)
     key = (several, params_key(common), dtypes.pop())
     return (key if nbytes < most else None), nbytes, most
-
-
-#: What is put together, as the network's model calls it.
-_KINDS = {
-    ops.psum_p: "all_reduce",
-    ops.pmax_p: "all_reduce",
-    ops.pmin_p: "all_reduce",
-    ops.all_gather_p: "all_gather",
-    ops.all_gather_invariant_p: "all_gather",
-    ops.reduce_scatter_p: "reduce_scatter",
-}
 
 
 def _as_one(eqns: Sequence[Eqn]) -> Eqn:

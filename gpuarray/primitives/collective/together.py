@@ -57,6 +57,35 @@ _ALONE = {
 }
 
 
+#: Operations -> the exchange that they are in a network's model (compiler/partition/network.py).
+_EXCHANGES = {
+    ops.psum_p: "all_reduce",
+    ops.pmax_p: "all_reduce",
+    ops.pmin_p: "all_reduce",
+    ops.all_gather_p: "all_gather",
+    ops.all_gather_invariant_p: "all_gather",
+    ops.reduce_scatter_p: "reduce_scatter",
+    ops.all_to_all_p: "all_to_all",
+    ops.ppermute_p: "permute",
+}
+
+
+def exchange_of(prim: Primitive) -> str | None:
+    """Return what a network's model calls an operation; None for one that sends nothing.
+
+    >>> exchange_of(ops.psum_p), exchange_of(all_gather_together_p)
+    ('all_reduce', 'all_gather')
+    """
+    return _EXCHANGES.get(alone(prim))
+
+
+def takes_several(prim: Primitive) -> bool:
+    """Whether exchanges of this kind can be one: it has several operands, or stands for one that
+    has.
+    """
+    return prim in _EXCHANGES and (prim.multiple_results or prim in _SEVERAL)
+
+
 def alone(prim: Primitive) -> Primitive:
     """Return the exchange of one operand of which an operation does several; else the operation.
 

@@ -27,11 +27,6 @@ WORDS = {
     "cuda/sort.py": {"sort"},
     "cuda/tiles.py": {"tile"},
     "explain/drawings.py": {"lt", "gt"},
-    "explain/exchanges.py": {
-        "all_gather",
-        "reduce_scatter",
-        "all_to_all",
-    },  # of the network's model
     "explain/tables.py": {"scan", "sort", "scatter"},
     "lower/kernel.py": {"scan", "sort", "scatter"},
 }

@@ -4,7 +4,7 @@ The network is written for one image; `vmap` makes it take a batch, `grad` gives
 which the loss falls, and `jit` compiles the step. Without a folder of MNIST's files it draws digits
 of its own.
 
-Run: python examples/mnist.py [--data FOLDER] [--epochs N] [--plot accuracy.svg]
+Run: python examples/mnist.py [--data FOLDER] [--epochs N] [--plot FILE.svg]
 """
 
 import argparse
@@ -316,7 +316,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="folder with MNIST's four files, packed or not")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--plot", type=Path, default=Path("accuracy.svg"), help=".svg, .png, ...")
+    default = Path("build/examples/accuracy.svg")
+    parser.add_argument("--plot", type=Path, default=default, help=".svg, .png, ...")
     options = parser.parse_args(arguments)
     if options.batch < 1 or options.epochs < 0:
         parser.error("--batch must be at least 1 and --epochs at least 0")
@@ -337,6 +338,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     params = init_network_params(LAYER_SIZES, random.PRNGKey(0))
     params, scores = train(params, data, options.epochs, options.batch)
+    options.plot.parent.mkdir(parents=True, exist_ok=True)
     plot(options.plot, scores)
     print(f"accuracy over epochs: {options.plot}")
 

@@ -1,4 +1,4 @@
-"""Names of JAX 0.10.2 that are not here, in groups that say why.
+"""Names of JAX 0.10.2 that are not here, in groups that say why; names of other libraries.
 
 Floor 0. `gpuarray.names` loads it when a name is asked for that is not there. In: a name below
 `jax`. Out: its group. A name that is added to the library goes from here; tests compare
@@ -123,6 +123,43 @@ GROUPS = (
 
 _PUT = "device_put(x, NamedSharding(mesh, spec))"
 _NAMED = "sharding.NamedSharding(mesh, spec)"
+
+#: Where a name may be that was asked of the wrong module, in the order in which they are looked at.
+NAMESPACES = ("", "numpy", "lax", "nn", "random", "numpy.linalg", "numpy.fft")
+
+_GPU = "gpuarray.devices('gpu'), which says why there is none"
+_FLOAT = "float, or gpuarray.numpy.float32"
+
+#: Names of NumPy, CuPy and PyTorch that newcomers ask for: what to write. ".x" is at the top level.
+ELSEWHERE = {
+    ".Tensor": "gpuarray.numpy.asarray(values)",
+    ".cuda": _GPU,
+    ".empty_cache": "gpuarray.free()",
+    ".fft": "gpuarray.numpy.fft",
+    ".from_numpy": "gpuarray.numpy.asarray(array)",
+    ".linalg": "gpuarray.numpy.linalg",
+    ".manual_seed": "key = gpuarray.random.key(seed), and give the key to each draw",
+    ".no_grad": "nothing: only what is inside gpuarray.grad is differentiated (lax.stop_gradient)",
+    ".relu": "gpuarray.nn.relu",
+    ".synchronize": "x.block_until_ready()",
+    ".tensor": "gpuarray.numpy.asarray(values)",
+    "numpy.asnumpy": "numpy.asarray(x)",
+    "numpy.cat": "concatenate(arrays, axis=0)",
+    "numpy.cuda": _GPU,
+    "numpy.float": _FLOAT,
+    "numpy.from_numpy": "asarray(array)",
+    "numpy.fuse": "gpuarray.jit, or nothing: operations fuse without it",
+    "numpy.get_default_memory_pool": "gpuarray.memory_stats() or gpuarray.free()",
+    "numpy.matrix": "asarray(values): arrays of two axes, and @ for their product",
+    "numpy.random": "gpuarray.random, whose functions take a key: normal(key(0), shape)",
+    "numpy.tensor": "asarray(values)",
+    "random.default_rng": "key = random.key(seed), and random.split(key) before each draw",
+    "random.rand": "random.uniform(key, shape)",
+    "random.randn": "random.normal(key, shape)",
+    "random.random": "random.uniform(key, shape)",
+    "random.seed": "key = random.key(seed), and give the key to each draw",
+    "random.shuffle": "random.permutation(key, x)",
+}
 
 #: Names that older programs use, and JAX itself no longer has: what is used instead.
 REMOVED = {

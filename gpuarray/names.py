@@ -1,5 +1,5 @@
-"""Names that a public module does not have: those of JAX say that they are missing, typos get the
-nearest name.
+"""Names that a public module does not have: those of JAX say that they are missing, those of other
+libraries what to write, those of another module where they are; typos get the nearest name.
 
 Floor 1. In: a module's name. Out: its `__getattr__`, which Python calls only for names that are not
 there, so those that are cost nothing. The list of what is missing loads with the first such name.
@@ -66,10 +66,23 @@ def _message(module: str, name: str) -> str:
     path = f"{module}.{name}".removeprefix(f"{_PACKAGE}.")
     if instead := _list.REMOVED.get(path):
         return f"{plain}: jax.{path} is deprecated, and gone from JAX 0.10. Use {instead}"
-    # JAX does not have the name either: a typo, perhaps.
+    # JAX does not have the name either: another library's, one of another module, or a typo.
+    if other := _list.ELSEWHERE.get(path if "." in path else f".{path}"):
+        return f"{plain}: write {other}"
+    for there in _list.NAMESPACES:
+        space = f"{_PACKAGE}.{there}".rstrip(".")
+        found = vars(importlib.import_module(space))
+        if name in found and _is_public(name, found[name]):
+            return f"{plain} (did you mean '{space}.{name}'?)"
     known = [n for n in dir(sys.modules[module]) if not n.startswith("_")]
     near = difflib.get_close_matches(name, known, 1, _ALIKE)
     return f"{plain} (did you mean {near[0]!r}?)" if near else plain
+
+
+def _is_public(name: str, value: Any) -> bool:
+    # A public module explains its names; others are only where things are written.
+    inside = isinstance(value, ModuleType) and "__getattr__" not in vars(value)
+    return not name.startswith("_") and not inside
 
 
 def _missing(path: str) -> str | None:

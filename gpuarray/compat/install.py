@@ -19,6 +19,7 @@ from typing import Any
 
 from gpuarray import config
 from gpuarray.compat import private
+from gpuarray.functions.jit import Jitted
 
 #: The release of JAX whose names and behaviour are followed.
 JAX_VERSION = "0.10.2"
@@ -171,6 +172,8 @@ def install_as_jax(*, threefry_partitionable: bool | None = None) -> None:
     sys.meta_path.insert(0, finder)
     # After the finder, which the modules below `jax` need.
     sys.modules["jax"] = module
+    # Libraries tell jitted functions by the name of their class.
+    Jitted.__qualname__ = "PjitFunction"
     _choose_stream(threefry_partitionable)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax, util
+from gpuarray import lax, random, util
 from gpuarray import numpy as gnp
 from gpuarray.control.call import jit_p
 from gpuarray.control.callbacks import ForEach, debug_callback_p
@@ -29,6 +29,7 @@ from gpuarray.control.scan import scan_p
 from gpuarray.control.while_loop import while_p
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.dtypes import KeyDtype
 from gpuarray.core.graph import Eqn, Graph, Literal, graphs_in, last_uses
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.primitive import Kind
@@ -48,6 +49,7 @@ from gpuarray.primitives.indexing.ops import (
 )
 from gpuarray.primitives.movement.ops import dynamic_slice_p, dynamic_update_slice_p
 from gpuarray.pytree import tree
+from gpuarray.runtime.array import ArrayImpl, rebuild, rebuild_key
 from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.tree_util import register_pytree_node
 from gpuarray.util import Struct
@@ -96,6 +98,7 @@ class Site(Struct):
     text: str
     payload: tuple[ShapedArray, ...] = ()
     spec: Any = None  # of (args, kwargs) of a user's check
+    keys: tuple[KeyDtype | None, ...] = ()  # of those in the payload that are words of random keys
     inner: tuple[Site, ...] = ()  # of an error that is checked again
 
     def message(self, payload: Sequence) -> str:
@@ -104,7 +107,8 @@ class Site(Struct):
             code, *rest = payload
             return _message(self.inner, int(code), rest)
         if self.spec is not None:
-            args, kwargs = tree.unflatten(self.spec, [np.asarray(x) for x in payload])
+            leaves = map(_shown, payload, self.keys)
+            args, kwargs = tree.unflatten(self.spec, list(leaves))
             return self.text.format(*args, **kwargs) + " (`check` failed)"
         return self.text.format(*map(int, payload))
 
@@ -114,6 +118,14 @@ class Site(Struct):
             code, *rest = payload
             return _exception(self.inner, int(code), rest)
         return self.kind(self.message(payload))
+
+
+def _shown(value: Any, key: KeyDtype | None) -> ArrayImpl:
+    """What is formatted: an Array as the user has it, of numbers or random keys."""
+    found = np.asarray(value)
+    if key is None:
+        return rebuild(found, False)
+    return rebuild_key(np.ascontiguousarray(found).view(key.storage)[..., 0], key)
 
 
 def _own_payload(sites: Sequence[Site], code: int, payload: Sequence) -> Sequence:
@@ -238,8 +250,10 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
                 f"{x!r} of type {type(x)}."
             )
     # What a failed check carries has fixed types: it goes through loops.
+    keys = tuple(a.dtype if isinstance(a.dtype, KeyDtype) else None for a in map(aval_of, leaves))
+    leaves = [x if key is None else random.key_data(x) for x, key in zip(leaves, keys, strict=True)]
     avals = tuple(aval_of(x).strip_weak_type() for x in leaves)
-    site = Site(FailedCheckError, msg, avals, spec)
+    site = Site(FailedCheckError, msg, avals, spec, keys)
     site.message([np.zeros(a.shape, a.dtype) for a in avals])  # a bad format shows itself now
     _assert(pred, site, leaves, debug)
 
@@ -272,7 +286,7 @@ def check_error(error: Error) -> None:
         raise ValueError("check_error within a traced function takes the Error of one element")
     leaves = [error.code, *error.payload]
     avals = tuple(aval_of(x).strip_weak_type() for x in leaves)
-    _assert(gnp.less(error.code, 0), Site(FailedCheckError, "", avals, None, error.sites), leaves,
+    _assert(gnp.less(error.code, 0), Site(FailedCheckError, "", avals, inner=error.sites), leaves,
             debug=False)  # fmt: skip
 
 

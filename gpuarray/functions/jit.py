@@ -106,6 +106,10 @@ class Jitted:
         """Found when the function is first traced: importing the package makes 200 of these."""
         return argnums.signature_of(self._fun)
 
+    @property
+    def __signature__(self) -> inspect.Signature | None:
+        return self._signature
+
     def __call__(self, *args, **kwargs):
         try:  # a boundary of tracebacks, without the cost of a function
             if ranges.session is not None:

@@ -111,10 +111,17 @@ def _segments(
     aval, batch = aval_of(data), aval_of(ids).shape
     rank = len(batch)
     if aval.shape[:rank] != batch:
-        raise ValueError(
-            f"Incompatible types for broadcasting: {name} got data of shape {aval.shape} and "
-            f"segment_ids of shape {batch}; the latter must be the former's first axes."
-        )
+        # One value for all ids, or one along an axis of theirs.
+        whole = (*batch, *aval.shape[rank:])
+        lengths = zip(reversed(aval.shape), reversed(whole), strict=False)
+        if aval.ndim > len(whole) or any(n not in (1, m) for n, m in lengths):
+            raise ValueError(
+                f"Incompatible types for broadcasting: {name} got data of shape {aval.shape} and "
+                f"segment_ids of shape {batch}; the latter must be the former's first axes."
+            )
+        last = tuple(range(len(whole) - aval.ndim, len(whole)))
+        data = do.broadcast_in_dim(data, shape=whole, broadcast_dimensions=last, sharding=None)
+        aval = aval_of(data)
     # Sums and products of booleans are ambiguous: counts, or truth values.
     if aval.dtype == np.bool_ and reduce in (reduce_sum_p, reduce_prod_p):
         raise TypeError(

@@ -165,7 +165,7 @@ class ArrayImpl(Array):
     def __reduce__(self):
         # Pickle as a NumPy array, whose pickling is NumPy's own.
         if isinstance(self.aval.dtype, dtypes.KeyDtype):
-            return _rebuild_key, (np.asarray(self._value), self.aval.dtype)
+            return rebuild_key, (np.asarray(self._value), self.aval.dtype)
         return rebuild, (np.asarray(self._value), self.aval.weak_type)
 
     # Immutable: a shallow copy is the array itself.
@@ -277,7 +277,7 @@ class ArrayImpl(Array):
     def __format__(self, spec: str) -> str:
         if self._place.sharding._is_terms:
             return repr(self)
-        if not self.aval.shape:
+        if not self.aval.shape and (spec or not isinstance(self.aval.dtype, dtypes.KeyDtype)):
             return format(self._host("format()")[()], spec)
         if spec:
             raise TypeError(
@@ -452,7 +452,7 @@ def rebuild(value: np.ndarray, weak_type: bool) -> ArrayImpl:
     return place_bytes(np.array(value), devices.default_place(), weak_type)
 
 
-def _rebuild_key(value: np.ndarray, dtype) -> ArrayImpl:
+def rebuild_key(value: np.ndarray, dtype) -> ArrayImpl:
     place = devices.default_place()
     stored = devices.stored(np.array(value), place.device)
     return ArrayImpl(ShapedArray(value.shape, dtype), place, [stored])

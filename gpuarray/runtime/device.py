@@ -268,7 +268,13 @@ def devices(backend: str | None = None) -> list[Device]:
     'cpu'
     """
     backend = platform_named(backend)
-    return list(_DEVICES[backend]() if backend else _default_devices())
+    if not backend:
+        return list(_default_devices())
+    try:
+        return list(_DEVICES[backend]())
+    except DeviceError as error:
+        # Those who ask whether there is one look for JAX's first words.
+        raise DeviceError(f"Unknown backend {backend!r} on this machine: {error}") from None
 
 
 def local_devices(

@@ -24,6 +24,14 @@ def test_the_report_ends_well_and_names_what_matters(capsys):
     assert "FAILED" not in text
 
 
+def test_without_a_driver_nobody_is_told_to_install_cupy(capsys, monkeypatch):
+    nothing = {"text": "not found", "library": False, "gpus": [], "cuda": 0, "error": ""}
+    monkeypatch.setattr(machine, "_driver", lambda: nothing)
+    monkeypatch.setattr(machine, "gpus_missing", lambda: "CuPy is not installed.")
+    rows = dict(machine._nvidia({}))
+    assert rows["used by gpuarray"].endswith("CPU: this machine has no driver of NVIDIA's")
+
+
 def test_settings_that_differ_are_listed(capsys, settings_put_back):
     from gpuarray.config import config
 

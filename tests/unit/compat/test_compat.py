@@ -219,3 +219,14 @@ def test_nothing_before_the_call():
         assert not any(type(f).__module__.startswith("gpuarray") for f in sys.meta_path)
         """
     )
+
+
+def test_jitted_functions_are_told_by_the_name_of_their_class():
+    out = run(
+        """
+        gpuarray.install_as_jax()
+        import jax
+        print(type(jax.jit(lambda x: x)).__name__, type(jax.jit(lambda x: x)))
+        """
+    )
+    assert "PjitFunction'>" in out

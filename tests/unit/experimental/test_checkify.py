@@ -253,3 +253,25 @@ def test_nested_indices_are_checked(index):
     x = gnp.ones((2, 3, 7))
     run = ck.checkify(ga.jit(lambda x, i: x[i]), errors=ck.index_checks)
     assert run(x, index)[0].get().startswith("out-of-bounds indexing")
+
+
+def test_a_message_has_arrays_and_keys_as_the_user_has_them():
+    """References: what JAX 0.10.2 prints for the same."""
+
+    def f(x, key):
+        ck.check(x.sum() < 0, "bad {a} {b!r} {b:.2f} {c}", a=x, b=x[0], c=key)
+        return x
+
+    found = ga.jit(ck.checkify(f))(gnp.ones(3), ga.random.key(3))[0].get()
+    key = "Array((), dtype=key<fry>) overlaying:\n[0 3]"
+    assert found == f"bad [1. 1. 1.] Array(1., dtype=float32) 1.00 {key} (`check` failed)"
+
+    def loop(x, key):
+        def body(i, x):
+            ck.check(i < 3, "turn {} {}", i, key)
+            return x + 1
+
+        return ga.lax.fori_loop(0, 5, body, x)
+
+    found = ga.jit(ck.checkify(loop))(1.0, ga.random.key(3))[0].get()
+    assert found == f"turn 3 {key} (`check` failed)"

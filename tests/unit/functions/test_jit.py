@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import inspect
 import threading
 
 import numpy as np
@@ -432,3 +433,11 @@ def test_memories_of_devices():
     assert ga.jit(lambda x: ga.device_put(x, ga.memory.Space.Device) + 1)(x).tolist() == [2, 2, 2]
     with pytest.raises(ValueError, match="memory of its device"):
         ga.device_put(x, ga.memory.Space.Host)
+
+
+def test_the_signature_is_that_of_the_function():
+    """Also for those who do not look at what is wrapped, as chex does."""
+    f = ga.jit(lambda x, y=2, *, z: x)
+    for follow in (True, False):
+        assert str(inspect.signature(f, follow_wrapped=follow)) == "(x, y=2, *, z)"
+    assert ga.jit(max).__signature__ is None

@@ -71,6 +71,17 @@ def test_segments_of_booleans_and_clipped_numbers():
     assert ops.segment_sum(3.0, 1, 2).tolist() == [0.0, 3.0]
 
 
+def test_one_value_for_all_segments():
+    """References: JAX 0.10.2."""
+    ids = gnp.array([0, 0, 2])
+    assert ops.segment_sum(2.0, ids).tolist() == [4.0, 0.0, 2.0]
+    assert ops.segment_prod(3, ids, num_segments=3).tolist() == [9, 1, 3]
+    assert ops.segment_max(gnp.float32(2), ids).tolist() == [2.0, -np.inf, 2.0]
+    assert ops.segment_sum(gnp.ones((1, 2)), ids).tolist() == [[2.0, 2.0], [0.0, 0.0], [1.0, 1.0]]
+    assert ops.segment_min(gnp.ones(1), ids, bucket_size=2).tolist() == [1.0, np.inf, 1.0]
+    assert ga.grad(lambda x: ops.segment_sum(x, ids).sum())(2.0) == 3.0
+
+
 @pytest.mark.parametrize(
     ("error", "words", "call"),
     [

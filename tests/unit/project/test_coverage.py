@@ -15,7 +15,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import missing
-from gpuarray.missing import REMOVED
+from gpuarray.missing import ELSEWHERE, REMOVED
 from tests.support import ROOT
 
 LIST = Path(__file__).with_name("jax_names.txt")
@@ -140,6 +140,31 @@ def test_a_typo_gets_the_nearest_name(namespace):
     name = max((n for n in NAMES[namespace] if hasattr(module, n)), key=len)
     with pytest.raises(AttributeError, match=rf"\(did you mean '{name}'\?\)"):
         getattr(module, name + "x")
+
+
+@pytest.mark.parametrize("full", sorted(ELSEWHERE))
+def test_a_name_of_another_library_says_what_to_write(full):
+    namespace, _, name = full.rpartition(".")
+    module = importlib.import_module(f"gpuarray.{namespace}".rstrip("."))
+    assert name not in NAMES.get(namespace, ())
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}': write "):
+        getattr(module, name)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "where"),
+    [
+        (ga, "zeros", "gpuarray.numpy.zeros"),
+        (ga.numpy, "jit", "gpuarray.jit"),
+        (ga.numpy, "softmax", "gpuarray.nn.softmax"),
+        (ga.numpy, "svd", "gpuarray.numpy.linalg.svd"),
+        (ga.lax, "matmul", "gpuarray.numpy.matmul"),
+        (ga.random, "scan", "gpuarray.lax.scan"),
+    ],
+)
+def test_a_name_of_another_module_says_where_it_is(module, name, where):
+    with pytest.raises(AttributeError, match=rf"\(did you mean '{where}'\?\)"):
+        getattr(module, name)
 
 
 def test_other_names_are_pythons_own():

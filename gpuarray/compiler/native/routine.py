@@ -262,28 +262,26 @@ class StepsWriter:
 
     def windows(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
         """Call the functions that compute sums over windows."""
-        found = window_calls(eqn)
         aval = eqn.outvars[0].aval
-        kind, sizes = ct.memory_type(aval), f"{self.name}_k{self.kernels}_sizes"
-        constants = ", ".join(f"{name} = {n}" for name, n in found.constants.items())
-        lines = textwrap.wrap(
-            f"enum : long long {{ {constants} }};",
-            96,
-            initial_indent=" " * 4,
-            subsequent_indent=" " * 8,
-        )
-        lines = [f"// {eqn.primitive.name}: {_shapes(eqn)}", f"struct {sizes} {{", *lines, "};", ""]
-        self.functions.append("\n".join(lines))
+        kind = ct.memory_type(aval)
         left, right = map(self.place, eqn.invars)
-        at = {"left": left, "right": right}
-        at["out"] = self.made(depth, eqn.outvars[0], targets)
-        at["room"] = self.buffer(depth, kind, found.room, storage_dtype(aval).itemsize)
-        for c in found.calls:
-            grain = max(1, int(PROCESSOR.product_task / max(1.0, c.work)))
-            given = [at[a] for a in c.arguments]
-            self.call(depth, f"{c.function}<{sizes}, {kind}>", c.tasks, grain, given)
-        self.room.free(at["room"])
-        self.work += found.work
+        out = self.made(depth, eqn.outvars[0], targets)
+        parts = window_calls(eqn)
+        elements = max(part.room for part in parts)
+        room = self.buffer(depth, kind, elements, storage_dtype(aval).itemsize)
+        note = f"// {eqn.primitive.name}: {_shapes(eqn)}"
+        for i, part in enumerate(parts):
+            sizes = f"{self.name}_k{self.kernels}_sizes{i or ''}"
+            self.functions.append(f"{note}\n{_struct(sizes, part.constants)}")
+            at = {"left": left, "room": room}
+            at["right"] = f"{right} + {part.right}" if part.right else right
+            at["out"] = f"{out} + {part.out}" if part.out else out
+            for c in part.calls:
+                grain = max(1, int(PROCESSOR.product_task / max(1.0, c.work)))
+                given = [at[a] for a in c.arguments]
+                self.call(depth, f"{c.function}<{sizes}, {kind}>", c.tasks, grain, given)
+            self.work += part.work
+        self.room.free(room)
         self.kernels += 1
 
     def hand_written(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
@@ -346,6 +344,15 @@ class StepsWriter:
             self.line(depth, f"{function}(0, {tasks}, {given});")
         else:
             self.line(depth, f"ga_tasks({tasks}, {grain}, {function}, {given});")
+
+
+def _struct(name: str, constants: dict[str, int]) -> str:
+    """A struct of constants."""
+    listed = ", ".join(f"{name} = {n}" for name, n in constants.items())
+    lines = textwrap.wrap(
+        f"enum : long long {{ {listed} }};", 96, initial_indent=" " * 4, subsequent_indent=" " * 8
+    )
+    return "\n".join([f"struct {name} {{", *lines, "};", ""])
 
 
 def _shapes(eqn: Eqn) -> str:

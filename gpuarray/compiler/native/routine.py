@@ -70,6 +70,7 @@ class StepsWriter:
         self.room = Room()
         self.count = self.kernels = self.inside = self.loops = 0
         self.over = {*over}  # updates that are written into their operand
+        self.unread: set[Var] = set()  # results of steps that no other step and no caller reads
         self.length = 0  # elements of a loop that goes over blocks of them
         self.work = 0.0
 
@@ -194,6 +195,8 @@ class StepsWriter:
                 made.update(step_outputs(step))
                 last.update((base(v)[0], number) for v in (*step_outputs(step), *step_inputs(step)))
         last.update((base(a)[0], len(steps)) for a in results if isinstance(a, Var))
+        read = {v for step in steps for v in step_inputs(step)}
+        self.unread |= made - read - {a for a in results if isinstance(a, Var)}
         # Updates of what nothing else reads any more are written into its memory.
         over: dict[Var, Var] = {}
         for number, step in enumerate(steps):
@@ -287,8 +290,9 @@ class StepsWriter:
     def hand_written(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
         """Call the function that there is for an operation on small matrices."""
         rule = eqn.primitive.rewrite.loops
-        found = None if rule is None else rule(eqn)
-        if found is None or found.work > PROCESSOR.matrix_work:
+        read = tuple(v not in self.unread for v in eqn.outvars)
+        found = None if rule is None else rule(eqn, read)
+        if found is None or (found.work > PROCESSOR.matrix_work and not found.library):
             raise NoKernel(f"{eqn.primitive.name} is a routine of a library")
         kind = ct.memory_type(eqn.invars[0].aval)
         name = f"{found.function}<{', '.join([kind, *map(str, found.numbers)])}>"

@@ -7,16 +7,16 @@
 // It says too how the work is cut: L features side by side, blocks of B positions, and so on. OWN: the groups have one feature
 // each (depthwise), which stand side by side as F features of one group.
 
-//@ ga_wide ga_registers ga_vector
+//@ ga_register_bytes ga_register_count ga_vector
 // Bytes of a vector register, and how many there are; vectors in memory of any alignment.
 #if defined(__AVX512F__)
-constexpr ga_index ga_wide = 64, ga_registers = 32;
+constexpr ga_index ga_register_bytes = 64, ga_register_count = 32;
 #elif defined(__AVX__)
-constexpr ga_index ga_wide = 32, ga_registers = 16;
+constexpr ga_index ga_register_bytes = 32, ga_register_count = 16;
 #elif defined(__aarch64__)
-constexpr ga_index ga_wide = 16, ga_registers = 32;
+constexpr ga_index ga_register_bytes = 16, ga_register_count = 32;
 #else
-constexpr ga_index ga_wide = 16, ga_registers = 16;
+constexpr ga_index ga_register_bytes = 16, ga_register_count = 16;
 #endif
 template <class T, ga_index W> struct ga_vector {
     typedef T type __attribute__((vector_size(W * sizeof(T)), aligned(sizeof(T)), may_alias));
@@ -66,9 +66,10 @@ GA_FUSING static __attribute__((noinline)) void ga_panel_tile(const T* GA_ALONE 
 //@ ga_panel
 // The same for M rows and all L columns, in tiles that fit the registers and are about equally long.
 template <ga_index M, ga_index L, class X, class T> GA_INLINE void ga_panel(const T* x, const T* y, T* o) {
-    constexpr ga_index W = L * sizeof(T) < ga_wide ? L : ga_wide / sizeof(T), vectors = L / W;
-    constexpr ga_index V = vectors <= (ga_registers == 32 && ga_wide == 64 ? 3 : 2) ? vectors : 2;
-    constexpr ga_index free = (ga_registers - 1 - V) / V, most = free < 16 ? (free > 6 || V > 2 ? free & ~1ull : free) : 16;
+    constexpr ga_index W = L * sizeof(T) < ga_register_bytes ? L : ga_register_bytes / sizeof(T), vectors = L / W;
+    constexpr ga_index V = vectors <= (ga_register_bytes == 64 ? 3 : 2) ? vectors : 2;
+    // Registers hold the sums, a row of the right operand and an element of the left one.
+    constexpr ga_index free = (ga_register_count - 1 - V) / V, most = (free < 16 ? free : 16) / 2 * 2;
     constexpr ga_index tiles = (M + most - 1) / most, R = (M + tiles - 1) / tiles;
     for (ga_index c = 0; c < L; c += V * W) {
         ga_index m = 0;

@@ -72,12 +72,15 @@ class Loops(NamedTuple):
         How many matrices there are. They are operands and results one after the other.
     work :
         Operations on numbers for one of them.
+    library :
+        Whether the function calls LAPACK for each, so that they may be many.
     """
 
     function: str
     numbers: tuple[int, ...]
     tasks: int
     work: float
+    library: bool = False
 
 
 class Space(NamedTuple):
@@ -147,8 +150,9 @@ class Rewrite(Struct):
         Whether view(f(x, y)) may be rewritten as f(view(x), view(y)) for a pointwise f.
     product : Product
         Rules of a product.
-    loops : (eqn) -> Loops or None
-        The function of native code that computes it where the matrices are small.
+    loops : (eqn, read) -> Loops or None
+        The function of native code that computes it where the matrices are small; which of the
+        results are read is told.
     windows : (eqn) -> Windows
         What is summed over which windows.
     algebra : str
@@ -163,7 +167,7 @@ class Rewrite(Struct):
     joins: Callable[[Any], int] | None = None
     sinks: bool = False
     product: Product | None = None
-    loops: Callable[[Any], Loops | None] | None = None
+    loops: Callable[[Any, tuple[bool, ...]], Loops | None] | None = None
     windows: Callable[[Any], Windows] | None = None
     algebra: str = ""
 

@@ -391,6 +391,12 @@ class Processor(Struct):
     #: Bytes that a task sees of the left operand, and those of its sums: a part of the second
     #: cache, and of a thread's stack.
     window_bytes: int = 1 << 17
+    #: Parts of windows on an operand with zeros between its elements, each a text of its own: those
+    #: of a stride of 2 along two axes. More multiply the zeros.
+    window_parts: int = 4
+    #: Multiply-adds from which on sums over windows are no part of the kernels around them, where
+    #: they are computed one by one.
+    windows: int = 1 << 12
     #: Multiply-adds of a piece of long sums, which has sums of its own.
     window_piece: int = 1 << 22
     #: Elements of a row that is sorted by counting for each how many come before it: it is

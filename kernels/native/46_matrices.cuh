@@ -1,4 +1,4 @@
-// Factors of small matrices and their systems, a matrix a task.
+// Factors of small matrices, their systems and eigenvalues, a matrix a task.
 //
 // As LAPACK's: the same choices and the same order of the results; sums may be rounded in another order.
 
@@ -82,5 +82,35 @@ static inline void ga_triangular(
             for (ga_index i = begin; i < end; ++i)
                 for (ga_index c = 0; c < C; ++c) y[i * BI + c * BC] -= a[i * AI + k * AJ] * y[k * BI + c * BC];
         }
+    }
+}
+
+//@ ga_eigh ga_lapack
+// The functions ssyevd and dsyevd that SciPy hands to compiled code; set when the unit is loaded.
+GA_CALLED void* ga_lapack[2];
+void* ga_lapack[2];
+// COUNT vectors (as columns), if they are wanted, and values, from FIRST on, of symmetric N x N matrices, of which one triangle
+// is read; nan where an element is not finite, or where the iteration does not end.
+template <class T, ga_index N, bool LOWER, ga_index FIRST, ga_index COUNT, bool WANTED>
+static void ga_eigh(ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE vectors, T* GA_ALONE values) {
+    typedef void (*call)(char*, char*, int*, T*, int*, T*, T*, int*, int*, int*, int*);
+    T a[N * N], w[N], work[1 + 6 * N + 2 * N * N];
+    int whole[3 + 5 * N];
+    for (ga_index task = first; task < last; ++task) {
+        const T* const from = x + task * N * N;
+        bool finite = true;
+        for (ga_index i = 0; i < N; ++i)
+            for (ga_index j = 0; j < N; ++j) {
+                const T value = from[i * N + j];
+                finite &= value - value == 0;
+                a[j * N + i] = value;
+            }
+        char job = WANTED ? 'V' : 'N', part = LOWER ? 'L' : 'U';
+        int n = N, reals = 1 + 6 * N + 2 * N * N, integers = 3 + 5 * N, info = 1;
+        if (finite) ((call)ga_lapack[sizeof(T) == 8])(&job, &part, &n, a, &n, w, work, &reals, whole, &integers, &info);
+        T *const v = vectors + task * N * COUNT, *const e = values + task * COUNT;
+        for (ga_index i = 0; i < (WANTED ? N : 0); ++i)
+            for (ga_index c = 0; c < COUNT; ++c) v[i * COUNT + c] = info ? (T)GA_NAN : a[(FIRST + c) * N + i];
+        for (ga_index c = 0; c < COUNT; ++c) e[c] = info ? (T)GA_NAN : w[FIRST + c];
     }
 }

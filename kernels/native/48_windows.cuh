@@ -4,18 +4,19 @@
 // P, a struct of constants, says how long axes are and how far apart their elements lie: G groups; N images, F features and
 // C channels of each; and three axes of space, along which the left operand has I elements, E apart, behind a padding of A;
 // a window W elements, D apart; and the result O, S apart. Their elements lie X, Y and Z apart in left, right and result.
-// It says too how the work is cut: L features side by side, blocks of B positions, and so on.
+// It says too how the work is cut: L features side by side, blocks of B positions, and so on. OWN: the groups have one feature
+// each (depthwise), which stand side by side as F features of one group.
 
-//@ ga_vector_bytes ga_registers ga_vector
+//@ ga_register_bytes ga_register_count ga_vector
 // Bytes of a vector register, and how many there are; vectors in memory of any alignment.
 #if defined(__AVX512F__)
-constexpr ga_index ga_vector_bytes = 64, ga_registers = 32;
+constexpr ga_index ga_register_bytes = 64, ga_register_count = 32;
 #elif defined(__AVX__)
-constexpr ga_index ga_vector_bytes = 32, ga_registers = 16;
+constexpr ga_index ga_register_bytes = 32, ga_register_count = 16;
 #elif defined(__aarch64__)
-constexpr ga_index ga_vector_bytes = 16, ga_registers = 32;
+constexpr ga_index ga_register_bytes = 16, ga_register_count = 32;
 #else
-constexpr ga_index ga_vector_bytes = 16, ga_registers = 16;
+constexpr ga_index ga_register_bytes = 16, ga_register_count = 16;
 #endif
 template <class T, ga_index W> struct ga_vector {
     typedef T type __attribute__((vector_size(W * sizeof(T)), aligned(sizeof(T)), may_alias));
@@ -33,7 +34,7 @@ template <class T, ga_index W> struct ga_vector {
 
 //@ ga_panel_tile
 // o[r, c] += sum over i, j, k, l of x[r, i, j, k, l] y[i, j, k, l, c] for R rows and V vectors of W columns, of L that y and o
-// have; in registers, up i, j, k, l for every element.
+// have; in registers, up i, j, k, l for every element. With OWN each column has an x of its own, beside its neighbours'.
 template <ga_index R, ga_index V, ga_index W, ga_index L, class X, class T>
 GA_FUSING static __attribute__((noinline)) void ga_panel_tile(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     GA_FUSED
@@ -49,8 +50,12 @@ GA_FUSING static __attribute__((noinline)) void ga_panel_tile(const T* GA_ALONE 
                     vector right[V];
                     for (ga_index v = 0; v < V; ++v) right[v] = *(const vector*)(y + v * W);
                     for (ga_index r = 0; r < R; ++r) {
-                        const T left = at[r * X::SR];
-                        for (ga_index v = 0; v < V; ++v) sum[r][v] += left * right[v];
+                        if constexpr (X::OWN) {
+                            for (ga_index v = 0; v < V; ++v) sum[r][v] += *(const vector*)(at + r * X::SR + v * W) * right[v];
+                        } else {
+                            const T left = at[r * X::SR];
+                            for (ga_index v = 0; v < V; ++v) sum[r][v] += left * right[v];
+                        }
                     }
                     y += L;
                 }
@@ -61,14 +66,16 @@ GA_FUSING static __attribute__((noinline)) void ga_panel_tile(const T* GA_ALONE 
 //@ ga_panel
 // The same for M rows and all L columns, in tiles that fit the registers and are about equally long.
 template <ga_index M, ga_index L, class X, class T> GA_INLINE void ga_panel(const T* x, const T* y, T* o) {
-    constexpr ga_index W = L * sizeof(T) < ga_vector_bytes ? L : ga_vector_bytes / sizeof(T), vectors = L / W;
-    constexpr ga_index V = vectors <= (ga_registers == 32 && ga_vector_bytes == 64 ? 3 : 2) ? vectors : 2;
-    constexpr ga_index free = (ga_registers - 1 - V) / V, most = free < 16 ? (free > 6 || V > 2 ? free & ~1ull : free) : 16;
+    constexpr ga_index W = L * sizeof(T) < ga_register_bytes ? L : ga_register_bytes / sizeof(T), vectors = L / W;
+    constexpr ga_index V = vectors <= (ga_register_bytes == 64 ? 3 : 2) ? vectors : 2;
+    // Registers hold the sums, a row of the right operand and an element of the left one.
+    constexpr ga_index free = (ga_register_count - 1 - V) / V, most = (free < 16 ? free : 16) / 2 * 2;
     constexpr ga_index tiles = (M + most - 1) / most, R = (M + tiles - 1) / tiles;
     for (ga_index c = 0; c < L; c += V * W) {
         ga_index m = 0;
-        for (; m + R <= M; m += R) ga_panel_tile<R, V, W, L, X>(x + m * X::SR, y + c, o + m * L + c);
-        if constexpr (M % R != 0) ga_panel_tile<M % R, V, W, L, X>(x + m * X::SR, y + c, o + m * L + c);
+        const T* const of = x + (X::OWN ? c : 0);
+        for (; m + R <= M; m += R) ga_panel_tile<R, V, W, L, X>(of + m * X::SR, y + c, o + m * L + c);
+        if constexpr (M % R != 0) ga_panel_tile<M % R, V, W, L, X>(of + m * X::SR, y + c, o + m * L + c);
     }
 }
 
@@ -139,7 +146,8 @@ static void ga_window_pack(ga_index first, ga_index last, const T* GA_ALONE y, T
 }
 
 //@ ga_windows
-// Results of a block of positions and PB panels of features a task, from what their windows see of the left operand.
+// Results of a block of positions and PB panels of features a task, from what their windows see of the left operand: of all
+// channels, CB at a time, or with OWN of the features' own.
 template <class P, class T>
 static void ga_windows(
     ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE panels, T* GA_ALONE out) {
@@ -149,11 +157,12 @@ static void ga_windows(
     constexpr ga_index block = P::B0 * P::B1 * P::B2, window = P::W0 * P::W1 * P::W2 * P::CB * P::L;
     constexpr ga_index T0 = (P::O0 + P::B0 - 1) / P::B0, T1 = (P::O1 + P::B1 - 1) / P::B1;
     constexpr ga_index T2 = (P::O2 + P::B2 - 1) / P::B2, parts = (P::FBS + P::PB - 1) / P::PB;
+    constexpr ga_index lanes = P::OWN ? P::L : P::CB;
     struct reads {
-        enum : ga_index { K0 = P::W0, S0 = P::D0 * H1 * H2 * P::CB, K1 = P::W1, S1 = P::D1 * H2 * P::CB };
-        enum : ga_index { K2 = P::W2, S2 = P::D2 * P::CB, K3 = P::CB, S3 = 1, SR = P::S2 * P::CB };
+        enum : ga_index { K0 = P::W0, S0 = P::D0 * H1 * H2 * lanes, K1 = P::W1, S1 = P::D1 * H2 * lanes };
+        enum : ga_index { K2 = P::W2, S2 = P::D2 * lanes, K3 = P::CB, S3 = 1, SR = P::S2 * lanes, OWN = P::OWN };
     };
-    alignas(64) T seen[H0 * H1 * H2 * P::CB];
+    alignas(64) T seen[H0 * H1 * H2 * lanes];
     alignas(64) T sums[P::PB * block * P::L];
     for (ga_index task = first; task < last; ++task) {
         const ga_index o2 = task % T2 * P::B2, o1 = task / T2 % T1 * P::B1, o0 = task / (T2 * T1) % T0 * P::B0;
@@ -161,16 +170,17 @@ static void ga_windows(
         const ga_index g = task / (T2 * T1 * T0 * parts * P::N), to = ga_least(part + P::PB, P::FBS);
         __builtin_memset(sums, 0, sizeof sums);
         for (ga_index b = 0; b < P::CBS; ++b) {
-            ga_window_copy<P, H0, H1, H2, P::CB, P::XC>(
-                x + g * P::XG + n * P::XN + b * P::CB * P::XC, (long long)(o0 * P::S0) - P::A0,
-                (long long)(o1 * P::S1) - P::A1, (long long)(o2 * P::S2) - P::A2, ga_least(P::CB, P::C - b * P::CB), seen);
+            ga_window_copy<P, H0, H1, H2, lanes, P::OWN ? P::XG : P::XC>(
+                x + n * P::XN + (P::OWN ? part * P::L * P::XG : g * P::XG + b * P::CB * P::XC),
+                (long long)(o0 * P::S0) - P::A0, (long long)(o1 * P::S1) - P::A1, (long long)(o2 * P::S2) - P::A2,
+                P::OWN ? ga_least(P::L, P::F - part * P::L) : ga_least(P::CB, P::C - b * P::CB), seen);
             for (ga_index p = part; p < to; ++p) {
                 const T* const panel = panels + ((g * P::FBS + p) * P::CBS + b) * window;
                 T* const of = sums + (p - part) * block * P::L;
                 for (ga_index i = 0; i < P::B0; ++i)
                     for (ga_index j = 0; j < P::B1; ++j)
                         ga_panel<P::B2, P::L, reads>(
-                            seen + (i * P::S0 * H1 + j * P::S1) * H2 * P::CB, panel, of + (i * P::B1 + j) * P::B2 * P::L);
+                            seen + (i * P::S0 * H1 + j * P::S1) * H2 * lanes, panel, of + (i * P::B1 + j) * P::B2 * P::L);
             }
         }
         const ga_index n0 = ga_least(P::B0, P::O0 - o0), n1 = ga_least(P::B1, P::O1 - o1), n2 = ga_least(P::B2, P::O2 - o2);
@@ -198,7 +208,8 @@ static void ga_windows(
 
 //@ ga_long_windows
 // Windows that are longer than the result (gradients of weights): NB images and PB panels of features a task, and a piece of
-// the sum: PIECES of them, each with sums of its own. Blocks of B elements of the window are taken one after another.
+// the sum: PIECES of them, each with sums of its own. Blocks of B elements of the window are taken one after another. With OWN
+// features have an image of their own.
 template <class P, class T>
 static void ga_long_windows(ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE partial) {
     constexpr ga_index H0 = (P::O0 - 1) * P::S0 + (P::B0 - 1) * P::D0 + 1;
@@ -209,12 +220,13 @@ static void ga_long_windows(ga_index first, ga_index last, const T* GA_ALONE x, 
     constexpr ga_index rows = P::O0 * P::O1 * P::O2 * P::NB, parts = (P::FBS + P::PB - 1) / P::PB;
     constexpr ga_index turn = (blocks + P::PIECES - 1) / P::PIECES;
     // Neighbours along the last axis and images are one axis where they are steps of one.
-    constexpr ga_index M = P::S2 == 1 ? P::O2 * P::NB : P::NB, lines = P::S2 == 1 ? 1 : P::O2;
+    constexpr bool joined = P::OWN || P::S2 == 1;
+    constexpr ga_index M = joined ? P::O2 * P::NB : P::NB, lines = joined ? 1 : P::O2, lanes = P::OWN ? P::L : P::NB;
     struct reads {
-        enum : ga_index { K0 = 1, S0 = 0, K1 = P::B0, S1 = P::D0 * H1 * H2 * P::NB };
-        enum : ga_index { K2 = P::B1, S2 = P::D1 * H2 * P::NB, K3 = P::B2, S3 = P::D2 * P::NB, SR = 1 };
+        enum : ga_index { K0 = 1, S0 = 0, K1 = P::B0, S1 = P::D0 * H1 * H2 * lanes, OWN = P::OWN };
+        enum : ga_index { K2 = P::B1, S2 = P::D1 * H2 * lanes, K3 = P::B2, S3 = P::D2 * lanes, SR = OWN ? P::S2 * lanes : 1 };
     };
-    alignas(64) T seen[H0 * H1 * H2 * P::NB];
+    alignas(64) T seen[H0 * H1 * H2 * lanes];
     alignas(64) T panel[P::B0 * P::B1 * P::B2 * P::L];
     for (ga_index task = first; task < last; ++task) {
         const ga_index piece = task % P::PIECES, part = task / P::PIECES % parts * P::PB;
@@ -224,9 +236,10 @@ static void ga_long_windows(ga_index first, ga_index last, const T* GA_ALONE x, 
         for (ga_index b = piece * turn; b < ga_least(blocks, (piece + 1) * turn); ++b) {
             const ga_index w2 = b % T2 * P::B2, w1 = b / T2 % T1 * P::B1, w0 = b / (T2 * T1) % T0 * P::B0;
             const ga_index c = b / (T2 * T1 * T0);
-            ga_window_copy<P, H0, H1, H2, P::NB, P::XN>(
-                x + g * P::XG + n * P::XN + c * P::XC, (long long)(w0 * P::D0) - P::A0, (long long)(w1 * P::D1) - P::A1,
-                (long long)(w2 * P::D2) - P::A2, ga_least(P::NB, P::N - n), seen);
+            ga_window_copy<P, H0, H1, H2, lanes, P::OWN ? P::XG : P::XN>(
+                x + c * P::XC + (P::OWN ? part * P::L * P::XG : g * P::XG + n * P::XN), (long long)(w0 * P::D0) - P::A0,
+                (long long)(w1 * P::D1) - P::A1, (long long)(w2 * P::D2) - P::A2,
+                P::OWN ? ga_least(P::L, P::F - part * P::L) : ga_least(P::NB, P::N - n), seen);
             for (ga_index p = part; p < ga_least(part + P::PB, P::FBS); ++p) {
                 // The window's elements side by side, with zeros where it has ended.
                 const ga_index features = ga_least(P::L, P::F - p * P::L);
@@ -252,7 +265,7 @@ static void ga_long_windows(ga_index first, ga_index last, const T* GA_ALONE x, 
                     for (ga_index j = 0; j < P::O1; ++j)
                         for (ga_index k = 0; k < lines; ++k, of += M * P::L)
                             ga_panel<M, P::L, reads>(
-                                seen + ((i * P::S0 * H1 + j * P::S1) * H2 + k * P::S2) * P::NB, panel, of);
+                                seen + ((i * P::S0 * H1 + j * P::S1) * H2 + k * P::S2) * lanes, panel, of);
             }
         }
     }

@@ -6,6 +6,7 @@ user's lines are woven into the text here; the text that is compiled does not ha
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,13 @@ from gpuarray.backends.native.program import NativeProgramWriter, Source, planne
 from gpuarray.compiler.explain.facts import Explanation, explain_plan
 from gpuarray.compiler.explain.records import StepRecord
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
-from gpuarray.compiler.lower.steps import step_outputs
+from gpuarray.compiler.lower.steps import step_inputs, step_outputs
 from gpuarray.compiler.lower.words import describe
 from gpuarray.compiler.native.emit import emit, emit_alone, whole
 from gpuarray.compiler.native.loops import RoutineWriter
 from gpuarray.compiler.pipeline import Plan
 from gpuarray.core.flow import Choice, Loop
-from gpuarray.core.graph import Eqn, Graph
+from gpuarray.core.graph import Atom, Eqn, Graph
 from gpuarray.core.primitive import Kind
 
 #: How deep bodies of loops in bodies of loops are shown.
@@ -45,10 +46,12 @@ def explain_native(plan: Plan, name: str, donated: frozenset[int] = frozenset())
     call_of = {id(s): (source, steps) for source, steps in writer.calls for s in steps}
     found = explain_plan(plan.on_native, name)
     steps, others = [], []
+    native = plan.on_native
+    read = {v for s in native.steps for v in step_inputs(s)} | set(native.graph.outvars)
     for step, record in zip(_shown(plan.on_native), found.steps, strict=True):
         if id(step) in call_of:
             source, together = call_of[id(step)]
-            steps.append(_native(step, record, source, first=step is together[0]))
+            steps.append(_native(step, record, source, step is together[0], read))
         else:
             why = writer.by_host.get(id(step), "native code does not run it")
             others.append(record.ops[0] if record.kind == "library" else record.name)
@@ -63,7 +66,9 @@ def _count(calls: int) -> str:
     return "1 call" if calls == 1 else f"{calls} calls"
 
 
-def _native(step: DeviceStep, record: StepRecord, source: Source, first: bool) -> StepRecord:
+def _native(
+    step: DeviceStep, record: StepRecord, source: Source, first: bool, read: Collection[Atom]
+) -> StepRecord:
     """The record of a step that native code runs."""
     facts: dict[str, Any] = {k: v for k, v in record.facts.items() if k != "launches"}
     kind = record.kind
@@ -72,7 +77,7 @@ def _native(step: DeviceStep, record: StepRecord, source: Source, first: bool) -
     return record.replace(
         kind=kind,
         facts={**facts, "call": source.name},
-        source=_text(step),
+        source=_text(step, read),
         launches=int(first),
         body=_body(step, _DEEPEST),
     )
@@ -104,13 +109,14 @@ def _parts(step: DeviceStep) -> list[tuple[str, Graph]]:
     return []
 
 
-def _text(step: DeviceStep) -> str:
-    """The C++ of one step, with the user's lines."""
+def _text(step: DeviceStep, read: Collection[Atom]) -> str:
+    """The C++ of one step, with the user's lines; which values others read is given."""
     if isinstance(step, Kernel):
         return emit(step, True).functions
     name = step.primitive.name if isinstance(step, Eqn) else step.name
     name = "".join(c if c.isalnum() else "_" for c in name)
-    return RoutineWriter(name, planned, user_lines=True).routine([step], step_outputs(step)).text
+    wanted = [v for v in step_outputs(step) if v in read]
+    return RoutineWriter(name, planned, user_lines=True).routine([step], wanted).text
 
 
 def cpp_source(plan: Plan, donated: frozenset[int] = frozenset()) -> str:

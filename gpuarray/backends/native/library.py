@@ -66,6 +66,8 @@ _PYTHON = {
 
 #: BLAS in the order of `ga_blas` (kernels/native/44_products.cuh).
 _PRODUCTS = ("sgemm", "dgemm", "sgemv", "dgemv")
+#: LAPACK in the order of `ga_lapack` (kernels/native/46_matrices.cuh).
+_EIGENVALUES = ("ssyevd", "dsyevd")
 _linalg = util.lazy_module("scipy.linalg")
 
 _store = Store("native", ".so")
@@ -88,9 +90,12 @@ class Unit:
             ctypes.c_void_p.in_dll(library, ours).value = function.value
         if hasattr(library, "ga_blas"):
             products = (ctypes.c_void_p * len(_PRODUCTS)).in_dll(library, "ga_blas")
-            products[:] = _products()
+            products[:] = _functions(_linalg.cython_blas, _PRODUCTS)
             alone = ctypes.cast(_pool_with_blas().ga_blas_alone, ctypes.c_void_p)
             ctypes.c_void_p.in_dll(library, "ga_blas_alone").value = alone.value
+        if hasattr(library, "ga_lapack"):
+            routines = (ctypes.c_void_p * len(_EIGENVALUES)).in_dll(library, "ga_lapack")
+            routines[:] = _functions(_linalg.cython_lapack, _EIGENVALUES)
 
     def function(self, name: str, operands: int, brief: bool) -> Callable[..., int]:
         """Return a function of so many arrays; it returns 1 if one of them has to be copied first.
@@ -206,17 +211,17 @@ def _started(pool: ctypes.CDLL) -> ctypes.CDLL:
     return pool
 
 
-# ---- products ----
+# ---- BLAS and LAPACK ----
 @functools.cache
-def _products() -> list[int]:
-    """Return the addresses of the functions that SciPy hands to compiled code."""
+def _functions(module: Any, names: tuple[str, ...]) -> list[int]:
+    """Return the addresses of functions that SciPy hands to compiled code."""
     # Functions of our own: the types of those of ctypes.pythonapi are everybody's.
     of_object, of_name = ctypes.py_object, ctypes.c_char_p
     name_of = ctypes.PYFUNCTYPE(of_name, of_object)(("PyCapsule_GetName", ctypes.pythonapi))
     pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, of_object, of_name)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)
     )
-    capsules = [_linalg.cython_blas.__pyx_capi__[name] for name in _PRODUCTS]
+    capsules = [module.__pyx_capi__[name] for name in names]
     return [pointer_of(c, name_of(c)) for c in capsules]
 
 

@@ -137,6 +137,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
     def stretch(self, number: int) -> int:
         """The end of the steps from this one on that can be one routine."""
         first, kernels = number, 0
+        read = {v for s in self.steps[number:] for v in step_inputs(s)} | set(self.graph.outvars)
         if self.plan.halves:  # exchanges in progress have their own order
             return number
         while number < len(self.steps) and kernels < STRETCH:
@@ -148,7 +149,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
                 try:
                     kernels += (
                         RoutineWriter("probe", planned, frozenset(self.over))
-                        .routine([step], [])
+                        .routine([step], [v for v in step_outputs(step) if v in read])
                         .kernels
                     )
                 except TypeError as error:  # no text for it

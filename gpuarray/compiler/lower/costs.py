@@ -6,11 +6,13 @@ They come from the element rules of primitives (core/element_rules.py).
 
 from __future__ import annotations
 
+import math
+
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.element import Guarded, Held
 from gpuarray.core.element_rules import rule_of
-from gpuarray.core.graph import Eqn
+from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.index import Index, axes_of
 from gpuarray.core.primitive import Kind
 from gpuarray.core.target import PROCESSOR, TARGET
@@ -23,6 +25,17 @@ def can_inline(eqn: Eqn) -> bool:
         return False
     # Every element of a scatter's result compares its index with those of all updates.
     return rule.when(eqn) and (update is None or update.count(eqn) <= TARGET.updates_looked_at)
+
+
+def is_by_windows(eqn: Eqn) -> bool:
+    """Whether native code has a faster way for sums over windows than element by element."""
+    rule = eqn.primitive.rewrite.windows
+    floats = {storage_dtype(a.aval).name for a in (*eqn.invars, *eqn.outvars)}
+    if rule is None or len(floats) > 1 or not floats <= {"float32", "float64"}:
+        return False
+    w = rule(eqn)
+    sums = eqn.outvars[0].aval.size * w.channels * math.prod(s.window for s in w.space)
+    return len(w.space) <= 3 and sums >= PROCESSOR.windows
 
 
 def can_emit(group: FusedGroup) -> bool:

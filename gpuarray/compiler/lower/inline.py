@@ -30,6 +30,7 @@ from gpuarray.compiler.lower.costs import (
     can_emit,
     can_inline,
     cost_of,
+    is_by_windows,
     is_guarded,
     is_heavy,
     is_index_operand,
@@ -191,6 +192,8 @@ class _Inliner:
         """Whether an element of the results can be computed where it is read. Without kernels that
         write in place, an update that is better done so is left to the library.
         """
+        if self.serial and is_by_windows(eqn):
+            return False
         return can_inline(eqn) and (Scatter in self.forms or not in_place(eqn, self.serial))
 
     # ---- who reads what ----

@@ -71,6 +71,7 @@ class StepsWriter:
         self.room = Room()
         self.count = self.kernels = self.inside = self.loops = 0
         self.over = {*over}  # updates that are written into their operand
+        self.unread: set[Var] = set()  # results of steps that no other step and no caller reads
         self.length = 0  # elements of a loop that goes over blocks of them
         self.work = 0.0
 
@@ -195,6 +196,8 @@ class StepsWriter:
                 made.update(step_outputs(step))
                 last.update((base(v)[0], number) for v in (*step_outputs(step), *step_inputs(step)))
         last.update((base(a)[0], len(steps)) for a in results if isinstance(a, Var))
+        read = {v for step in steps for v in step_inputs(step)}
+        self.unread |= made - read - {a for a in results if isinstance(a, Var)}
         # Updates of what nothing else reads any more are written into its memory.
         over: dict[Var, Var] = {}
         for number, step in enumerate(steps):
@@ -265,35 +268,34 @@ class StepsWriter:
 
     def windows(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
         """Call the functions that compute sums over windows."""
-        found = window_calls(eqn)
         aval = eqn.outvars[0].aval
-        kind, sizes = ct.memory_type(aval), f"{self.name}_k{self.kernels}_sizes"
-        constants = ", ".join(f"{name} = {n}" for name, n in found.constants.items())
-        lines = textwrap.wrap(
-            f"enum : long long {{ {constants} }};",
-            96,
-            initial_indent=" " * 4,
-            subsequent_indent=" " * 8,
-        )
-        lines = [f"// {eqn.primitive.name}: {_shapes(eqn)}", f"struct {sizes} {{", *lines, "};", ""]
-        self.functions.append("\n".join(lines))
+        kind = ct.memory_type(aval)
         left, right = map(self.place, eqn.invars)
-        at = {"left": left, "right": right}
-        at["out"] = self.made(depth, eqn.outvars[0], targets)
-        at["room"] = self.buffer(depth, kind, found.room, storage_dtype(aval).itemsize)
-        for c in found.calls:
-            grain = max(1, int(PROCESSOR.product_task / max(1.0, c.work)))
-            given = [at[a] for a in c.arguments]
-            self.call(depth, f"{c.function}<{sizes}, {kind}>", c.tasks, grain, given)
-        self.room.free(at["room"])
-        self.work += found.work
+        out = self.made(depth, eqn.outvars[0], targets)
+        parts = window_calls(eqn)
+        elements = max(part.room for part in parts)
+        room = self.buffer(depth, kind, elements, storage_dtype(aval).itemsize)
+        note = f"// {eqn.primitive.name}: {_shapes(eqn)}"
+        for i, part in enumerate(parts):
+            sizes = f"{self.name}_k{self.kernels}_sizes{i or ''}"
+            self.functions.append(f"{note}\n{_struct(sizes, part.constants)}")
+            at = {"left": left, "room": room}
+            at["right"] = f"{right} + {part.right}" if part.right else right
+            at["out"] = f"{out} + {part.out}" if part.out else out
+            for c in part.calls:
+                grain = max(1, int(PROCESSOR.product_task / max(1.0, c.work)))
+                given = [at[a] for a in c.arguments]
+                self.call(depth, f"{c.function}<{sizes}, {kind}>", c.tasks, grain, given)
+            self.work += part.work
+        self.room.free(room)
         self.kernels += 1
 
     def hand_written(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
         """Call the function that there is for an operation on small matrices."""
         rule = eqn.primitive.rewrite.loops
-        found = None if rule is None else rule(eqn)
-        if found is None or found.work > PROCESSOR.matrix_work:
+        read = tuple(v not in self.unread for v in eqn.outvars)
+        found = None if rule is None else rule(eqn, read)
+        if found is None or (found.work > PROCESSOR.matrix_work and not found.library):
             raise NoKernel(f"{eqn.primitive.name} is a routine of a library")
         kind = ct.memory_type(eqn.invars[0].aval)
         name = f"{found.function}<{', '.join([kind, *map(str, found.numbers)])}>"
@@ -364,6 +366,15 @@ class StepsWriter:
             self.line(depth, f"{function}(0, {tasks}, {given});")
         else:
             self.line(depth, f"ga_tasks({tasks}, {grain}, {function}, {given});")
+
+
+def _struct(name: str, constants: dict[str, int]) -> str:
+    """A struct of constants."""
+    listed = ", ".join(f"{name} = {n}" for name, n in constants.items())
+    lines = textwrap.wrap(
+        f"enum : long long {{ {listed} }};", 96, initial_indent=" " * 4, subsequent_indent=" " * 8
+    )
+    return "\n".join([f"struct {name} {{", *lines, "};", ""])
 
 
 def _shapes(eqn: Eqn) -> str:

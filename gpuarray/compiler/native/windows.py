@@ -27,16 +27,20 @@ class WindowCall(NamedTuple):
 
 
 class WindowCalls(NamedTuple):
-    """Calls one after another, their constants, and how many elements they keep between them."""
+    """Calls one after another, their constants, how many elements they keep between them, and how
+    far behind the beginning of `right` and `out` they begin.
+    """
 
     constants: dict[str, int]
     calls: tuple[WindowCall, ...]
     room: int
     work: float
+    right: int = 0
+    out: int = 0
 
 
-def window_calls(eqn: Eqn) -> WindowCalls:
-    """The calls that compute sums over windows."""
+def window_calls(eqn: Eqn) -> list[WindowCalls]:
+    """The calls that compute sums over windows: once, or once for each part of the results."""
     rule = eqn.primitive.rewrite.windows
     assert rule is not None
     out = eqn.outvars[0].aval
@@ -48,10 +52,62 @@ def window_calls(eqn: Eqn) -> WindowCalls:
     w = rule(eqn)
     if len(w.space) > 3:
         raise NoKernel("windows of more than three axes")
-    w = _three_axes(w)
     size = storage_dtype(out).itemsize
+    return [
+        _calls(part, size)._replace(right=right, out=at)
+        for part, right, at in _parts(_three_axes(w))
+    ]
+
+
+def _calls(w: Windows, size: int) -> WindowCalls:
     long = math.prod(s.result for s in w.space) < math.prod(s.window for s in w.space)
-    return _long(w, size) if long else _short(w, size)
+    own = w.groups > 1 and w.features == 1 and (w.images if long else w.channels) == 1
+    if own:
+        # Groups are features of one group, whose left operands are as far apart as groups were.
+        right = (w.right[0], w.right[0], *w.right[2:])
+        out = (*w.out[:2], w.out[0], *w.out[3:])
+        w = w._replace(groups=1, features=w.groups, right=right, out=out)
+    return _long(w, size, own) if long else _short(w, size, own)
+
+
+def _parts(w: Windows) -> list[tuple[Windows, int, int]]:
+    """Windows on an operand with zeros between its elements, by what they see of it: in every E-th
+    result an element meets the same of E parts of a window. Each with where its part of the right
+    operand and of the result begin.
+    """
+    found = [(w, 0, 0)]
+    spread = [i for i, s in enumerate(w.space) if s.spread > 1]
+    apart = all(w.space[i].stride == w.space[i].dilation == 1 for i in spread)
+    if not apart or math.prod(w.space[i].spread for i in spread) > PROCESSOR.window_parts:
+        return found
+    for i in spread:
+        found = [part for whole in found for part in _parts_along(i, *whole)]
+    return found
+
+
+def _parts_along(i: int, w: Windows, right: int, out: int) -> list[tuple[Windows, int, int]]:
+    """The parts along one axis."""
+    s, found = w.space[i], []
+    own, to = w.right[3 + i], w.out[3 + i]
+    for phase in range(min(s.spread, s.result)):
+        first = (s.low - phase) % s.spread
+        part = Space(
+            length=s.length,
+            window=max(1, -(-(s.window - first) // s.spread)),
+            result=-(-(s.result - phase) // s.spread),
+            stride=1,
+            dilation=1,
+            low=(s.low - phase - first) // s.spread,
+            spread=1,
+        )
+        if first >= s.window:
+            # These results see nothing but zeros: far behind the end of the operand.
+            first, part = 0, part._replace(low=-2 * (s.length + s.result))
+        distances = [x[: 3 + i] + (x[3 + i] * s.spread,) + x[4 + i :] for x in (w.right, w.out)]
+        cut = w._replace(space=w.space[:i] + (part,) + w.space[i + 1 :])
+        cut = cut._replace(right=distances[0], out=distances[1])
+        found.append((cut, right + first * own, out + phase * to))
+    return found
 
 
 def _three_axes(w: Windows) -> Windows:
@@ -64,9 +120,9 @@ def _three_axes(w: Windows) -> Windows:
     return w._replace(space=(flat,) * missing + w.space, left=left, right=right, out=out)
 
 
-def _constants(w: Windows, panel: int) -> dict[str, int]:
+def _constants(w: Windows, panel: int, own: bool) -> dict[str, int]:
     """What both ways have in common."""
-    found = {"G": w.groups, "N": w.images, "F": w.features, "C": w.channels}
+    found = {"OWN": int(own), "G": w.groups, "N": w.images, "F": w.features, "C": w.channels}
     for i, s in enumerate(w.space):
         found |= {f"I{i}": s.length, f"E{i}": s.spread, f"A{i}": s.low, f"W{i}": s.window}
         found |= {f"D{i}": s.dilation, f"O{i}": s.result, f"S{i}": s.stride}
@@ -97,7 +153,7 @@ def _seen(s: Space, results: int, window: int) -> int:
     return (results - 1) * s.stride + (window - 1) * s.dilation + 1
 
 
-def _short(w: Windows, size: int) -> WindowCalls:
+def _short(w: Windows, size: int, own: bool) -> WindowCalls:
     """Windows that are shorter than the result: tasks are blocks of the result."""
     panel = _panel(w.features, size)
     window = math.prod(s.window for s in w.space)
@@ -109,7 +165,8 @@ def _short(w: Windows, size: int) -> WindowCalls:
 
     def bytes_seen(b1: int, b2: int, channels: int) -> int:
         along = _seen(outer, 1, outer.window), _seen(middle, b1, middle.window)
-        return math.prod(along) * _seen(inner, b2, inner.window) * channels * size
+        lanes = panel if own else channels
+        return math.prod(along) * _seen(inner, b2, inner.window) * lanes * size
 
     while bytes_seen(b1, b2, channels) > PROCESSOR.window_bytes:
         if channels > 16:
@@ -123,9 +180,10 @@ def _short(w: Windows, size: int) -> WindowCalls:
         else:
             raise NoKernel("windows that see too much of their operand at once")
     panels = -(-w.features // panel)
-    at_once = _even(panels, max(1, PROCESSOR.window_bytes // (b1 * b2 * panel * size)))
+    most = 1 if own else PROCESSOR.window_bytes // (b1 * b2 * panel * size)
+    at_once = _even(panels, max(1, most))
     blocks = -(-w.channels // channels)
-    constants = _constants(w, panel)
+    constants = _constants(w, panel, own)
     constants |= {"B0": 1, "B1": b1, "B2": b2, "CB": channels, "CBS": blocks, "PB": at_once}
     packs = w.groups * panels * blocks
     each = b1 * b2 * at_once * panel * w.channels * window
@@ -139,7 +197,7 @@ def _short(w: Windows, size: int) -> WindowCalls:
     return WindowCalls(constants, calls, room, float(tasks * each))
 
 
-def _long(w: Windows, size: int) -> WindowCalls:
+def _long(w: Windows, size: int, own: bool) -> WindowCalls:
     """Windows that are longer than the result: tasks are pieces of the sums."""
     panel = _panel(w.features, size)
     outer, middle, inner = w.space
@@ -154,7 +212,8 @@ def _long(w: Windows, size: int) -> WindowCalls:
 
     def bytes_seen(b0: int, b1: int, b2: int, images: int) -> int:
         seen = zip(w.space, (b0, b1, b2), strict=True)
-        return math.prod(_seen(s, s.result, b) for s, b in seen) * images * size
+        lanes = panel if own else images
+        return math.prod(_seen(s, s.result, b) for s, b in seen) * lanes * size
 
     while bytes_seen(b0, b1, b2, images) > PROCESSOR.window_bytes:
         if b0 > 1:
@@ -171,7 +230,8 @@ def _long(w: Windows, size: int) -> WindowCalls:
             raise NoKernel("windows that see too much of their operand at once")
     panels = -(-w.features // panel)
     rows = results * images
-    at_once = _even(panels, max(1, PROCESSOR.window_bytes // (rows * panel * size)))
+    most = 1 if own else PROCESSOR.window_bytes // (rows * panel * size)
+    at_once = _even(panels, max(1, most))
     groups = -(-w.images // images)
     blocks = w.channels * math.prod(-(-n // b) for n, b in zip(lengths, (b0, b1, b2), strict=True))
     others = w.groups * groups * -(-panels // at_once)
@@ -180,7 +240,7 @@ def _long(w: Windows, size: int) -> WindowCalls:
     # As few pieces as there is work for: each has sums of its own, which are merged.
     pieces = min(blocks, -(-PROCESSOR.many_tasks // others), work // PROCESSOR.window_piece)
     pieces = -(-blocks // -(-blocks // max(1, pieces)))
-    constants = _constants(w, panel)
+    constants = _constants(w, panel, own)
     constants |= {"B0": b0, "B1": b1, "B2": b2, "NB": images, "NBS": groups, "PB": at_once}
     constants |= {"PIECES": pieces}
     merges = w.groups * groups * panels

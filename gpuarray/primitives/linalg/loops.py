@@ -2,6 +2,7 @@
 
 Floor 2. In: equations. Out: the function that computes each, its numbers, how many matrices there
 are and the work on one. Other dtypes than the floats of BLAS are for LAPACK and for NumPy.
+Eigenvalues are LAPACK's here too, called for each matrix: the signs of vectors are its choice.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ import math
 from typing import Any
 
 from gpuarray.core.rewrite import Loops
+from gpuarray.primitives.linalg.host import is_many_small
+
+#: Rows of a matrix on which LAPACK works beside others, in memory of the thread's stack.
+_LARGEST = 64
 
 
 def _of_floats(eqn: Any) -> bool:
@@ -17,20 +22,37 @@ def _of_floats(eqn: Any) -> bool:
     return aval.dtype.name in ("float32", "float64") and aval.size > 0
 
 
-def cholesky(eqn: Any) -> Loops | None:
+def cholesky(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
     """The loops of a Cholesky factorisation."""
     *stack, n, _ = eqn.invars[0].aval.shape
     return Loops("ga_cholesky", (n,), math.prod(stack), n**3 / 3) if _of_floats(eqn) else None
 
 
-def lu(eqn: Any) -> Loops | None:
+def eigh(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
+    """The loop that has LAPACK find the eigenvalues of each matrix, and the vectors if these are
+    read.
+    """
+    aval, p = eqn.invars[0].aval, eqn.params
+    *stack, n, _ = aval.shape
+    count, some, vectors = math.prod(stack), p["subset_by_index"], read[0]
+    first, last = (0, n) if some is None else some
+    if not _of_floats(eqn) or first == last or p["algorithm"] is not None or n > _LARGEST:
+        return None
+    # For those stacks NumPy calls the LAPACK that it brings: other signs, with a compiler or not.
+    if vectors and is_many_small(aval.shape):
+        return None
+    numbers = (n, int(p["lower"]), first, last - first, int(vectors))
+    return Loops("ga_eigh", numbers, count, 10 * n**3, True)
+
+
+def lu(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
     """The loops of a factorisation with row swaps."""
     *stack, m, n = eqn.invars[0].aval.shape
     work = m * n * min(m, n)
     return Loops("ga_lu", (m, n), math.prod(stack), work) if _of_floats(eqn) else None
 
 
-def triangular_solve(eqn: Any) -> Loops | None:
+def triangular_solve(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
     """The loops of a substitution; x op(a) = b is op(a).T x.T = b.T."""
     b, params = eqn.invars[1].aval, eqn.params
     if not _of_floats(eqn) or not b.size:

@@ -298,7 +298,9 @@ def _many_eigh(*, lower, sort_eigenvalues, subset_by_index, algorithm=None):
     return eigh
 
 
-eigh_p = factorisation("eigh", _eigh_aval, _eigh, jvp=rules.eigh_jvp, many=_many_eigh)
+eigh_p = factorisation(
+    "eigh", _eigh_aval, _eigh, jvp=rules.eigh_jvp, many=_many_eigh, small=loops.eigh
+)
 
 
 def _eig_aval(

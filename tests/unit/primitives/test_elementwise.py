@@ -538,3 +538,18 @@ def test_an_accuracy_that_is_asked_for(name):
         assert "(double)" in text
     for accuracy in (None, lax.AccuracyMode.DEFAULT, many):
         np.testing.assert_array_equal(function(x, accuracy=accuracy), plain)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_narrow_polygamma_is_scipys(order):
+    """By a shorter sum than SciPy's where x is positive; by SciPy where it is not."""
+    x = np.exp(np.linspace(-40, 40, 20_001)).astype(np.float32)
+    x = np.concatenate([x, [np.inf, np.nan, -0.5, -2.25, -30.75]]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        wanted = sp.polygamma(order, x.astype(np.float64))
+        rounded = wanted.astype(np.float32)
+    found = np.asarray(lax.polygamma(np.float32(order), x))
+    finite = np.isfinite(rounded)
+    np.testing.assert_array_equal(found[~finite], rounded[~finite])
+    unit = np.spacing(np.abs(rounded[finite])).astype(np.float64)
+    assert (np.abs(found[finite] - wanted[finite]) <= 0.51 * unit).all()

@@ -413,7 +413,7 @@ BOUNDED = {
         "backends/store.py:_passing", "primitives/movement/generate.py:_generator",
         "backends/native/library.py:_tuned", "backends/native/library.py:_processor",
         "backends/native/library.py:_pool", "backends/native/library.py:_pool_with_blas",
-        "backends/native/library.py:_products", "backends/native/arrays.py:are_readable",
+        "backends/native/library.py:_functions", "backends/native/arrays.py:are_readable",
     ],
     "by a limit of its own": [
         "backends/cuda/cubins.py:_known", "backends/numpy/memory.py:_free",

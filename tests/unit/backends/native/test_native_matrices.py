@@ -104,6 +104,60 @@ def test_triangular_systems(dtype, rng):
         np.testing.assert_allclose(x, want, **near(dtype))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_eigenvalues_are_those_of_lapack(dtype, rng):
+    cases, wanted = [], []
+    for (n, stack), lower in itertools.product(SHAPES, (True, False)):
+        a = drawn(rng, (*stack, n, n), dtype)
+        a = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2)
+        options = {"lower": lower, "symmetrize_input": False}
+        # What is not read is not there.
+        given = a + 7 * (np.triu(np.ones_like(a), 1) if lower else np.tril(np.ones_like(a), -1))
+        cases.append((lambda x, o=options: lax.linalg.eigh(x * 1, **o), (given,)))
+        wanted.append((a, lower))
+    found, native = run(cases)
+    assert native == 1
+    syevd = lapack.ssyevd if dtype == "float32" else lapack.dsyevd
+    for (a, lower), (v, w) in zip(wanted, found, strict=True):
+        for index in np.ndindex(a.shape[:-2]):
+            values, vectors, _ = syevd(a[index], lower=lower)
+            np.testing.assert_allclose(w[index], values, **near(dtype))
+            np.testing.assert_allclose(v[index], vectors, **near(dtype))  # the same signs
+
+
+def test_some_eigenvalues_and_matrices_that_have_none(rng):
+    a = drawn(rng, (5, 6, 6), "float32")
+    a = a + np.swapaxes(a, -1, -2)
+    a[1, 2, 3], a[3, 0, 0] = np.nan, np.inf
+    f = lambda x: lax.linalg.eigh(x * 1, symmetrize_input=False, subset_by_index=(1, 4))
+    ((v, w),), native = run([(f, (a,))])
+    assert native == 1
+    assert v.shape == (5, 6, 3)
+    assert np.isnan(v[[1, 3]]).all()
+    assert np.isnan(w[[1, 3]]).all()
+    for i in (0, 2, 4):
+        values, vectors, _ = lapack.ssyevd(a[i], lower=1)
+        np.testing.assert_allclose(w[i], values[1:4], **near("float32"))
+        np.testing.assert_allclose(v[i], vectors[:, 1:4], **near("float32"))
+
+
+def test_vectors_that_nobody_reads_are_not_computed(rng):
+    a = drawn(rng, (70, 5, 5), "float32")
+    a = a + np.swapaxes(a, -1, -2)
+    values = lambda x: lax.linalg.eigh(x)[1] * 1
+    both = lambda x: [y * 1 for y in lax.linalg.eigh(x)]
+    with ga.enable_x64(True):
+        one, two = (natively.written(ga.jit(f).lower(a).jaxpr) for f in (values, both))
+    assert any("ga_eigh<float, 5, 1, 0, 5, 0>" in k.text for k in one.kernels)
+    # NumPy has a LAPACK of its own for many matrices, which chooses other signs.
+    assert not any("ga_eigh<" in k.text for k in two.kernels)
+    natively.compile_all([one, two])
+    np.testing.assert_allclose(one(a)[0], np.linalg.eigvalsh(a), **near("float32"))
+    np.testing.assert_array_equal(two(a)[1], np.linalg.eigh(a)[0])
+    e = ga.explain(values, platform="native")(a)
+    assert "ga_eigh<" in "".join(s.source or "" for s in e.steps)
+
+
 def test_large_matrices_are_for_lapack(rng):
     x = drawn(rng, (40, 40), "float32")
     _, native = run([(lambda x: [*lax.linalg.lu(x * 1), x + 1], (x,))])

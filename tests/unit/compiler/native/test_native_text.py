@@ -190,6 +190,8 @@ def test_what_takes_the_place_of_the_prelude_is_called_alike():
     for name in shared:
         before, now = arities(theirs[name], name), arities(ours[name], name)
         assert not before or not now or before & now, name
+        # A variable of that name hides a function.
+        assert not re.search(rf"\b{name} = ", ours[name].text), name
 
 
 def test_a_block_is_replaced_whole(monkeypatch):

@@ -373,6 +373,12 @@ class Processor(Struct):
     #: Operations on a small matrix that is factored, or whose systems are solved, by loops: for
     #: more, LAPACK's blocks are faster than starting it is slow. Measure: kalman, cholesky_8x8.
     matrix_work: float = 1 << 13
+    #: Parts of many updates that are merged by themselves: more take longer to merge. Measure:
+    #: segment_max.
+    update_parts: int = 8
+    #: Bytes of a row of updates that is a piece for a task of its own: two lines of the cache, as
+    #: they are fetched. Measure: segment_rows.
+    updated_bytes: int = 128
     #: Elements of a row that is sorted by counting for each how many come before it: it is
     #: compared with many at a time. Longer ones are sorted by their digits. Measure: argsort_rows.
     ranked_row: int = 128

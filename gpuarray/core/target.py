@@ -381,7 +381,7 @@ class Processor(Struct):
     updated_bytes: int = 128
     #: Elements of a row that is sorted by counting for each how many come before it: it is
     #: compared with many at a time. Longer ones are sorted by their digits. Measure: argsort_rows.
-    ranked_row: int = 128
+    ranked_row: int = 96
     #: Elements of a row that is a task, sorted in the second cache; threads share longer ones.
     sorted_row: int = 1 << 12
     #: Bits of a key by which long rows are sorted at a time. Measure: argsort.

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.element import Access, Applied, Test
+from gpuarray.core.fold import Identity
 from gpuarray.core.graph import Eqn, Graph
 from gpuarray.core.index import Index, through
 from gpuarray.core.primitive import Kind
@@ -97,6 +99,9 @@ class UpdateRule(Struct):
     sums : str, or None
         CUDA text that adds {1} to memory at {0} in any order, where `atomic` only adds numbers, to
         what may begin as 0: then parts of the updates may be merged by themselves.
+    apart : (aval) -> Identity or None
+        What parts of the updates begin with if they are merged by themselves, and then with each
+        other in their order; None where that would change results.
     in_order : (eqn) -> list of Eqn, or None
         Equations that sort the updates by their target and fold them there, so that results are the
         same in every run.
@@ -109,6 +114,7 @@ class UpdateRule(Struct):
     unique: Callable[[Eqn], bool]
     atomic: Callable[..., str] | None = None
     sums: str | None = None
+    apart: Callable[[ShapedArray], Identity | None] = lambda aval: None
     in_order: Callable[[Eqn], list[Eqn]] | None = None
 
 

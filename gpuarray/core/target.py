@@ -399,9 +399,15 @@ class Processor(Struct):
     windows: int = 1 << 12
     #: Multiply-adds of a piece of long sums, which has sums of its own.
     window_piece: int = 1 << 22
+    #: Parts of many updates that are merged by themselves: more take longer to merge. Measure:
+    #: segment_max.
+    update_parts: int = 8
+    #: Bytes of a row of updates that is a piece for a task of its own: two lines of the cache, as
+    #: they are fetched. Measure: segment_rows.
+    updated_bytes: int = 128
     #: Elements of a row that is sorted by counting for each how many come before it: it is
     #: compared with many at a time. Longer ones are sorted by their digits. Measure: argsort_rows.
-    ranked_row: int = 128
+    ranked_row: int = 96
     #: Elements of a row that is a task, sorted in the second cache; threads share longer ones.
     sorted_row: int = 1 << 12
     #: Bits of a key by which long rows are sorted at a time. Measure: argsort.

@@ -45,7 +45,8 @@ template <ga_index N, class K> static inline void ga_put_in_order(const K* GA_AL
 
 //@ ga_put_in_order_by_digits
 // Longer rows: by the lowest eight bits, then by the next eight, until all are in order.
-template <ga_index N, class K> static inline void ga_put_in_order_by_digits(const K* GA_ALONE key, unsigned* GA_ALONE order) {
+template <ga_index N, class K>
+__attribute__((noinline)) static void ga_put_in_order_by_digits(const K* GA_ALONE key, unsigned* GA_ALONE order) {
     ga_placed<K> here[N], there[N];
     unsigned counts[sizeof(K)][256] = {};
     for (ga_index i = 0; i < N; ++i) {

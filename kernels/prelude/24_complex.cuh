@@ -214,10 +214,10 @@ template <class T> GA_INLINE ga_complex<T> ga_casinh(ga_complex<T> z) {
 
 //@ ga_catanh
 GA_INLINE ga_c128 ga_catanh(ga_c128 z) {
-    // 1 - z in parts, without cancellation near z = 1.
-    const double far = 1.0 - z.re, square = z.im * z.im;
-    return {0.25 * log1p(4.0 * z.re / (far * far + square)),
-            0.5 * atan2(2.0 * z.im, far * (1.0 + z.re) - square)};
+    // Odd: for a real part of at least 0 nothing cancels. 1 - z in parts, for the sake of z near 1.
+    const double a = fabs(z.re), far = 1.0 - a, square = z.im * z.im;
+    return {copysign(0.25 * log1p(4.0 * a / (far * far + square)), z.re),
+            0.5 * atan2(2.0 * z.im, far * (1.0 + a) - square)};
 }
 GA_SLIM(ga_catanh)
 

@@ -1,14 +1,13 @@
 // k0_scatter: lt, add, select_n, scatter-add
 //   in0 f32[4096,64], in1 i32[4096] -> out0 f32[5000,64]    2344960 bytes
-//   262144 updates in their order; the output begins as the operand
+//   262144 updates in their order; the output begins as the operand; tasks of 32 columns
 GA_TASKS k0_scatter(
     ga_index first, ga_index last,
     const float* GA_ALONE in0,
     const int* GA_ALONE in1,
     float* GA_ALONE out0) {
-    if (first == last) return;
     for (ga_index i0 = 0; i0 < 4096; ++i0) {
-        for (ga_index i1 = 0; i1 < 64; ++i1) {
+        for (ga_index i1 = first * 32; i1 < ga_least(last * 32, 64); ++i1) {
             const ga_index at0 = ga_find((in1[i0] < 0) ? ga_add(in1[i0], 5000) : in1[i0], 4999);
             if (!(at0 < 5000)) continue;
             const float old = out0[at0 * 64 + i1];
@@ -24,6 +23,6 @@ GA_TASKS k0_scatter_copy(ga_index first, ga_index last, const float* from, float
 GA_CALLED int call_k0_scatter(ga_array* in0, ga_array* in1, ga_array* in2, ga_array* out0) {
     if (!ga_plain(in0, in1, in2, out0)) return 1;
     ga_tasks(320000, 16384, k0_scatter_copy, in2, out0);
-    ga_tasks(1, 1, k0_scatter, in0, in1, out0);
+    ga_tasks(2, 1, k0_scatter, in0, in1, out0);
     return 0;
 }

@@ -162,7 +162,7 @@ class _Maker:
         kinds = (
             (self.pointwise, 6), (self.binary, 8), (self.compared, 2), (self.chosen, 3),
             (self.moved, 8), (self.joined, 3), (self.folded, 6), (self.cumulative, 2),
-            (self.gathered, 4), (self.updated, 4), (self.converted, 4), (self.ordered, 1),
+            (self.gathered, 4), (self.updated, 4), (self.converted, 4), (self.ordered, 3),
             (self.product, 1), (self.made_of_indices, 1), (self.loop, 2), (self.branch, 1),
         )  # fmt: skip
         if self.depth:
@@ -415,8 +415,19 @@ class _Maker:
         v = self.pick("iuf", True)
         if v is None or not v.x.ndim:
             return None
-        f = self.rng.choice([gnp.sort, gnp.argsort])
-        return Value(f(v.x, axis=self.axis(v.x)), True)
+        x, axis, rng = v.x, self.axis(v.x), self.rng
+        k = rng.randint(1, x.shape[axis])
+        o = self.partner(v)
+        fits = o.exact and _spread(o.x.shape, x.shape) == x.shape
+        other = gnp.broadcast_to(o.x, x.shape) if fits else x
+        at = lax.broadcasted_iota("int32", x.shape, axis)
+        made = rng.choice([
+            lambda: gnp.sort(x, axis=axis), lambda: gnp.argsort(x, axis=axis),
+            lambda: gnp.argsort(x, axis=axis, descending=True),
+            lambda: lax.top_k(x, k, axis=axis)[0], lambda: lax.top_k(x, k, axis=axis)[1],
+            lambda: lax.sort((x, other, at), dimension=axis, num_keys=2)[rng.randrange(3)],
+        ])()  # fmt: skip
+        return Value(made, True)
 
     def product(self) -> Value | None:
         v = self.pick("iuf")

@@ -14,13 +14,16 @@ from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.folds import merged
 from gpuarray.core.element import sources
 from gpuarray.core.element_rules import UpdateRule
-from gpuarray.core.graph import Literal, Var
-from gpuarray.core.index import Index, linear
+from gpuarray.core.fold import Identity
+from gpuarray.core.graph import Literal, Var, storage_dtype
+from gpuarray.core.index import Index, axes_of, linear
 from gpuarray.core.target import PROCESSOR
 
 
 class ScatterWriter(NativeWriter):
-    """All updates are one task: the last of those that meet counts, and sums have their order."""
+    """Updates that may meet are one task, so that the last of them counts and sums have their
+    order; or parts of them are merged apart, where that gives the same.
+    """
 
     repeatable = False  # it may add to what is there
 
@@ -55,26 +58,89 @@ class ScatterWriter(NativeWriter):
     def source(self) -> NativeSource:
         """A loop along each axis of the updates around the store of one."""
         (out,) = self.outputs
-        self.line(1, "if (first == last) return;")
+        name, total = self.kernel.name, math.prod(self.axes)
+        note = f"{total} updates in their order; the output begins as the operand"
+        columns, (parts, identity) = self.columns(), self.parts()
+        if columns < 2 and identity is not None:
+            return self.in_parts(out, parts, identity)
+        if columns < 2:
+            self.line(1, "if (first == last) return;")
+            self.updates(1, out, {})
+            self.end_function(name, self.parameters(), 1, 1)
+        else:
+            # Threads have columns of their own: each has its updates in their order.
+            last = self.axes[-1]
+            cut = -(-last // columns)
+            self.updates(1, out, {self.order[-1]: _piece("first", "last", cut, last)})
+            self.end_function(name, self.parameters(), -(-last // cut), 1)
+            note = f"{note}; tasks of {cut} columns"
+        return self.finish(note).replace(begins=self.begins)
+
+    def updates(self, depth: int, out: Var, ends: dict[int, tuple[str, str]]) -> None:
+        """The loops over updates; `ends` are the bounds of those that are cut."""
         for axis in self.order:
-            self.open_axis(1 + axis, axis)
-        depth = 1 + len(self.order)
+            self.open_axis(depth + axis, axis, *ends.get(axis, ("0", "")))
+        inner = depth + len(self.order)
         scope: dict = {}
         tests = tuple(t for t in dict.fromkeys(self.tests_of) if t.always is None)
         if tests:
             skip = "continue" if self.order else "return"
-            self.line(depth, f"if (!({self.tests(tests, depth, scope)})) {skip};")
+            self.line(inner, f"if (!({self.tests(tests, inner, scope)})) {skip};")
         place = linear(self.places, out.aval.shape)
-        self.look_up(place, depth, scope)
+        self.look_up(place, inner, scope)
         at = self.at(place, scope)
-        new = self.constant() if self.new is None else self.value(self.new, depth, scope, True)
-        self.store(depth, out, at, new)
+        new = self.constant() if self.new is None else self.value(self.new, inner, scope, True)
+        self.store(inner, out, at, new)
         for axis in reversed(self.order):
-            self.line(1 + axis, "}")
-        total = math.prod(self.axes)
-        self.end_function(self.kernel.name, self.parameters(), 1, 1)
-        source = self.finish(f"{total} updates in their order; the output begins as the operand")
-        return source.replace(begins=self.begins)
+            self.line(depth + axis, "}")
+
+    def columns(self) -> int:
+        """Into how many pieces the last axis may be cut: updates meet only where it is equal."""
+        if not self.order or math.prod(self.axes) < 2 * PROCESSOR.piece:
+            return 1
+        last = self.order[-1]
+        along = [p for p in self.places if last in axes_of(p)]
+        own = Index.axis(last, self.axes[last])
+        if len(along) != 1 or along[0].terms != own.terms or self.axes[last] < 2:
+            return 1
+        width = self.axes[last] * storage_dtype(self.outputs[0].aval).itemsize
+        return min(PROCESSOR.many_tasks, width // PROCESSOR.updated_bytes)
+
+    def parts(self) -> tuple[int, Identity | None]:
+        """How many parts of the updates are merged by themselves, and what each begins with."""
+        aval = self.outputs[0].aval
+        parts = PROCESSOR.update_parts
+        enough = self.order and self.axes[0] >= 2 * parts
+        many = math.prod(self.axes) >= max(2 * PROCESSOR.piece, 4 * parts * aval.size)
+        identity = self.rule.apart(aval) if enough and many else None
+        return parts, identity
+
+    def in_parts(self, out: Var, parts: int, identity: Identity) -> NativeSource:
+        """A function that merges a part of the updates, and one that merges the parts, in order."""
+        name, size, kind = self.kernel.name, out.aval.size, ct.memory_type(out.aval)
+        cut = -(-self.axes[0] // parts)
+        self.room["part0"] = (kind, parts * size)
+        begin = ct.constant(identity.of(out.aval.dtype), out.aval)
+        begin = f"ga_exact<{kind}>({begin})" if ct.is_half(out.aval) else begin
+        self.line(1, "for (ga_index task = first; task < last; ++task) {")
+        self.line(2, f"{kind}* const mine = part0 + task * {size};")
+        self.line(2, f"for (ga_index i = 0; i < {size}; ++i) mine[i] = {begin};")
+        whole, self.out_name = self.out_name, self.out_name | {out: "mine"}
+        self.updates(2, out, {0: _piece("task", "task + 1", cut, self.axes[0])})
+        self.out_name = whole
+        self.line(1, "}")
+        given = [*self.parameters(outputs=False), (f"{kind}*", "part0")]
+        self.end_function(f"{name}_pieces", given, parts, 1)
+        # The parts into what the output begins as.
+        self.line(1, f"for (ga_index part = 0; part < {parts}; ++part) {{")
+        self.line(2, "for (ga_index i = first; i < last; ++i) {")
+        self.store(3, out, "i", self.read_from(f"part0[part * {size} + i]", out.aval))
+        self.line(2, "}")
+        self.line(1, "}")
+        given = [(f"const {kind}*", "part0"), (f"{kind}*", self.out_name[out])]
+        self.end_function(f"{name}_merge", given, size, PROCESSOR.task)
+        note = f"{math.prod(self.axes)} updates in {parts} parts, merged in order"
+        return self.finish(note).replace(begins=self.begins)
 
     def constant(self) -> str:
         a = self.eqn.invars[self.rule.operand]
@@ -94,6 +160,12 @@ class ScatterWriter(NativeWriter):
         if ct.is_half(out.aval):
             new = f"ga_exact<{ct.memory_type(out.aval)}>({new})"
         self.line(depth, f"{place} = {new};")
+
+
+def _piece(first: str, last: str, cut: int, length: int) -> tuple[str, str]:
+    """The bounds of a loop over pieces `first` ... `last` of an axis."""
+    end = f"({last}) * {cut}" if " " in last else f"{last} * {cut}"
+    return f"{first} * {cut}", f"ga_least({end}, {length})"
 
 
 def begun(source: NativeSource) -> NativeSource:

@@ -41,7 +41,9 @@ from gpuarray.core.target import TARGET
 Scope = dict  # names of what has been read in a scope, by the key of its load or position
 
 #: Operands that need no brackets inside an expression: names, calls, subscripts, casts, brackets.
-_ATOM = re.compile(r"[\w.]+|\([\w ]+\)[\w.]+|[\w.]+\[[^\[\]]*\]|[\w:<>, ]+\([^()]*\)|\([^()]*\)")
+_ATOM = re.compile(
+    r"[\w.]+|\([\w ]+\)[\w.]+|[\w.]+\[[^\[\]]*\]|\w+(<[\w<>, ]+>)?\([^()]*\)|\([^()]*\)"
+)
 
 #: The beginning of a call, which has its type; operations on bits, which make an int of two bools.
 _CALL = re.compile(r"\w+(<[^()]*>)?\(")

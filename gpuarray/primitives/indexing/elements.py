@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.element import (
     Access,
     Applied,
@@ -23,6 +24,7 @@ from gpuarray.core.element import (
     guarded,
 )
 from gpuarray.core.element_rules import ElementRule, Get, Places, UpdateRule, has_text
+from gpuarray.core.fold import Identity
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.index import Index
 from gpuarray.core.primitive import Primitive
@@ -114,7 +116,10 @@ def _target(eqn: Eqn, at: Places, get: Get) -> tuple[list[Index], list[Below]]:
 
 
 def scatter_rules(
-    merge: Primitive | None, atomic: Callable[..., str] | None, sums: str | None
+    merge: Primitive | None,
+    atomic: Callable[..., str] | None,
+    sums: str | None,
+    apart: Callable[[ShapedArray], Identity | None],
 ) -> tuple[ElementRule, UpdateRule]:
     """Return the rules of a scatter whose updates are merged by the primitive `merge`.
 
@@ -177,5 +182,6 @@ def scatter_rules(
         unique=lambda eqn: eqn.params["unique_indices"],
         atomic=atomic,
         sums=sums,
+        apart=apart,
         in_order=in_order,
     )

@@ -20,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.fold import Identity
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive
 from gpuarray.primitives.cuda_rules import by_class
@@ -489,9 +491,10 @@ def _scatter(
     transpose: Any = NOT_LINEAR,
     atomic: Callable[..., str] | None = None,
     sums: str | None = None,
+    apart: Callable[[ShapedArray], Identity | None] = lambda aval: None,
 ) -> Primitive:
     # How elements of the result are computed in kernels, and how updates are written there.
-    element, update = elements.scatter_rules(merge, atomic, sums)
+    element, update = elements.scatter_rules(merge, atomic, sums, apart)
     return Primitive(
         name,
         Kind.INDEXING,
@@ -508,12 +511,24 @@ def _scatter(
     )
 
 
+def _apart(kinds: str, identity: Identity) -> Callable[[ShapedArray], Identity | None]:
+    """What parts of the updates begin with, for dtypes whose results do not depend on parts."""
+    return lambda aval: identity if dtypes.kind_of(aval.dtype) in kinds else None
+
+
 _ADD = "ga_atomic_add({0}, {1})"
 _SUB = by_class("ga_atomic_add({0}, -({1}))", integer="ga_atomic_add({0}, ga_neg({1}))")
 
 scatter_p = _scatter("scatter", None, None, rules.set_jvp, rules.set_transpose)
 scatter_add_p = _scatter(
-    "scatter-add", np.add, add_p, rules.add_jvp, rules.add_transpose, by_class(_ADD), _ADD
+    "scatter-add",
+    np.add,
+    add_p,
+    rules.add_jvp,
+    rules.add_transpose,
+    by_class(_ADD),
+    _ADD,
+    apart=_apart("iu", Identity.ZERO),
 )
 scatter_sub_p = _scatter(
     "scatter-sub", np.subtract, sub_p, rules.sub_jvp, rules.sub_transpose, _SUB, _ADD
@@ -525,6 +540,7 @@ scatter_min_p = _scatter(
     min_p,
     rules.extreme_jvp("scatter-min"),
     atomic=by_class(integer="ga_atomic_min({0}, {1})"),
+    apart=_apart("iuf", Identity.HIGHEST),
 )
 scatter_max_p = _scatter(
     "scatter-max",
@@ -532,4 +548,5 @@ scatter_max_p = _scatter(
     max_p,
     rules.extreme_jvp("scatter-max"),
     atomic=by_class(integer="ga_atomic_max({0}, {1})"),
+    apart=_apart("iuf", Identity.LOWEST),
 )

@@ -72,3 +72,16 @@ def test_binomial_coefficients_near_the_largest_half():
         found = np.asarray(special.comb(n.astype("f2"), np.float16(2))).astype("d")
     np.testing.assert_allclose(found, n * (n - 1) / 2, rtol=0.03)
     assert abs(float(special.comb(np.float16(34), np.float16(3))) / 5984 - 1) < 0.05
+
+
+@pytest.mark.parametrize("where", ["cpu", "simulator"])
+@pytest.mark.parametrize("name", ["atanh", "atan"])
+def test_inverse_hyperbolic_tangent_near_its_poles(name, where):
+    """Its poles are 1 and -1, those of the arc tangent i and -i: nothing cancels beside either."""
+    w = np.array([1e-6 + 1e-7j, -3e-9 + 2e-9j, 1e-3 - 2e-3j])
+    z = np.concatenate([w + 1, w - 1])
+    want = np.arctanh(z.astype(np.clongdouble))
+    z, want = (z, want) if name == "atanh" else (z / 1j, want / 1j)
+    with ga.enable_x64(True), ga.default_device(where):
+        found = np.asarray(getattr(lax, name)(gnp.asarray(z)))
+    np.testing.assert_allclose(found, want.astype(complex), rtol=4 * np.finfo(float).eps)

@@ -1,0 +1,96 @@
+"""Many updates as native code: parts of them merged by themselves, rows of them cut into columns.
+
+In: updates that meet often, with nan and places that are nowhere. Out: to the
+bit what one update after another makes, on any number of threads.
+"""
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray.core import dtypes
+from tests.support import natively
+
+natively.need_compiler()
+
+N, PLACES = 200_000, 501
+
+
+def drawn(kind: str, shape: tuple[int, ...], rng) -> np.ndarray:
+    dtype = np.dtype(dtypes.as_dtype(kind))
+    if dtypes.kind_of(dtype) in "iu":
+        return rng.integers(0, 100, shape).astype(dtype)
+    x = rng.standard_normal(shape).astype(dtype)
+    x[rng.random(shape) < 1e-4] = np.nan
+    return x
+
+
+def one_after_another(start, places, x, merge):
+    inside = (places >= 0) & (places < len(start))
+    found = start.copy()
+    with np.errstate(invalid="ignore"):
+        merge.at(found, places[inside], x[inside])
+    return found
+
+
+def run(function, *operands) -> np.ndarray:
+    """The same bits for every number of threads."""
+    program = natively.written(ga.jit(function).lower(*operands).jaxpr)
+    assert not program.writer.by_host
+    natively.compile_all([program])
+    found, before = [], ga.config.read("num_threads")
+    try:
+        for threads in (1, 2, 7):
+            ga.config.update("num_threads", threads)
+            found.append(program(*operands)[0])
+    finally:
+        ga.config.update("num_threads", before)
+    assert len({x.tobytes() for x in found}) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "int32", "uint8", "int64"])
+@pytest.mark.parametrize("name", ["max", "min", "add"])
+def test_parts(name, kind, rng):
+    """Sums of integers wrap; sums of floats are not cut into parts, since their order shows."""
+    merge = {"max": np.maximum, "min": np.minimum, "add": np.add}[name]
+    x, start = drawn(kind, (N,), rng), drawn(kind, (PLACES,), rng)
+    places = rng.integers(-2, PLACES + 2, N).astype(np.int32)
+    places[places < 0] = PLACES + 5
+    with ga.enable_x64(True):
+        function = lambda s, i, x: getattr(s.at[i], name)(x)
+        graph = ga.jit(function).lower(start, places, x).jaxpr
+        text = natively.written(graph).kernels[0].text
+        exact = name != "add" or np.dtype(kind).kind in "iu"
+        assert ("merged in order" in text) == exact
+        if kind == "float16" and name == "add":
+            return  # NumPy rounds each sum as we do, but takes a second for it
+        found = run(function, start, places, x)
+    np.testing.assert_array_equal(found, one_after_another(start, places, x, merge))
+
+
+@pytest.mark.parametrize("width", [2, 63, 64, 100])
+def test_rows(width, rng):
+    """Sums of floats, row by row: columns are summed in the order of the rows."""
+    rows = 300_000 // width
+    x, start = drawn("float32", (rows, width), rng), np.zeros((PLACES, width), np.float32)
+    places = rng.integers(0, PLACES, rows).astype(np.int32)
+    function = lambda s, i, x: s.at[i].add(x * 2)
+    graph = ga.jit(function).lower(start, places, x).jaxpr
+    assert ("columns" in natively.written(graph).kernels[0].text) == (width >= 64)
+    found = run(function, start, places, x)
+    np.testing.assert_array_equal(found, one_after_another(start, places, x * 2, np.add))
+
+
+def test_windows_that_overlap(rng):
+    """Along the last axis too: columns are not apart there."""
+    x = rng.standard_normal((2000, 100)).astype(np.float32)
+    places = rng.integers(0, 50, 2000).astype(np.int32)
+    found = run(
+        lambda s, i, x: s.at[i[:, None] + gnp.arange(100)].add(x),
+        np.zeros(150, np.float32), places, x,
+    )  # fmt: skip
+    wanted = np.zeros(150, np.float32)
+    np.add.at(wanted, places[:, None] + np.arange(100), x)
+    np.testing.assert_array_equal(found, wanted)

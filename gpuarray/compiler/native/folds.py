@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from gpuarray.compiler.fuse.group import Inner, Member
-from gpuarray.compiler.lower.kernel import Columns, Rows
+from gpuarray.compiler.lower.kernel import Columns, NoKernel, Rows
 from gpuarray.compiler.lower.passes import Pass, once_each
 from gpuarray.compiler.native.writer import NativeWriter
 from gpuarray.compiler.text import types as ct
@@ -27,6 +27,8 @@ class FoldWriter(NativeWriter):
         self.parallel, self.reduced = self.spaces()
         self.lengths = [self.axes[i] for i in self.reduced]
         self.length = math.prod(self.lengths)
+        if self.length >= 1 << 32:
+            raise NoKernel("rows whose positions have more than 32 bits")
 
     def passes_of(self, passes: tuple[Pass, ...], room: int) -> list[Pass]:
         """The passes without repeated work: values that take long are kept where `room` elements of

@@ -96,6 +96,14 @@ def test_each_loop_is_packed(name):
 
 
 @needs_packed
+@pytest.mark.parametrize("find", [gnp.argmax, gnp.argmin])
+def test_places_in_short_rows_are_packed(find):
+    """No comparison of one number, behind which a branch would be."""
+    code = assembly(lambda x: find(x, 1), golden.shape("float32", 4096, 4))
+    assert not re.search(r"\bv?u?comiss\b", code)
+
+
+@needs_packed
 @pytest.mark.parametrize("alone", [True, False])
 def test_what_is_read_under_conditions_does_not_keep_much_work_from_being_packed(alone):
     """Padding and joined values are in memory before a loop of exponentials and logarithms."""

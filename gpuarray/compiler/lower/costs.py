@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.core.dtypes import in_kernels
-from gpuarray.core.element import Guarded, Held
+from gpuarray.core.element import Guarded, Held, Lookup
 from gpuarray.core.element_rules import rule_of
 from gpuarray.core.graph import Eqn
 from gpuarray.core.index import Index, axes_of
@@ -61,15 +61,19 @@ def reads_of(eqn: Eqn, operand: int) -> int | None:
 
 def is_guarded(eqn: Eqn) -> bool:
     """Whether an equation moves elements, and chooses for neighbours along the last axis anew where
-    they come from (padding, joined arrays, indices that may be out of bounds).
+    they come from (padding, joined arrays, indices that may be out of bounds, updates).
     """
     rule, shape = rule_of(eqn), eqn.outvars[0].aval.shape
-    if rule is None or eqn.primitive.kind is not Kind.MOVEMENT:
+    if rule is None or eqn.primitive.kind not in (Kind.MOVEMENT, Kind.INDEXING):
         return False
+    if eqn.primitive.update is not None:
+        return True
     at = [Index.axis(i, n) for i, n in enumerate(shape)]
     made = rule.make(eqn, 0, at, lambda number, places: Held(number))
     tests = made.tests if isinstance(made, Guarded) else ()
-    return any(t.always is None and len(shape) - 1 in axes_of(t.index) for t in tests)
+    last = max((i for i, n in enumerate(shape) if n > 1), default=0)
+    looked_up = any(isinstance(a, Lookup) for t in tests for a, _ in t.index.terms)
+    return looked_up or any(t.always is None and last in axes_of(t.index) for t in tests)
 
 
 def is_heavy(step: object) -> bool:

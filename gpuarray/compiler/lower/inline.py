@@ -54,7 +54,7 @@ from gpuarray.compiler.rewrite.sweep import is_sweep
 from gpuarray.core.graph import Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.core.target import TARGET
+from gpuarray.core.target import PROCESSOR, TARGET
 from gpuarray.primitives.movement import build
 
 
@@ -362,10 +362,10 @@ class _Inliner:
         # Limits of what compiles well.
         if self.depth[v] > TARGET.depth:
             return False
-        if self.serial and is_guarded(self.made_by[v]) and any(is_heavy(u.reader) for u in uses):
-            return False
         # How often each element would be computed, on average.
         times = sum(u.reads for u in uses) / max(v.aval.size, 1)
+        if self.serial and times > 0.5 and self.keeps_from_vectors(v, [u.reader for u in uses]):
+            return False
         if computed and any(_is_fused(u.reader, times) for u in uses):
             return False  # fusion refused to merge these two, for a reason
         sources = len(self.sources_behind(v))
@@ -389,6 +389,17 @@ class _Inliner:
         again = cost * (times - 1)
         return again <= TARGET.repeated or (
             cost <= TARGET.once and again * v.aval.size <= TARGET.launch_work
+        )
+
+    def keeps_from_vectors(self, v: Var, readers: list[Step | None]) -> bool:
+        """Whether much work would stand under conditions, or beside them: compilers may not
+        vectorise such loops.
+        """
+        if is_guarded(self.made_by[v]) and any(is_heavy(r) for r in readers):
+            return True
+        slow = sum(c for c in self.work[v].values() if c > PROCESSOR.worth_keeping)
+        return slow >= PROCESSOR.heavy and any(
+            isinstance(r, Eqn) and is_guarded(r) for r in readers
         )
 
     def bytes_saved(self, v: Var, readers: list[Step | None]) -> int:

@@ -134,9 +134,7 @@ def test_bits_do_not_depend_on_threads(programs):
     try:
         for threads in (1, 3):
             ga.config.update("num_threads", threads)
-            found[threads] = [
-                [x.tobytes() for x in p(*CASES[n][2])] for n, p in programs.items()
-            ]
+            found[threads] = [[x.tobytes() for x in p(*CASES[n][2])] for n, p in programs.items()]
     finally:
         ga.config.update("num_threads", 0)
     assert found[1] == found[3]

@@ -88,6 +88,9 @@ class ColumnsWriter(FoldWriter):
 
     def open_lanes(self, depth: int, comment: str = "") -> None:
         """Open the loop over the columns of a block."""
+        if PROCESSOR.side_by_side <= self.columns <= PROCESSOR.unrolled:
+            # Choices (a maximum) that are unrolled first are not vectorised.
+            self.line(0, "#pragma GCC unroll 1")
         self.line(depth, "for (ga_index lane = 0; lane < width; ++lane) {", comment)
         name = self.axis_name[self.across]
         self.line(depth + 1, f"const ga_index {name} = left + lane;")

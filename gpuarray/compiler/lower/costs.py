@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.core.dtypes import in_kernels
-from gpuarray.core.element import Guarded, Held, Lookup
 from gpuarray.core.element_rules import rule_of
 from gpuarray.core.graph import Eqn
-from gpuarray.core.index import Index, axes_of
 from gpuarray.core.primitive import Kind
-from gpuarray.core.target import PROCESSOR, TARGET
+from gpuarray.core.target import TARGET
 
 
 def can_inline(eqn: Eqn) -> bool:
@@ -57,28 +55,3 @@ def reads_of(eqn: Eqn, operand: int) -> int | None:
     rule = rule_of(eqn)
     assert rule is not None
     return rule.reads_of(eqn, operand)
-
-
-def is_guarded(eqn: Eqn) -> bool:
-    """Whether an equation moves elements, and chooses for neighbours along the last axis anew where
-    they come from (padding, joined arrays, indices that may be out of bounds, updates).
-    """
-    rule, shape = rule_of(eqn), eqn.outvars[0].aval.shape
-    if rule is None or eqn.primitive.kind not in (Kind.MOVEMENT, Kind.INDEXING):
-        return False
-    if eqn.primitive.update is not None:
-        return True
-    at = [Index.axis(i, n) for i, n in enumerate(shape)]
-    made = rule.make(eqn, 0, at, lambda number, places: Held(number))
-    tests = made.tests if isinstance(made, Guarded) else ()
-    last = max((i for i, n in enumerate(shape) if n > 1), default=0)
-    looked_up = any(isinstance(a, Lookup) for t in tests for a, _ in t.index.terms)
-    return looked_up or any(t.always is None and last in axes_of(t.index) for t in tests)
-
-
-def is_heavy(step: object) -> bool:
-    """Whether a group computes so much that its loop should be vectorised at the cost of memory."""
-    if not isinstance(step, FusedGroup):
-        return False
-    weights = (m.eqn.primitive.weight for m in step.members)
-    return sum(w for w in weights if w > PROCESSOR.worth_keeping) >= PROCESSOR.heavy

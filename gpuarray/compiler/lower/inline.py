@@ -30,8 +30,6 @@ from gpuarray.compiler.lower.costs import (
     can_emit,
     can_inline,
     cost_of,
-    is_guarded,
-    is_heavy,
     is_index_operand,
     reads_of,
     times_of,
@@ -49,12 +47,13 @@ from gpuarray.compiler.lower.scatters import (
 )
 from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort, sort_group
 from gpuarray.compiler.lower.user import custom_steps, is_custom, reads_memory
+from gpuarray.compiler.lower.vectors import keeps_from_vectors
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.sweep import is_sweep
 from gpuarray.core.graph import Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.core.target import PROCESSOR, TARGET
+from gpuarray.core.target import TARGET
 from gpuarray.primitives.movement import build
 
 
@@ -364,8 +363,10 @@ class _Inliner:
             return False
         # How often each element would be computed, on average.
         times = sum(u.reads for u in uses) / max(v.aval.size, 1)
-        if self.serial and times > 0.5 and self.keeps_from_vectors(v, [u.reader for u in uses]):
-            return False
+        if self.serial and times > 0.5:
+            readers, costs = [u.reader for u in uses], self.work[v].values()
+            if keeps_from_vectors(self.made_by[v], costs, readers):
+                return False
         if computed and any(_is_fused(u.reader, times) for u in uses):
             return False  # fusion refused to merge these two, for a reason
         sources = len(self.sources_behind(v))
@@ -389,17 +390,6 @@ class _Inliner:
         again = cost * (times - 1)
         return again <= TARGET.repeated or (
             cost <= TARGET.once and again * v.aval.size <= TARGET.launch_work
-        )
-
-    def keeps_from_vectors(self, v: Var, readers: list[Step | None]) -> bool:
-        """Whether much work would stand under conditions, or beside them: compilers may not
-        vectorise such loops.
-        """
-        if is_guarded(self.made_by[v]) and any(is_heavy(r) for r in readers):
-            return True
-        slow = sum(c for c in self.work[v].values() if c > PROCESSOR.worth_keeping)
-        return slow >= PROCESSOR.heavy and any(
-            isinstance(r, Eqn) and is_guarded(r) for r in readers
         )
 
     def bytes_saved(self, v: Var, readers: list[Step | None]) -> int:

@@ -95,6 +95,27 @@ def test_each_loop_is_packed(name):
     assert re.search(r"\bv?(?:mul|add|max)ps\b", code)
 
 
+# ---- what has no text ----
+
+
+def test_forms_without_text_say_so():
+    (kernel,) = golden.plan("sort_rows").groups
+    assert isinstance(kernel, Kernel)
+    assert type(kernel) not in FORMS
+    with pytest.raises(NoKernel, match="'sort' have no native text yet"):
+        emit(kernel)
+
+
+def test_what_has_no_text_stays_a_step_of_its_own():
+    """A sort is NumPy's, which is not worse than before."""
+    f = lambda x: (gnp.cumsum(x * 2, 0), gnp.sort(x, 1))
+    steps = steps_of(f, golden.shape("float32", 4096, 8))
+    assert [s.primitive.name for s in steps if not isinstance(s, Kernel)] == ["sort"]
+
+
+# ---- loops that were not packed ----
+
+
 @needs_packed
 @pytest.mark.parametrize("find", [gnp.argmax, gnp.argmin])
 def test_places_in_short_rows_are_packed(find):
@@ -120,24 +141,6 @@ def test_what_is_read_under_conditions_does_not_keep_much_work_from_being_packed
     assert len(re.findall(r"\bvfn?m(?:add|sub)\d+ps\b", code)) > 10
     # A few lines of cheap work stay one kernel.
     assert len(steps_of(lambda x: gnp.pad(x, ((0, 0), (1, 0)))[:, :-1] * 2 + x, shape)) == 1
-
-
-# ---- what has no text ----
-
-
-def test_forms_without_text_say_so():
-    (kernel,) = golden.plan("sort_rows").groups
-    assert isinstance(kernel, Kernel)
-    assert type(kernel) not in FORMS
-    with pytest.raises(NoKernel, match="'sort' have no native text yet"):
-        emit(kernel)
-
-
-def test_what_has_no_text_stays_a_step_of_its_own():
-    """A sort is NumPy's, which is not worse than before."""
-    f = lambda x: (gnp.cumsum(x * 2, 0), gnp.sort(x, 1))
-    steps = steps_of(f, golden.shape("float32", 4096, 8))
-    assert [s.primitive.name for s in steps if not isinstance(s, Kernel)] == ["sort"]
 
 
 # ---- tasks ----

@@ -125,6 +125,19 @@ def test_places_in_short_rows_are_packed(find):
 
 
 @needs_packed
+def test_rows_that_are_looked_up_are_packed():
+    """The place of a row is looked up once, before the loops along it."""
+    rows = lambda x, i: nn.log_softmax(x[i])
+    arguments = golden.shape("float32", 200, 200), golden.shape("int32", 4)
+    (step,) = steps_of(rows, *arguments)
+    assert emit(step).functions.count("ga_clip") + emit(step).functions.count("ga_find") == 1
+    code = assembly(rows, *arguments)
+    # The exponentials' are on vectors, the logarithm's, one a row, on numbers.
+    vectors, numbers = (len(re.findall(rf"\b(?:v?mul|vfn?m\w+){k}\b", code)) for k in ("ps", "ss"))
+    assert vectors > 2 * numbers
+
+
+@needs_packed
 @pytest.mark.parametrize("alone", [True, False])
 def test_what_is_read_under_conditions_does_not_keep_much_work_from_being_packed(alone):
     """Padding and joined values are in memory before a loop of exponentials and logarithms."""

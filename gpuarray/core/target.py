@@ -340,10 +340,14 @@ class Processor(Struct):
     #: Operations that weigh more (an exponential, not a product) are not done again in a later
     #: pass, if there is room for their results. Measure: softmax.
     worth_keeping: int = 4
-    #: Weight of such operations in a kernel from which on what it reads under conditions (padding,
-    #: joined arrays) is put into memory first: compilers may not vectorise the whole otherwise.
-    #: Measure: ctc.
-    heavy: int = 16
+    #: Weight of such operations from which on they and what is read under conditions (padding,
+    #: joined arrays, updates) are kernels of their own: compilers may not vectorise both in one.
+    #: Measure: ctc, ppo.
+    heavy: int = 8
+    #: Elements of a row that is long enough for vectors along it, and rows that fill a vector side
+    #: by side. Measure: ppo.
+    short_row: int = 32
+    side_by_side: int = 8
     #: Bytes of a line of a cache, at which values between steps begin.
     line: int = 64
     #: Bytes of a value between steps that is a local array of a routine; larger ones are in the

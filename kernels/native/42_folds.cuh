@@ -45,18 +45,39 @@ template <class T, ga_index N, class Merge> __forceinline__ ga_arg<T> ga_merged(
     return parts[0];
 }
 
+//@ ga_ordered
+// A number that is ordered as x is, nan above all: g++ makes branches of comparisons of floats, which are guessed wrong
+// half of the time, and no vectors.
+template <class I, class T> GA_INLINE I ga_ordered_float(T x) {
+    const T y = x + (T)0;  // 0.0 for -0.0, which is equal to it
+    I bits;
+    __builtin_memcpy(&bits, &y, sizeof(T));
+    return x != x ? (I)-1 : bits ^ (bits >> (8 * sizeof(T) - 1) | (I)1 << (8 * sizeof(T) - 1));
+}
+template <class T> GA_INLINE unsigned long long ga_ordered(T x) {
+    constexpr bool FLOATING = (T)0.5 != (T)0.25;  // not so of bool, where both are true
+    if constexpr (FLOATING && sizeof(T) > 4) return ga_ordered_float<long long>(x);
+    else if constexpr (FLOATING) return (unsigned)ga_ordered_float<int>(x);
+    else if constexpr ((T)-1 < (T)0) return (unsigned long long)x + (1ull << (sizeof(T) > 4 ? 63 : 31));
+    else return x;
+}
+
+//@ ga_is_first
+// Whether a number at a place comes before another one. Of 32 bits, both are one number: one comparison and no choices.
+template <class T> GA_INLINE bool ga_is_first(unsigned long long a, unsigned long long a_at, unsigned long long b, unsigned long long b_at, T) {
+    if constexpr (sizeof(T) > 4) return (a < b) | ((a == b) & (a_at < b_at));
+    else return (a << 32 | (unsigned)a_at) < (b << 32 | (unsigned)b_at);
+}
+
 //@ ga_argmax ga_argmin
 // The first of equal values; nan before everything. Without branches: a choice for each field.
 template <class T> GA_INLINE ga_arg<T> ga_argmax(ga_arg<T> a, ga_arg<T> b) {
-    const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
-    const bool equal = (a.value == b.value) | (a_nan & b_nan), better = (b.value > a.value) | (b_nan & !a_nan);
-    const bool take = better | (equal & (b.at < a.at));
+    const bool take = ga_is_first(ga_ordered(b.value) ^ ~0ull, b.at, ga_ordered(a.value) ^ ~0ull, a.at, b.value);
     return {take ? b.value : a.value, take ? b.at : a.at};
 }
 template <class T> GA_INLINE ga_arg<T> ga_argmin(ga_arg<T> a, ga_arg<T> b) {
-    const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
-    const bool equal = (a.value == b.value) | (a_nan & b_nan), better = (b.value < a.value) | (b_nan & !a_nan);
-    const bool take = better | (equal & (b.at < a.at));
+    constexpr unsigned long long NAN_FIRST = (T)0.5 != (T)0.25;  // the number of nan, plus 1, is 0
+    const bool take = ga_is_first(ga_ordered(b.value) + NAN_FIRST, b.at, ga_ordered(a.value) + NAN_FIRST, a.at, b.value);
     return {take ? b.value : a.value, take ? b.at : a.at};
 }
 

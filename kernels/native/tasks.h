@@ -145,6 +145,12 @@ template <class T, class U> __forceinline__ void ga_copy_block(T* to, const U* f
 // ---- numbers ----
 __forceinline__ ga_index ga_least(ga_index a, ga_index b) { return a < b ? a : b; }
 
+// A distance that the compiler does not know: g++ loads elements six apart, say, into vectors only if it cannot see that.
+__forceinline__ ga_index ga_apart(ga_index n) {
+    asm("" : "+r"(n));
+    return n;
+}
+
 // Call `step` for 0 ... N - 1, each in text of its own: what it tests of its number is known to the compiler.
 template <ga_index N, class Step> __forceinline__ void ga_each(Step step) {
     if constexpr (N > 1) ga_each<N - 1>(step);

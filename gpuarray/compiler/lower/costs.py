@@ -10,10 +10,8 @@ import math
 
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.core.dtypes import in_kernels
-from gpuarray.core.element import Guarded, Held
 from gpuarray.core.element_rules import rule_of
 from gpuarray.core.graph import Eqn, storage_dtype
-from gpuarray.core.index import Index, axes_of
 from gpuarray.core.primitive import Kind
 from gpuarray.core.target import PROCESSOR, TARGET
 
@@ -70,24 +68,3 @@ def reads_of(eqn: Eqn, operand: int) -> int | None:
     rule = rule_of(eqn)
     assert rule is not None
     return rule.reads_of(eqn, operand)
-
-
-def is_guarded(eqn: Eqn) -> bool:
-    """Whether an equation moves elements, and chooses for neighbours along the last axis anew where
-    they come from (padding, joined arrays, indices that may be out of bounds).
-    """
-    rule, shape = rule_of(eqn), eqn.outvars[0].aval.shape
-    if rule is None or eqn.primitive.kind is not Kind.MOVEMENT:
-        return False
-    at = [Index.axis(i, n) for i, n in enumerate(shape)]
-    made = rule.make(eqn, 0, at, lambda number, places: Held(number))
-    tests = made.tests if isinstance(made, Guarded) else ()
-    return any(t.always is None and len(shape) - 1 in axes_of(t.index) for t in tests)
-
-
-def is_heavy(step: object) -> bool:
-    """Whether a group computes so much that its loop should be vectorised at the cost of memory."""
-    if not isinstance(step, FusedGroup):
-        return False
-    weights = (m.eqn.primitive.weight for m in step.members)
-    return sum(w for w in weights if w > PROCESSOR.worth_keeping) >= PROCESSOR.heavy

@@ -31,8 +31,6 @@ from gpuarray.compiler.lower.costs import (
     can_inline,
     cost_of,
     is_by_windows,
-    is_guarded,
-    is_heavy,
     is_index_operand,
     reads_of,
     times_of,
@@ -50,6 +48,7 @@ from gpuarray.compiler.lower.scatters import (
 )
 from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort, sort_group
 from gpuarray.compiler.lower.user import custom_steps, is_custom, reads_memory
+from gpuarray.compiler.lower.vectors import keeps_from_vectors
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.sweep import is_sweep
 from gpuarray.core.graph import Eqn, Graph, Var, is_view
@@ -365,10 +364,12 @@ class _Inliner:
         # Limits of what compiles well.
         if self.depth[v] > TARGET.depth:
             return False
-        if self.serial and is_guarded(self.made_by[v]) and any(is_heavy(u.reader) for u in uses):
-            return False
         # How often each element would be computed, on average.
         times = sum(u.reads for u in uses) / max(v.aval.size, 1)
+        if self.serial and times > 0.5:
+            readers, costs = [u.reader for u in uses], self.work[v].values()
+            if keeps_from_vectors(self.made_by[v], costs, readers):
+                return False
         if computed and any(_is_fused(u.reader, times) for u in uses):
             return False  # fusion refused to merge these two, for a reason
         sources = len(self.sources_behind(v))

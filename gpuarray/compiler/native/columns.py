@@ -1,13 +1,15 @@
 """Reductions down columns: neighbouring columns side by side, rows of them one after another.
 
-Floor 3. In: a Columns kernel. Out: its NativeSource.
+Floor 3. In: a Columns kernel, or one of rows that are too short for vectors along them. Out: its
+NativeSource.
 """
 
 from __future__ import annotations
 
 import math
+import re
 
-from gpuarray.compiler.lower.kernel import Columns
+from gpuarray.compiler.lower.kernel import Columns, Rows
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.native.folds import FoldWriter, declared
 from gpuarray.compiler.native.schedule import pieces_of
@@ -21,7 +23,7 @@ from gpuarray.core.target import PROCESSOR
 class ColumnsWriter(FoldWriter):
     """A task is a block of neighbouring columns, or a piece of one."""
 
-    def __init__(self, kernel: Columns, user_lines: bool = False):
+    def __init__(self, kernel: Columns | Rows, user_lines: bool = False):
         super().__init__(kernel, user_lines)
         self.passes = self.passes_of(kernel.passes, 1 << 62)
         *self.outer, self.across = self.parallel
@@ -51,6 +53,22 @@ class ColumnsWriter(FoldWriter):
         self.end_function(self.kernel.name, self.parameters(), self.tasks, self.grain(size))
         return self.finish(f"{self.columns} columns of {self.length}, {self.width} side by side")
 
+    def end_function(self, name: str, arguments: list[tuple[str, str]], tasks: int, grain: int):
+        """End a function. Elements of neighbouring columns may be some way apart."""
+        axis, apart = self.axis_name[self.across], set()
+
+        def hidden(found: re.Match[str]) -> str:
+            n = int(found[1])
+            if n & (n - 1) == 0 or n == 3:
+                return found[0]
+            apart.add(n)
+            return f"{axis} * apart{n}"
+
+        lines = [re.sub(rf"\b{axis} \* (\d+)\b", hidden, line) for line in self.lines]
+        known = [f"    const ga_index apart{n} = ga_apart({n});" for n in sorted(apart)]
+        self.lines = [*known, *lines]
+        super().end_function(name, arguments, tasks, grain)
+
     # ---- blocks ----
     def define_block(self, depth: int, task: str) -> None:
         """Define where the columns of a task begin, and how many they are."""
@@ -70,6 +88,9 @@ class ColumnsWriter(FoldWriter):
 
     def open_lanes(self, depth: int, comment: str = "") -> None:
         """Open the loop over the columns of a block."""
+        if PROCESSOR.side_by_side <= self.columns <= PROCESSOR.unrolled:
+            # Choices (a maximum) that are unrolled first are not vectorised.
+            self.line(0, "#pragma GCC unroll 1")
         self.line(depth, "for (ga_index lane = 0; lane < width; ++lane) {", comment)
         name = self.axis_name[self.across]
         self.line(depth + 1, f"const ga_index {name} = left + lane;")

@@ -25,6 +25,7 @@ from gpuarray.compiler.native.map import MapWriter
 from gpuarray.compiler.native.rows import RowsWriter
 from gpuarray.compiler.native.scan import ScanWriter
 from gpuarray.compiler.native.scatter import ScatterWriter, begun
+from gpuarray.compiler.native.schedule import is_short
 from gpuarray.compiler.native.tiles import TilesWriter
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.text.prelude import complete, folder
@@ -40,7 +41,9 @@ def emit(kernel: Kernel, user_lines: bool = False) -> NativeSource:
         case Tiles():
             return TilesWriter(kernel, user_lines).source()
         case Rows():
-            return RowsWriter(kernel, user_lines).source()
+            # Short rows stand side by side, as columns do: vectors go over the rows.
+            writer = ColumnsWriter if is_short(kernel) else RowsWriter
+            return writer(kernel, user_lines).source()
         case Columns():
             return ColumnsWriter(kernel, user_lines).source()
         case Scan():

@@ -10,7 +10,8 @@ import re
 
 from gpuarray.compiler.fuse.group import members_in_order
 from gpuarray.compiler.lower.kernel import Map
-from gpuarray.compiler.native.schedule import cut_axes
+from gpuarray.compiler.native.flags import read_flags_before
+from gpuarray.compiler.native.schedule import cut_axes, takes_long
 from gpuarray.compiler.native.writer import NativeSource, NativeWriter
 from gpuarray.core.target import PROCESSOR
 
@@ -85,6 +86,9 @@ class MapWriter(NativeWriter):
         if depth == 2:
             self.line(1, "}")
         size *= each
+        if order and not last and takes_long(self.group):
+            axis = order[-1]
+            self.lines = read_flags_before(self.lines, self.axis_name[axis], self.axes[axis])
         self.end_function(self.kernel.name, self.parameters(), tasks, self.grain(size))
         note = " x ".join(str(self.axes[i]) for i in self.order) + " elements"
         if last:

@@ -28,6 +28,23 @@ def is_slow(group: FusedGroup, passes: int) -> bool:
     return rows < PROCESSOR.many_tasks and rows * length >= 2 * PROCESSOR.piece
 
 
+def is_short(kernel: Rows) -> bool:
+    """Whether rows are short and many, and elements take so long that vectors had better go over
+    the rows: those along a row would be filled badly.
+    """
+    group = kernel.group
+    if kernel.length >= PROCESSOR.short_row or not group.parallel:
+        return False
+    many = group.axes[group.parallel[-1]] >= PROCESSOR.side_by_side
+    return many and takes_long(group)
+
+
+def takes_long(group: FusedGroup) -> bool:
+    """Whether there are operations in a group that take long (an exponential, not a product)."""
+    eqns = [*(m.eqn for m in group.members), *group.inlined.values()]
+    return any(e.primitive.weight > PROCESSOR.worth_keeping for e in eqns)
+
+
 def lanes_of(length: int) -> int:
     """How many partial results a fold of so many elements keeps side by side: merging them must
     cost less than they save.

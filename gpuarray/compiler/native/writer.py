@@ -19,8 +19,9 @@ from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.prelude import blocks
 from gpuarray.compiler.text.statements import Fetched, Statements
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.element import Access, Address, Applied, Element, Guarded, Lookup, atoms
 from gpuarray.core.graph import Var, storage_dtype
-from gpuarray.core.index import axes_of
+from gpuarray.core.index import Index, axes_of
 from gpuarray.core.target import PROCESSOR
 from gpuarray.util import Struct
 
@@ -253,10 +254,17 @@ class NativeWriter(Statements, abc.ABC):
     def read_ahead(
         self, depth: int, known: set[int], members: list[Member], scope: Fetched
     ) -> None:
-        """Read the operands of later members that do not vary along the loops inside."""
+        """Read the operands of later members that do not vary along the loops inside, and the
+        positions of others that are looked up in memory and do not: compilers would leave choices
+        of them in a loop, which is not vectorised then.
+        """
         for o in (o for m in members for o in m.operands if isinstance(o, Load)):
             if self.wide_axes(o.dims) <= known:
                 self.operand(o, scope, depth)
+            elif self.is_inlined(o):
+                for atom in _always_looked_up(self.access_of(o)):
+                    if atom.axes <= known:
+                        self.look_up(Index(((atom, 1),)), depth, scope)
 
     # ---- functions ----
     def end_function(self, name: str, arguments: list[tuple[str, str]], tasks: int, grain: int):
@@ -357,3 +365,21 @@ def _kept_loops(lines: list[str]) -> list[str]:
             made.append("#pragma GCC unroll 1")
         made.append(_LANES.sub(r"ga_short_lanes<\1>(", line))
     return made
+
+
+def _always_looked_up(access: Access) -> list[Lookup]:
+    """The positions that an access looks up whatever its guards say."""
+    found: list[Lookup] = []
+    waiting = [access]
+    while waiting:
+        top = waiting.pop()
+        places: list[Index] = []
+        if isinstance(top, Guarded):
+            places = [t.index for t in top.tests]
+        elif isinstance(top, Element | Address):
+            places = [top.index]
+        elif isinstance(top, Applied):
+            places = list(top.places)
+            waiting += reversed(top.operands)
+        found += [a for index in places for a in atoms(index) if isinstance(a, Lookup)]
+    return found

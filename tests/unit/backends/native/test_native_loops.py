@@ -13,7 +13,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import lax
+from gpuarray import lax, nn
 from gpuarray.backends.numpy import program as host
 from gpuarray.core.target import PROCESSOR
 from tests.support import natively
@@ -75,6 +75,19 @@ def recursion_of_ctc(c, xs, skip):
         return lax.scan(step, c, xs)[0].sum()
 
     return ga.grad(loss)(c)
+
+
+@case(floats(4), np.array([0, 3, -1, 9], np.int32), floats(30, 70))
+def rows_that_are_looked_up(scores, words, table):
+    """The place of a row is the same for all of its elements."""
+
+    def step(s, _):
+        scores, words = s
+        each = scores[:, None] + nn.log_softmax(table[words])
+        words = gnp.argmax(each, 1) % 30
+        return (each.max(1), words), (words, gnp.exp(table[:, words % 70]).sum())
+
+    return lax.scan(step, (scores, words), None, length=5)
 
 
 @case(floats(40), np.array([[3, 39, -1], [0, 7, 40]], np.int32))

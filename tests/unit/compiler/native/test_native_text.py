@@ -97,6 +97,48 @@ def test_each_loop_is_packed(name):
     assert re.search(r"\bv?(?:mul|add|max)ps\b", code)
 
 
+# ---- what has no text ----
+
+
+def test_forms_without_text_say_so():
+    (kernel,) = golden.plan("sort_rows").groups
+    assert isinstance(kernel, Kernel)
+    assert type(kernel) not in FORMS
+    with pytest.raises(NoKernel, match="'sort' have no native text yet"):
+        emit(kernel)
+
+
+def test_what_has_no_text_stays_a_step_of_its_own():
+    """A sort is NumPy's, which is not worse than before."""
+    f = lambda x: (gnp.cumsum(x * 2, 0), gnp.sort(x, 1))
+    steps = steps_of(f, golden.shape("float32", 4096, 8))
+    assert [s.primitive.name for s in steps if not isinstance(s, Kernel)] == ["sort"]
+
+
+# ---- loops that were not packed ----
+
+
+@needs_packed
+@pytest.mark.parametrize("find", [gnp.argmax, gnp.argmin])
+def test_places_in_short_rows_are_packed(find):
+    """No comparison of one number, behind which a branch would be."""
+    code = assembly(lambda x: find(x, 1), golden.shape("float32", 4096, 4))
+    assert not re.search(r"\bv?u?comiss\b", code)
+
+
+@needs_packed
+def test_rows_that_are_looked_up_are_packed():
+    """The place of a row is looked up once, before the loops along it."""
+    rows = lambda x, i: nn.log_softmax(x[i])
+    arguments = golden.shape("float32", 200, 200), golden.shape("int32", 4)
+    (step,) = steps_of(rows, *arguments)
+    assert emit(step).functions.count("ga_clip") + emit(step).functions.count("ga_find") == 1
+    code = assembly(rows, *arguments)
+    # The exponentials' are on vectors, the logarithm's, one a row, on numbers.
+    vectors, numbers = (len(re.findall(rf"\b(?:v?mul|vfn?m\w+){k}\b", code)) for k in ("ps", "ss"))
+    assert vectors > 2 * numbers
+
+
 @needs_packed
 def test_zeta_functions_are_packed():
     functions = (lambda x: lax.polygamma(1.0, x), lambda x: lax.zeta(x + 1, x))
@@ -138,24 +180,6 @@ def test_what_is_read_under_conditions_does_not_keep_much_work_from_being_packed
     assert len(re.findall(r"\bvfn?m(?:add|sub)\d+ps\b", code)) > 10
     # A few lines of cheap work stay one kernel.
     assert len(steps_of(lambda x: gnp.pad(x, ((0, 0), (1, 0)))[:, :-1] * 2 + x, shape)) == 1
-
-
-# ---- what has no text ----
-
-
-def test_forms_without_text_say_so():
-    (kernel,) = golden.plan("sort_rows").groups
-    assert isinstance(kernel, Kernel)
-    assert type(kernel) not in FORMS
-    with pytest.raises(NoKernel, match="'sort' have no native text yet"):
-        emit(kernel)
-
-
-def test_what_has_no_text_stays_a_step_of_its_own():
-    """A sort is NumPy's, which is not worse than before."""
-    f = lambda x: (gnp.cumsum(x * 2, 0), gnp.sort(x, 1))
-    steps = steps_of(f, golden.shape("float32", 4096, 8))
-    assert [s.primitive.name for s in steps if not isinstance(s, Kernel)] == ["sort"]
 
 
 # ---- tasks ----

@@ -1,0 +1,54 @@
+"""What keeps loops of native code from being vectorised: much work under conditions or beside them.
+
+Floor 3. In: equations and steps. Out: answers by which inline.py puts values into memory that a
+kernel could also compute where it reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gpuarray.compiler.fuse.group import FusedGroup
+from gpuarray.core.element import Guarded, Held, Lookup
+from gpuarray.core.element_rules import rule_of
+from gpuarray.core.graph import Eqn
+from gpuarray.core.index import Index, axes_of
+from gpuarray.core.primitive import Kind
+from gpuarray.core.target import PROCESSOR
+
+
+def keeps_from_vectors(eqn: Eqn, costs: Iterable[float], readers: Sequence[object]) -> bool:
+    """Whether a value had better be in memory for the loops of its readers to be vectorised.
+
+    costs: of the equations that an element of it takes
+    """
+    if is_guarded(eqn) and any(map(is_heavy, readers)):
+        return True
+    slow = sum(c for c in costs if c > PROCESSOR.worth_keeping)
+    moved = any(isinstance(r, Eqn) and is_guarded(r) for r in readers)
+    return slow >= PROCESSOR.heavy and moved
+
+
+def is_guarded(eqn: Eqn) -> bool:
+    """Whether an equation moves elements, and chooses for neighbours along the last axis anew where
+    they come from (padding, joined arrays, indices that may be out of bounds, updates).
+    """
+    rule, shape = rule_of(eqn), eqn.outvars[0].aval.shape
+    if rule is None or eqn.primitive.kind not in (Kind.MOVEMENT, Kind.INDEXING):
+        return False
+    if eqn.primitive.update is not None:
+        return True
+    at = [Index.axis(i, n) for i, n in enumerate(shape)]
+    made = rule.make(eqn, 0, at, lambda number, places: Held(number))
+    tests = made.tests if isinstance(made, Guarded) else ()
+    last = max((i for i, n in enumerate(shape) if n > 1), default=0)
+    looked_up = any(isinstance(a, Lookup) for t in tests for a, _ in t.index.terms)
+    return looked_up or any(t.always is None and last in axes_of(t.index) for t in tests)
+
+
+def is_heavy(step: object) -> bool:
+    """Whether a group computes so much that its loop should be vectorised at the cost of memory."""
+    if not isinstance(step, FusedGroup):
+        return False
+    weights = (m.eqn.primitive.weight for m in step.members)
+    return sum(w for w in weights if w > PROCESSOR.worth_keeping) >= PROCESSOR.heavy

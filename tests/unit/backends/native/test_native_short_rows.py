@@ -1,0 +1,184 @@
+"""Short rows as native code: computed side by side, in vectors that go over the rows.
+
+In: softmaxes and the like of 2 to 31 elements, rows in any number and any layout; bools and updates
+beside them. Out: NumPy's values, and texts in which it is so.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.special
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import nn
+from gpuarray.compiler.native.flags import read_flags_before
+from gpuarray.scipy import special
+from tests.support import natively
+
+natively.need_compiler()
+
+_rng = np.random.default_rng(0)
+
+
+def floats(*shape, dtype: type = np.float32):
+    return _rng.standard_normal(shape).astype(dtype)
+
+
+def softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def entropy_gradient(x, labels):
+    p = softmax(x)
+    p[np.arange(len(x)), labels] -= 1
+    return p / len(x)
+
+
+def cross_entropy(x, labels):
+    picked = gnp.take_along_axis(nn.log_softmax(x), labels[:, None], 1)
+    return -gnp.mean(picked)
+
+
+#: Ours, NumPy's, operands.
+CASES: dict = {}
+for n, k in [(8, 6), (511, 5), (513, 10), (2000, 31), (40, 2), (1030, 4), (600, 3), (9, 7)]:
+    CASES[f"softmax {n}x{k}"] = nn.softmax, softmax, (floats(n, k),)
+CASES |= {
+    "softmax of three axes": (nn.softmax, softmax, (floats(7, 33, 6),)),
+    "softmax of halves": (
+        nn.softmax,
+        lambda x: softmax(x.astype(np.float32)),
+        (floats(50, 6, dtype=np.float16),),
+    ),
+    "logsumexp over two axes": (
+        lambda x: special.logsumexp(x, (1, 2)),
+        lambda x: scipy.special.logsumexp(x, (1, 2)),
+        (floats(130, 3, 5),),
+    ),
+    "turned": (
+        lambda x: nn.softmax(x.T * 2).T,
+        lambda x: softmax(x.T * 2).T,
+        (floats(6, 700),),
+    ),
+    "rows with a row of each": (
+        lambda x, b: (gnp.exp(x - b[:, None]).sum(1), gnp.tanh(x).max(1)),
+        lambda x, b: (np.exp(x - b[:, None]).sum(1), np.tanh(x).max(1)),
+        (floats(90, 11), floats(90)),
+    ),
+    "places of the largest": (
+        lambda x: gnp.argmax(gnp.sin(x), 1),
+        lambda x: np.argmax(np.sin(x), 1),
+        (floats(300, 9),),
+    ),
+    "gradient of the cross entropy": (
+        ga.grad(cross_entropy),
+        entropy_gradient,
+        (floats(400, 10), _rng.integers(0, 10, 400).astype(np.int32)),
+    ),
+    "choices of much work": (
+        lambda x, y, m: gnp.where(m, gnp.exp(x), gnp.log1p(gnp.abs(y))) * gnp.tanh(x),
+        lambda x, y, m: np.where(m, np.exp(x), np.log1p(np.abs(y))) * np.tanh(x),
+        (floats(13, 19), floats(13, 19), _rng.random((13, 19)) < 0.5),
+    ),
+    "choices that are broadcast": (
+        lambda x, m: gnp.where(m[:, None], gnp.exp(x), x[::-1]),
+        lambda x, m: np.where(m[:, None], np.exp(x), x[::-1]),
+        (floats(13, 19), _rng.random(13) < 0.5),
+    ),
+    "updates of much work": (
+        lambda x, i: gnp.zeros((50, 6)).at[gnp.arange(50), i].add(gnp.exp(x) * gnp.sin(x)),
+        lambda x, i: np.where(np.arange(6) == i[:, None], (np.exp(x) * np.sin(x))[:, None], 0),
+        (floats(50), _rng.integers(0, 6, 50).astype(np.int32)),
+    ),
+    "few of much work": (
+        lambda x, i: gnp.exp(x)[i],
+        lambda x, i: np.exp(x)[i],
+        (floats(5000), np.array([3, 4999, 0], np.int32)),
+    ),
+    "joined work": (
+        lambda x, y: gnp.concatenate([gnp.exp(x), gnp.log1p(y * y)], 1),
+        lambda x, y: np.concatenate([np.exp(x), np.log1p(y * y)], 1),
+        (floats(20, 13), floats(20, 9)),
+    ),
+}
+
+
+def lowered(name: str):
+    function, _, xs = CASES[name]
+    return ga.jit(function).lower(*(ga.ShapeDtypeStruct(x.shape, x.dtype) for x in xs))
+
+
+@pytest.fixture(scope="module")
+def programs():
+    found = {name: natively.written(lowered(name).jaxpr) for name in CASES}
+    natively.compile_all(list(found.values()))
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name, programs):
+    _, reference, xs = CASES[name]
+    expected = reference(*xs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for found, want in zip(programs[name](*xs), expected, strict=True):
+        tolerance = 2e-3 if found.dtype == np.float16 else 3e-6
+        assert found.shape == want.shape
+        assert np.abs(found.astype(np.float64) - want).max() <= tolerance * np.abs(want).max()
+
+
+def test_bits_do_not_depend_on_threads(programs):
+    found = {}
+    try:
+        for threads in (1, 3):
+            ga.config.update("num_threads", threads)
+            found[threads] = [[x.tobytes() for x in p(*CASES[n][2])] for n, p in programs.items()]
+    finally:
+        ga.config.update("num_threads", 0)
+    assert found[1] == found[3]
+
+
+def test_short_rows_stand_side_by_side():
+    assert "lane < width" in lowered("softmax 513x10").cpp_source()
+    # Elements six apart are read in vectors only where that is not seen.
+    assert "* apart10" in lowered("softmax 513x10").cpp_source()
+    assert "apart" not in lowered("softmax 1030x4").cpp_source().split("// k0_rows")[1]
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"), [(gnp.sum, (513, 10)), (nn.softmax, (513, 40)), (nn.softmax, (4, 10))]
+)
+def test_cheap_long_and_few_rows_do_not(function, shape):
+    lowered = ga.jit(lambda x: function(x, -1)).lower(ga.ShapeDtypeStruct(shape, "float32"))
+    assert "lane < width" not in lowered.cpp_source()
+
+
+def test_little_is_computed_of_what_few_read():
+    """An index into much work does not ask for all of it."""
+    plan = lowered("few of much work").plan.on_native
+    assert len(plan.steps) == 1
+
+
+def test_bools_of_short_loops_are_read_before():
+    source = lowered("choices of much work").cpp_source()
+    assert "int flags0[247];" in source
+    assert "= flags0[i0] != 0;" in source
+
+
+def test_what_a_condition_guards_is_not_read_before():
+    lines = [
+        "    for (ga_index i0 = first; i0 < last; ++i0) {",
+        "        if (i0 < 3) {",
+        "            const bool x0 = ga_flag(in0[i0]);",
+        "        }",
+        "        const bool x1 = ga_flag(in1[in2[i0]]);",
+        "    }",
+    ]
+    assert read_flags_before(lines, "i0", 100) == lines
+    plain = ["    for (ga_index i0 = first; i0 < last; ++i0) {"]
+    plain += ["        const bool x0 = ga_flag(in0[i0 + 2]);", "    }"]
+    assert len(read_flags_before(plain, "i0", 100)) == 7
+    for length in (128, 5000):  # whole vectors; too many to keep
+        assert read_flags_before(plain, "i0", length) == plain

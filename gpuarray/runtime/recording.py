@@ -33,7 +33,7 @@ from gpuarray.runtime import spread
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.cache import compiled
 from gpuarray.runtime.execute import held, launch
-from gpuarray.runtime.spread import Division
+from gpuarray.runtime.spread import Laid
 from gpuarray.runtime.stream import Flight
 
 #: This many recorded operations are dispatched without being asked for.
@@ -73,7 +73,7 @@ class Op:
         # By where operands over several devices are, how results lie; None: it runs at once.
         self.laid: util.Recent | None = None
 
-    def laid_by(self, places: tuple[Place | None, ...]) -> Division | None:
+    def laid_by(self, places: tuple[Place | None, ...]) -> Laid | None:
         """Return how results lie, by where the operands are; None where it is to run at once."""
         if self.laid is None:
             self.laid = util.Recent(64)
@@ -121,7 +121,7 @@ class Node:
 
     __slots__ = ("handles", "inputs", "laid", "op", "recording", "site", "twins")
 
-    def __init__(self, recording: Recording, op: Op, inputs: list, laid: Division | None = None):
+    def __init__(self, recording: Recording, op: Op, inputs: list, laid: Laid | None = None):
         self.recording = recording
         self.op = op
         self.inputs = inputs
@@ -292,7 +292,7 @@ class Recorder:
         self.place = place
         self.recording = Recording(place)
 
-    def record(self, op: Op, args: tuple, laid: Division | None = None) -> list[ArrayImpl]:
+    def record(self, op: Op, args: tuple, laid: Laid | None = None) -> list[ArrayImpl]:
         """Record an operation; return its results as pending arrays."""
         recording = self.recording
         if recording.started:
@@ -301,7 +301,7 @@ class Recorder:
         if laid is None:
             out = [ArrayImpl(a, self.place, None, node) for a in op.avals]
         else:
-            pairs = zip(laid.out_avals, laid.out_places, strict=True)
+            pairs = zip(laid.avals, laid.places, strict=True)
             out = [ArrayImpl(a, place, None, node) for a, place in pairs]
         node.handles = [weakref.ref(a) for a in out]
         # Last: an interrupt before this line leaves no trace. If another thread or a signal handler
@@ -409,8 +409,8 @@ def dispatch(
         key, lambda: _graph_of(nodes, rows, avals, wanted), "eager", over_devices=over is not None
     )
     if over is not None:
-        specs = tuple([laid.parts.outs for laid in over])
-        return spread.launch(executable, inputs, arrays, over[0].grid.main, specs, now)
+        specs = tuple([laid.specs for laid in over])
+        return spread.launch(executable, inputs, arrays, over[0].mesh, specs, now)
     return launch(executable, inputs, arrays, place, now=now)
 
 
@@ -442,11 +442,11 @@ def recorder_of(place: Place) -> Recorder:
     return found
 
 
-def recorder_over(laid: Division) -> Recorder:
+def recorder_over(laid: Laid) -> Recorder:
     """Return this thread's recorder for the devices of a mesh."""
-    found = _recorders.by_place.get(laid.grid.main)
+    found = _recorders.by_place.get(laid.mesh)
     if found is None:
-        found = _recorders.by_place[laid.grid.main] = Recorder(laid.out_places[0])
+        found = _recorders.by_place[laid.mesh] = Recorder(laid.places[0])
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -296,7 +296,16 @@ def _filled(
 
 
 # ---- operations that are recorded ----
-def laid_as(graph: Graph, places: tuple[Place | None, ...]) -> Division | None:
+class Laid(NamedTuple):
+    """How the results of an operation lie over the devices of a mesh, and their types."""
+
+    mesh: Mesh
+    specs: tuple[Spec, ...]
+    places: tuple[Place, ...]
+    avals: tuple[ShapedArray, ...]
+
+
+def laid_as(graph: Graph, places: tuple[Place | None, ...]) -> Laid | None:
     """Return how the results of an operation lie, by where its operands are; None where it is to
     run at once.
 
@@ -308,7 +317,9 @@ def laid_as(graph: Graph, places: tuple[Place | None, ...]) -> Division | None:
     made = Division(graph, Grid(meshes), places, [None] * len(graph.outvars))
     if any(map(_concerns_sums, (p.sharding for p in made.out_places))):
         return None
-    return None if made.spans and has_exchanges(made.parts.local) else made
+    if made.spans and has_exchanges(made.parts.local):
+        return None
+    return Laid(meshes[0], made.parts.outs, tuple(made.out_places), tuple(made.out_avals))
 
 
 def launch(

@@ -202,7 +202,7 @@ class _Splitter:
         """Return how one equation wants its operands."""
         prim = eqn.primitive
         flow = None if prim.flow is None else prim.flow(eqn)
-        if isinstance(flow, ByRule) and flow.factors is not None:
+        if isinstance(flow, ByRule) and flow.factors is not None and not self.inside:
             return wanted_of_operands(flow.factors(self.grid.main), outs, self.grid)
         if isinstance(flow, ByDevice):
             return [

@@ -22,6 +22,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpuarray.compiler.partition import network as model
 from gpuarray.compiler.partition.network import Network
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, has_effect, has_exchanges, params_key, talks
 from gpuarray.core.primitive import Kind
@@ -143,7 +144,10 @@ def _kind(eqn: Eqn, sizes: Mapping[Any, int], network: Network) -> tuple[tuple |
     if len(dtypes) > 1 or own or any(n not in sizes for n in names):
         return None, 0, 0
     count = math.prod(sizes[n] for n in names) if groups is None else max(map(len, groups))
-    nbytes, most = sum(a.aval.nbytes for a in eqn.invars), network.bucket_bytes(count, kind)
+    nbytes, most = (
+        sum(a.aval.nbytes for a in eqn.invars),
+        network.bucket_bytes(count, kind.__name__),
+    )
     several, common = together.shared_params(prim, params) or (prim, params)
     key = (several, params_key(common), dtypes.pop())
     return (key if nbytes < most else None), nbytes, most
@@ -151,12 +155,12 @@ def _kind(eqn: Eqn, sizes: Mapping[Any, int], network: Network) -> tuple[tuple |
 
 #: What is put together, as the network's model calls it.
 _KINDS = {
-    ops.psum_p: "all_reduce",
-    ops.pmax_p: "all_reduce",
-    ops.pmin_p: "all_reduce",
-    ops.all_gather_p: "all_gather",
-    ops.all_gather_invariant_p: "all_gather",
-    ops.reduce_scatter_p: "reduce_scatter",
+    ops.psum_p: model.all_reduce,
+    ops.pmax_p: model.all_reduce,
+    ops.pmin_p: model.all_reduce,
+    ops.all_gather_p: model.all_gather,
+    ops.all_gather_invariant_p: model.all_gather,
+    ops.reduce_scatter_p: model.reduce_scatter,
 }
 
 

@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import FrozenInstanceError
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.exceptions import AxisError
@@ -168,6 +168,18 @@ def _open_locks() -> None:
 
 
 os.register_at_fork(after_in_child=_open_locks)
+
+
+_T = TypeVar("_T")
+
+
+class cached_property(functools.cached_property[_T]):
+    """That of `functools`, whose lock (it has one in Python 3.11) is free in a forked child."""
+
+    def __init__(self, func: Callable[[Any], _T]):
+        super().__init__(func)
+        if hasattr(self, "lock"):
+            self.lock = lock()
 
 
 def captures(function: Any) -> bool:

@@ -24,6 +24,7 @@ from gpuarray.compiler.lower.overlap import last_reads
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, talks
 from gpuarray.core.primitive import Kind
+from gpuarray.util import cached_property
 
 #: Makes a function of a Graph inside another (a branch, a loop body), given the donated inputs.
 CompileGraph = Callable[..., Callable[..., list]]
@@ -110,7 +111,7 @@ class ProgramWriter(abc.ABC):
     #: Makes a buffer for the stacked results of a loop with exchanges.
     room: Callable[..., Any] = staticmethod(np.empty)
 
-    @functools.cached_property
+    @cached_property
     def lifetimes(self) -> Lifetimes:
         """Whose memory the values are in, and until when it is read."""
         later = last_reads(self.plan.halves, self.steps)

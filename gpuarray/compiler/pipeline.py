@@ -6,7 +6,6 @@ no text and no machine.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 
 from gpuarray import config
@@ -38,7 +37,7 @@ from gpuarray.compiler.rewrite.split_axes import split_axes
 from gpuarray.compiler.rewrite.sweeps import sweep_products
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind
-from gpuarray.util import Struct
+from gpuarray.util import Struct, cached_property
 
 # ---- the passes, top to bottom ----
 
@@ -156,7 +155,7 @@ class Plan(Struct, frozen=False, eq=False):
     halves: dict[int, Halves] = {}  # by the id of a step: an exchange that others run beside
     overlaps: bool = False  # whether exchanges are such, here and in the Graphs of loops inside
 
-    @functools.cached_property
+    @cached_property
     def on_device(self) -> Plan:
         """The plan of the same graph for machines that run emitted kernels."""
         plan = _plan_for_device(self)
@@ -164,12 +163,12 @@ class Plan(Struct, frozen=False, eq=False):
         plan.on_device = plan
         return plan
 
-    @functools.cached_property
+    @cached_property
     def on_native(self) -> Plan:
         """The plan of the same graph for CPUs that run compiled kernels."""
         return _plan_for_native(self)
 
-    @functools.cached_property
+    @cached_property
     def overlapped(self) -> Plan:
         """The plan of the same steps for engines that exchange values while devices compute."""
         steps, halves = overlapped(self.steps, self.graph.outvars)

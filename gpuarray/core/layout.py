@@ -74,6 +74,8 @@ class Layout:
         self.reduced = reduced
 
     def __reduce__(self):
+        if self is whole_over(self.mesh, len(self.cuts or ())):
+            return whole_over, (self.mesh, len(self.cuts or ()))
         return layout, (self.varying, self.mesh, self.cuts, (self.unreduced, self.reduced))
 
     def __repr__(self) -> str:
@@ -124,6 +126,16 @@ def layout(
     key = (names, mesh, cuts, sums)
     found = _interned.recent.get(key)
     return found or _interned.put(key, lambda: Layout(names, mesh, cuts, *sums))
+
+
+def whole_over(mesh: Any, ndim: int) -> Layout:
+    """Return a Layout that says of which mesh a value is that no Explicit axis cuts.
+
+    It is for types that are shown: programs do not tell such values from others.
+    """
+    key = (NONE, mesh, ((),) * ndim, NO_SUMS)
+    found = _interned.recent.get(key)
+    return found or _interned.put(key, lambda: Layout(*key[:3]))
 
 
 def varying(names: Iterable[Any]) -> Layout | None:

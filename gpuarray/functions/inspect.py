@@ -17,10 +17,13 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.axes import NamedAxis, named_axes
 from gpuarray.core.graph import Graph
+from gpuarray.core.layout import whole_over
+from gpuarray.core.mesh import EMPTY, NamedSharding, contexts
 from gpuarray.core.tracebacks import boundary
 from gpuarray.functions import stages
 from gpuarray.functions.argnums import indices
 from gpuarray.functions.jit import Jitted, Options
+from gpuarray.runtime.array import ArrayImpl
 from gpuarray.transforms.references import Ref
 
 _AXES = "pairs of a name and a length"
@@ -85,11 +88,24 @@ def eval_shape(fun: Callable, *args, **kwargs) -> Any:
 def typeof(x):
     """The abstract value of `x`: its shape, dtype and weak type.
 
+    Its `sharding` says over which mesh an array lies, and how Explicit axes of that mesh cut it.
+
     >>> import gpuarray as ga
     >>> print(ga.typeof(1.0))  # ~ marks a weak type
     ~float32[]
     """
-    return x.type if isinstance(x, Ref) else aval_of(x)
+    if isinstance(x, Ref):
+        return x.type
+    aval = aval_of(x)
+    if type(x) is not ArrayImpl or aval.layout is not None:
+        return aval
+    # The types that programs see say nothing of a mesh that cuts nothing by type.
+    place, mesh = x._place, None
+    if not place.is_single:
+        mesh = place.sharding.mesh if isinstance(place.sharding, NamedSharding) else None
+    elif place.committed and contexts.abstract is not None:
+        mesh = EMPTY
+    return aval if mesh is None else aval.update(layout=whole_over(mesh.abstract_mesh, aval.ndim))
 
 
 class named_scope(contextlib.ContextDecorator):

@@ -38,6 +38,7 @@ from gpuarray.transforms import trace_cache
 from gpuarray.transforms.passing import Referring
 from gpuarray.transforms.references import Ref
 from gpuarray.transforms.tracing import Touched, TracedFunction, inferred, stage
+from gpuarray.util import cached_property
 
 
 class Options(NamedTuple):
@@ -101,7 +102,7 @@ class Jitted:
         self._fast = self._cache.fast
         self._referring: Referring | None = None  # how it is called if it touches references
 
-    @functools.cached_property
+    @cached_property
     def _signature(self) -> inspect.Signature | None:
         """Found when the function is first traced: importing the package makes 200 of these."""
         return argnums.signature_of(self._fun)

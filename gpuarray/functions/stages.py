@@ -7,7 +7,6 @@ at and to run.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -35,7 +34,7 @@ from gpuarray.runtime.spread import Team
 from gpuarray.transforms.passing import taken_out
 from gpuarray.transforms.references import Ref, values_of, write_back
 from gpuarray.transforms.tracing import check_alive
-from gpuarray.util import lazy_module
+from gpuarray.util import cached_property, lazy_module
 
 #: Loaded by the first question about native code.
 native = lazy_module("gpuarray.backends.native.explained")
@@ -323,11 +322,11 @@ class Lowered(Stage):
             return executable.plan
         return plan_graph(self.jaxpr, fusion=fusion)
 
-    @functools.cached_property
+    @cached_property
     def _program(self) -> tuple[Executable, Constants]:
         return cache.compiled_graph(self.jaxpr, self.fun_name, donated=self._donated)
 
-    @functools.cached_property
+    @cached_property
     def _team(self) -> Team | None:
         """The program of several devices; None for one."""
         executable, constants = self._program

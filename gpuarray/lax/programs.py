@@ -17,7 +17,7 @@ from gpuarray.core.axes import spread_names
 from gpuarray.core.layout import cuts_of, sums_of
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts, cuts_along, sums_along
 from gpuarray.core.mesh_context import sharding_in_context
-from gpuarray.core.sharding import Sharding, laid_out
+from gpuarray.core.sharding import Sharding, devices_of, laid_out
 from gpuarray.core.spec import UNCONSTRAINED, names_of
 from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import boundary
@@ -275,11 +275,11 @@ def _asserted(x: Any, aval: ShapedArray, sharding: NamedSharding) -> Any:
 def _check_movable(x: Any, sharding: Sharding) -> None:
     """Refuse a value that was put on other devices: a constraint does not move between them."""
     place = getattr(x, "_place", None)
-    if place is not None and place.committed and {*place.devices} != sharding.device_set:
+    if place is not None and place.committed and place.all_devices != devices_of(sharding):
         raise ValueError(
             "Received incompatible devices for jitted computation: the operand of "
-            f"with_sharding_constraint is on {[d.id for d in place.devices]}, and the sharding "
-            f"asks for {sorted(d.id for d in sharding.device_set)}. device_put moves it."
+            f"with_sharding_constraint is on {[d.id for d in place.all_devices]}, and the sharding "
+            f"asks for {[d.id for d in devices_of(sharding)]}, in this order. device_put moves it."
         )
 
 

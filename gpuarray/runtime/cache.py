@@ -324,6 +324,7 @@ def compiled(
     reason: str = "first time",
     donated: frozenset[int] = frozenset(),
     name: str = "",
+    over_devices: bool = False,
 ) -> Executable:
     """Return the Executable for a key, made from `make_graph()` if it is new."""
 
@@ -339,7 +340,7 @@ def compiled(
             report(line, program)
 
         with ranges.during(f"compile {name or graph.debug_name}", "compile"):
-            executable = Executable(graph, donated, announce)
+            executable = Executable(graph, donated, announce, over_devices)
         planned = time.perf_counter() - start
         monitoring.lasted(monitoring.PLANNED, planned, fun_name=name or graph.debug_name)
         return executable

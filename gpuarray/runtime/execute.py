@@ -96,7 +96,8 @@ class Executable:
     """A compiled Graph: its Plan, and the Programs that run it, made on demand for each device.
 
     The Graph holds no constants: they are inputs (see `separated`). `announce(program, seconds)` is
-    called for every Program that is made, also with a reason where there were others before.
+    called for every Program that is made, also with a reason where there were others before. What
+    is `over_devices` is planned for one device only when that is asked for.
     """
 
     __slots__ = (
@@ -109,6 +110,7 @@ class Executable:
         graph: Graph,
         donated: frozenset[int] = frozenset(),
         announce: Callable[..., None] | None = None,
+        over_devices: bool = False,
     ):
         self.graph = graph
         self.device = needed_device(graph)  # if set, the only one it may run on
@@ -117,7 +119,8 @@ class Executable:
         # A program over several devices is planned for each layout of its inputs (spread.py).
         self.meshes = meshes_in(graph)
         self.native = config.state.native
-        self._plan = None if self.meshes else plan_graph(graph, fusion=config.state.fusion)
+        later = self.meshes or over_devices
+        self._plan = None if later else plan_graph(graph, fusion=config.state.fusion)
         self.in_avals = graph.in_avals
         self.out_avals = graph.out_avals
         self.heavy = self._plan is None or self._takes_long(self._plan.work)
@@ -136,7 +139,11 @@ class Executable:
     def plan(self) -> Plan:
         """The plan for one device."""
         if self._plan is None:
-            raise RuntimeError(f"{self.graph.debug_name} runs on the devices of {self.meshes[0]}")
+            if self.meshes:
+                name = self.graph.debug_name
+                raise RuntimeError(f"{name} runs on the devices of {self.meshes[0]}")
+            self._plan = plan_graph(self.graph, fusion=config.state.fusion)
+            self.heavy = self._takes_long(self._plan.work)
         return self._plan
 
     def on(self, device: Device) -> Program:

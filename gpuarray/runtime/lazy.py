@@ -32,7 +32,7 @@ from gpuarray.runtime.cache import compiled, compiled_graph, watch
 from gpuarray.runtime.execute import check_numbers, launch
 from gpuarray.runtime.host import own
 from gpuarray.runtime.memory import out_of_memory
-from gpuarray.runtime.recording import Op, flush_all, recorder_of
+from gpuarray.runtime.recording import Op, flush_all, recorder_of, recorder_over
 from gpuarray.transforms.tracing import check_alive
 
 # Op by (primitive, operand avals, params).
@@ -158,22 +158,31 @@ class EvalTrace(traces.Trace):
         """Run an operation over several devices; its result lies as its operands do."""
         if op.unclear is not None and not resolving.depth:
             raise op.unclear.with_traceback(None)
+        state = config.state
+        checked = state.debug_nans or state.debug_infs
+        if state.fusion and not checked and not op.prim.effect and self.is_recorded(op, args):
+            laid = op.laid_by(tuple([a._place if type(a) is ArrayImpl else None for a in args]))
+            if laid is not None:
+                out = recorder_over(laid).record(op, args, laid)
+                return out if op.multiple else out[0]
         key = (op.prim, op.in_avals, params_key(op.params))
-
-        def graph() -> Graph:
-            invars, outvars = [Var(a) for a in op.in_avals], [Var(a) for a in op.avals]
-            eqn = Eqn(op.prim, invars, outvars, op.params, sites.user_frame())
-            return Graph(invars, outvars, [eqn], debug_name=op.prim.name)
-
-        executable = compiled(key, graph, "eager")
+        executable = compiled(key, op.graph, "eager", over_devices=True)
         flush_all()
         given = list(map(traces.owned, args))
         out = spread.run(executable, given, [None] * len(op.avals))
-        state = config.state
-        if state.debug_nans or state.debug_infs:
+        if checked:
             parts = lambda arrays: [b for x in arrays for b in x._buffers()]
             check_made(op.prim.name, parts(out), parts(x for x in given if type(x) is ArrayImpl))
         return out if op.multiple else out[0]
+
+    def is_recorded(self, op: Op, args: tuple) -> bool:
+        """Whether an operation over several devices waits for others; small ones on CPUs do not."""
+        if op.largest >= config.state.lazy_threshold:
+            return True
+        arrays = [a for a in args if type(a) is ArrayImpl]
+        return any(a._work is not None for a in arrays) or any(
+            a._place.device.platform == "gpu" for a in arrays
+        )
 
     def own(self, x: Any, aval: ShapedArray | None = None) -> Any:
         return own(x, aval) if aval is not None or x.dtype != float0 else x

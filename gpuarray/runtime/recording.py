@@ -25,12 +25,15 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, typed_scalar
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.layout import resolving, unclear_is_whole
+from gpuarray.core.mesh import Mesh, contexts
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.sharding import Place
 from gpuarray.errors import ShardingTypeError
+from gpuarray.runtime import spread
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.cache import compiled
 from gpuarray.runtime.execute import held, launch
+from gpuarray.runtime.spread import Laid
 from gpuarray.runtime.stream import Flight
 
 #: This many recorded operations are dispatched without being asked for.
@@ -46,6 +49,7 @@ class Op:
         "avals",
         "function",
         "in_avals",
+        "laid",
         "largest",
         "multiple",
         "params",
@@ -66,6 +70,24 @@ class Op:
         self.multiple = prim.multiple_results
         self.function = driver.function_of(prim, in_avals, params)
         self.largest = max([a.size for a in (*in_avals, *self.avals)], default=0)
+        # By where operands over several devices are, how results lie; None: it runs at once.
+        self.laid: util.Recent | None = None
+
+    def laid_by(self, places: tuple[Place | None, ...]) -> Laid | None:
+        """Return how results lie, by where the operands are; None where it is to run at once."""
+        if self.laid is None:
+            self.laid = util.Recent(64)
+        key = (places, contexts.key)
+        found = self.laid.find(key)
+        if found is None:
+            found = self.laid.put(key, (spread.laid_as(self.graph(), places),))
+        return found[0]
+
+    def graph(self) -> Graph:
+        """Return the operation as a program."""
+        invars, outvars = [Var(a) for a in self.in_avals], [Var(a) for a in self.avals]
+        eqn = Eqn(self.prim, invars, outvars, self.params, sites.user_frame())
+        return Graph(invars, outvars, [eqn], debug_name=self.prim.name)
 
 
 def why_unclear(
@@ -91,16 +113,19 @@ class Node:
         Each a pair (Node, number of its result), an array of our own, or a scalar.
     handles :
         Weak references to the result arrays.
+    laid :
+        How its results lie over devices; None on a single one.
     twins :
         (number of a result, weak reference) of further arrays with the same values.
     """
 
-    __slots__ = ("handles", "inputs", "op", "recording", "site", "twins")
+    __slots__ = ("handles", "inputs", "laid", "op", "recording", "site", "twins")
 
-    def __init__(self, recording: Recording, op: Op, inputs: list):
+    def __init__(self, recording: Recording, op: Op, inputs: list, laid: Laid | None = None):
         self.recording = recording
         self.op = op
         self.inputs = inputs
+        self.laid = laid
         self.handles: list[weakref.ref] = []
         self.twins: tuple[tuple[int, weakref.ref], ...] = ()
         self.site = sites.user_frame()
@@ -185,10 +210,12 @@ _running = _Running()
 
 
 class Recording:
-    """Operations recorded for one place, to run as one program.
+    """Operations recorded for one place, or for the devices of a mesh, to run as one program.
 
     Attributes
     ----------
+    place :
+        That place; for a mesh one of its many.
     needed :
         How many of its operations the arrays that waited at its start need, at most.
     started :
@@ -265,13 +292,17 @@ class Recorder:
         self.place = place
         self.recording = Recording(place)
 
-    def record(self, op: Op, args: tuple) -> list[ArrayImpl]:
+    def record(self, op: Op, args: tuple, laid: Laid | None = None) -> list[ArrayImpl]:
         """Record an operation; return its results as pending arrays."""
         recording = self.recording
         if recording.started:
             recording = self.recording = Recording(self.place)
-        node = Node(recording, op, [*map(recording.input, args, op.in_avals)])
-        out = [ArrayImpl(a, self.place, None, node) for a in op.avals]
+        node = Node(recording, op, [*map(recording.input, args, op.in_avals)], laid)
+        if laid is None:
+            out = [ArrayImpl(a, self.place, None, node) for a in op.avals]
+        else:
+            pairs = zip(laid.avals, laid.places, strict=True)
+            out = [ArrayImpl(a, place, None, node) for a, place in pairs]
         node.handles = [weakref.ref(a) for a in out]
         # Last: an interrupt before this line leaves no trace. If another thread or a signal handler
         # starts the recording before this line, the node is not in it and is resolved alone.
@@ -373,7 +404,13 @@ def dispatch(
     key = (tuple(rows), tuple(wanted), tuple(avals), settings)
     if ranges.session is not None and any(scopes := [node.site.scope for node in nodes]):
         key = (*key, tuple(scopes))  # elsewhere the same operations may have other ones
-    executable = compiled(key, lambda: _graph_of(nodes, rows, avals, wanted), "eager")
+    over = None if place.is_single else tuple([n.laid for n in nodes if n.laid is not None])
+    executable = compiled(
+        key, lambda: _graph_of(nodes, rows, avals, wanted), "eager", over_devices=over is not None
+    )
+    if over is not None:
+        specs = tuple([laid.specs for laid in over])
+        return spread.launch(executable, inputs, arrays, over[0].mesh, specs, now)
     return launch(executable, inputs, arrays, place, now=now)
 
 
@@ -391,7 +428,7 @@ def _graph_of(nodes: list[Node], rows: list[tuple], avals: list, wanted: list) -
 
 class _Recorders(threading.local):
     def __init__(self):
-        self.by_place: dict[Place, Recorder] = {}
+        self.by_place: dict[Place | Mesh, Recorder] = {}
 
 
 _recorders = _Recorders()
@@ -402,6 +439,14 @@ def recorder_of(place: Place) -> Recorder:
     found = _recorders.by_place.get(place)
     if found is None:
         found = _recorders.by_place[place] = Recorder(place)
+    return found
+
+
+def recorder_over(laid: Laid) -> Recorder:
+    """Return this thread's recorder for the devices of a mesh."""
+    found = _recorders.by_place.get(laid.mesh)
+    if found is None:
+        found = _recorders.by_place[laid.mesh] = Recorder(laid.places[0])
     return found
 
 

@@ -8,8 +8,8 @@ are to lie. Out: arrays over those devices. A `Team` is what runs: one program, 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,36 +19,40 @@ from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core import ranges
 from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import ShapedArray, typed_scalar
-from gpuarray.core.graph import Graph
+from gpuarray.core.graph import Graph, Var, has_exchanges
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.layout import cuts_of, sums_of
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import entered_mesh
 from gpuarray.core.sharding import Place, Sharding, laid_out
-from gpuarray.primitives.reshard import stated
+from gpuarray.primitives.reshard import meshes_in, stated
 from gpuarray.runtime import pieces, processes
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.device import stored
 from gpuarray.runtime.execute import ASYNC_FROM, Executable, held
 from gpuarray.runtime.fleet import fleet
 from gpuarray.runtime.host import sent
-from gpuarray.runtime.stream import stream_of
+from gpuarray.runtime.stream import Flight, stream_of
 from gpuarray.transforms.partition.split import Partitioned, partition
 
 
-class Team:
-    """The program of several devices: how inputs lie, what runs, and how results lie."""
+class Division:
+    """A program cut into that of one device: how its inputs and its results lie.
+
+    `fixed` says how results of its equations lie, where that is known already.
+    """
 
     def __init__(
         self,
         graph: Graph,
         grid: Grid,
-        ins: Sequence[Spec],
-        given: Sequence[Sharding | None],
+        places: Sequence[Place | None],
         wanted: Sequence[Sharding | None],
-        donated: frozenset[int] = frozenset(),
-        held: Sequence[frozenset] | None = None,
+        fixed: Mapping[Var, Spec] | None = None,
     ):
+        ins = _specs_of(graph, grid, places)
+        given = [p.sharding if p is not None and p.committed else None for p in places]
+        held = [frozenset() if p is None else _terms_of(grid, p.sharding) for p in places]
         # Along Explicit axes the types of results say how they lie.
         if grid.main.are_all_axes_explicit:
             wanted = [
@@ -61,9 +65,7 @@ class Team:
         ]
         self.grid = grid
         kept = [None if s is None else _terms_of(grid, s) for s in wanted]
-        self.parts: Partitioned = partition(graph, ins, outs, grid, held, kept)
-        local = bucketed(self.parts.local, grid.sizes, processes.network(grid))
-        self.plan: Plan = plan_graph(local, fusion=config.state.fusion)
+        self.parts: Partitioned = partition(graph, ins, outs, grid, held, kept, fixed)
         # A layout that was asked for, or that an input has, is shown in the words it was given in.
         words: dict[Spec, Sharding] = {}
         self.in_places: list[Place] = []
@@ -87,12 +89,40 @@ class Team:
         self.out_avals = [
             p.typed(v.aval) for p, v in zip(self.out_places, graph.outvars, strict=True)
         ]
+        self.spans = any(not device.is_addressable for device in grid.devices)
+
+
+def _specs_of(graph: Graph, grid: Grid, places: Sequence[Place | None]) -> list[Spec]:
+    """Return how inputs in these places are cut."""
+    ins: list[Spec] = []
+    for place, v in zip(places, graph.invars, strict=True):
+        if place is not None and place.committed and place.all_devices != grid.devices:
+            raise _elsewhere(place, grid, len(ins))
+        spec = None if place is None else grid.of_sharding(place.sharding, v.aval.ndim)
+        ins.append(((),) * v.aval.ndim if spec is None else spec)
+    return ins
+
+
+class Team(Division):
+    """The program of several devices, and what runs it."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        grid: Grid,
+        places: Sequence[Place | None],
+        wanted: Sequence[Sharding | None],
+        donated: frozenset[int] = frozenset(),
+        fixed: Mapping[Var, Spec] | None = None,
+    ):
+        super().__init__(graph, grid, places, wanted, fixed)
+        local = bucketed(self.parts.local, grid.sizes, processes.network(grid))
+        self.plan: Plan = plan_graph(local, fusion=config.state.fusion)
         # GPUs compute behind the caller's back as it is.
         on_gpus = grid.devices[0].platform == "gpu"
         self.heavy = not on_gpus and self.plan.work * len(grid.devices) >= ASYNC_FROM
         self.fleet = fleet(self.plan, grid, donated)
         self.run = self.fleet.run
-        self.spans = any(not device.is_addressable for device in grid.devices)
 
 
 def _typed(mesh: Mesh, aval: ShapedArray) -> NamedSharding:
@@ -145,22 +175,25 @@ def _spec_of(grid: Grid, sharding: Sharding, aval: Any) -> Spec:
 
 
 def meshes_of(
-    executable: Executable, places: Iterable[Place | None], wanted: Iterable[Sharding | None]
+    meshes: Sequence[Any], places: Iterable[Place | None], wanted: Iterable[Sharding | None]
 ) -> list[Mesh]:
-    """Return the meshes that a computation concerns: those of its inputs first."""
+    """Return the meshes that a computation concerns: those of its inputs first.
+
+    `meshes` are those that its equations name.
+    """
     shown = [p.sharding for p in places if p is not None and p.committed]
     found: dict[Mesh, None] = {}
     for sharding in (*shown, *wanted):
         mesh = sharding.mesh if isinstance(sharding, NamedSharding) else None
         if isinstance(mesh, Mesh) and mesh.size > 1:
             found[mesh] = None
-    found.update(dict.fromkeys(m for m in executable.meshes if isinstance(m, Mesh)))
+    found.update(dict.fromkeys(m for m in meshes if isinstance(m, Mesh)))
     if not found:
         here = contexts.concrete or entered_mesh()
         if not here.empty:
             found[here] = None
     # A mesh without devices stands for one of those.
-    for mesh in executable.meshes:
+    for mesh in meshes:
         if isinstance(mesh, AbstractMesh):
             found[_with_devices(mesh, list(found))] = None
     return list(found)
@@ -209,8 +242,29 @@ def run(
     if config.state.no_execution:
         raise RuntimeError("a program would run on a device, but 'no_execution' is set")
     values = [*inputs, *constants]
-    places = tuple(x._place if type(x) is ArrayImpl else None for x in values)
-    team = team_of(executable, places, wanted)
+    team = team_of(executable, _places_of(values), wanted)
+    arrays = [ArrayImpl(a, p, None) for a, p in zip(team.out_avals, team.out_places, strict=True)]
+    _filled(executable, team, inputs, values, arrays, donated, now)
+    return arrays
+
+
+def _places_of(values: Iterable[Any]) -> tuple[Place | None, ...]:
+    return tuple(x._place if type(x) is ArrayImpl else None for x in values)
+
+
+def _filled(
+    executable: Executable,
+    team: Team,
+    inputs: list,
+    values: list,
+    arrays: list[ArrayImpl],
+    donated: Iterable[int],
+    now: bool,
+) -> Flight | None:
+    """Fill arrays with the results for values, of which the first are the inputs of a call.
+
+    It is done now, or in the Flight that is returned.
+    """
     for i in donated:
         inputs[i]._buffers()  # raises for a deleted one, before anything is done
     # Buffers that are ready are taken now: deleting their arrays later cannot touch this work.
@@ -222,7 +276,6 @@ def run(
     ]
     for i in donated:
         inputs[i]._bufs = None
-    arrays = [ArrayImpl(a, p, None) for a, p in zip(team.out_avals, team.out_places, strict=True)]
 
     def job() -> list[list]:
         buffers: list[Any] = [
@@ -234,11 +287,73 @@ def run(
 
     # Other processes meet us in the order of the calls, and so on one thread.
     if team.heavy and not now and not team.spans:
-        stream_of(team.grid.devices[0]).submit(job, arrays)
-        return arrays
+        return stream_of(team.grid.devices[0]).submit(job, arrays)
     for array, buffers in zip(arrays, job(), strict=True):
         array._bufs = buffers
-    return arrays
+        # In this order: readers look at `_work` first.
+        array._work = None
+    return None
+
+
+# ---- operations that are recorded ----
+class Laid(NamedTuple):
+    """How the results of an operation lie over the devices of a mesh, and their types."""
+
+    mesh: Mesh
+    specs: tuple[Spec, ...]
+    places: tuple[Place, ...]
+    avals: tuple[ShapedArray, ...]
+
+
+def laid_as(graph: Graph, places: tuple[Place | None, ...]) -> Laid | None:
+    """Return how the results of an operation lie, by where its operands are; None where it is to
+    run at once.
+
+    With several processes, what is recorded must not exchange values: they run it at other times.
+    """
+    meshes = meshes_of(meshes_in(graph), places, [])
+    if len(meshes) > 1 or any(p is not None and _concerns_sums(p.sharding) for p in places):
+        return None
+    made = Division(graph, Grid(meshes), places, [None] * len(graph.outvars))
+    if any(map(_concerns_sums, (p.sharding for p in made.out_places))):
+        return None
+    if made.spans and has_exchanges(made.parts.local):
+        return None
+    return Laid(meshes[0], made.parts.outs, tuple(made.out_places), tuple(made.out_avals))
+
+
+def launch(
+    executable: Executable,
+    inputs: list,
+    arrays: list[ArrayImpl],
+    mesh: Mesh,
+    specs: tuple[tuple[Spec, ...], ...],
+    now: bool = False,
+) -> Flight | None:
+    """Fill recorded arrays with the results of a program for inputs.
+
+    Parameters
+    ----------
+    mesh :
+        The mesh of which all operations were.
+    specs :
+        For each equation of the program, how its results were said to lie when it was recorded.
+    now :
+        Whether to run on this thread, however much work it is.
+    """
+    if config.state.no_execution:
+        raise RuntimeError("a program would run on a device, but 'no_execution' is set")
+    places = _places_of(inputs)
+    wanted = tuple(x._place.sharding for x in arrays)
+    key = (places, wanted, config.state.fusion, specs)
+    team = executable.teams.get(key)
+    if team is None:
+        rows = zip(executable.graph.eqns, specs, strict=True)
+        fixed = {v: s for eqn, row in rows for v, s in zip(eqn.outvars, row, strict=True)}
+        team = _built(executable, Grid([mesh]), places, wanted, fixed)
+        assert not (team.spans and has_exchanges(team.plan.graph)), "what is recorded sends nothing"
+        executable.teams[key] = team
+    return _filled(executable, team, inputs, list(inputs), arrays, (), now)
 
 
 def team_of(
@@ -274,18 +389,20 @@ def _team(
     executable: Executable, places: tuple[Place | None, ...], wanted: Sequence[Sharding | None]
 ) -> Team:
     """Partition and compile a program for inputs in these places."""
-    grid = Grid(meshes_of(executable, places, wanted))
-    ins: list[Spec] = []
-    for place, v in zip(places, executable.graph.invars, strict=True):
-        if place is not None and place.committed and place.all_devices != grid.devices:
-            raise _elsewhere(place, grid, len(ins))
-        spec = None if place is None else grid.of_sharding(place.sharding, v.aval.ndim)
-        ins.append(((),) * v.aval.ndim if spec is None else spec)
+    grid = Grid(meshes_of(executable.meshes, places, wanted))
+    return _built(executable, grid, places, wanted, None)
+
+
+def _built(
+    executable: Executable,
+    grid: Grid,
+    places: tuple[Place | None, ...],
+    wanted: Sequence[Sharding | None],
+    fixed: Mapping[Var, Spec] | None,
+) -> Team:
     start = time.perf_counter()
     with ranges.during(f"build {executable.graph.debug_name}", "compile"):
-        given = [p.sharding if p is not None and p.committed else None for p in places]
-        held = [frozenset() if p is None else _terms_of(grid, p.sharding) for p in places]
-        team = Team(executable.graph, grid, ins, given, wanted, executable.donated, held)
+        team = Team(executable.graph, grid, places, wanted, executable.donated, fixed)
     if executable.announce is not None:
         why = _changed(executable, places, wanted)
         executable.announce(team, time.perf_counter() - start, why)  # pyright: ignore

@@ -180,9 +180,22 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
         # A value that is made while tracing is laid out by the program.
         if sharding.mesh.size > 1 and (isinstance(x, traces.Tracer) or not traces.is_base()):
             return laid(x, sharding)
+        sharding = _over_devices(sharding) or sharding
     if isinstance(x, traces.Tracer):
         return stays_at(x, devices.place_for(sharding))
     return device_put(x, sharding)
+
+
+def _over_devices(sharding: NamedSharding) -> NamedSharding | None:
+    """Return a sharding over an AbstractMesh as one over the mesh in context; None if it has other
+    axes, or there is none.
+    """
+    if not isinstance(sharding.mesh, AbstractMesh):
+        return sharding
+    here = contexts.concrete
+    if here is None or here.shape_tuple != sharding.mesh.shape_tuple:
+        return None
+    return NamedSharding(here, sharding.spec)
 
 
 def sharding_like(x: Any, shape: tuple[int, ...]) -> Sharding | None:
@@ -193,11 +206,8 @@ def sharding_like(x: Any, shape: tuple[int, ...]) -> Sharding | None:
         return None
     # A ShapeDtypeStruct may say it as well.
     sharding = getattr(x, "sharding", None)
-    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
-        here = contexts.concrete
-        if here is None or here.shape_tuple != sharding.mesh.shape_tuple:
-            return None
-        sharding = NamedSharding(here, sharding.spec)
+    if isinstance(sharding, NamedSharding):
+        sharding = _over_devices(sharding)
     # Another shape can lie so where every device has it whole.
     if isinstance(sharding, Sharding) and (shape == x.shape or sharding.is_fully_replicated):
         return sharding

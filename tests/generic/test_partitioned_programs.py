@@ -4,6 +4,7 @@ Programs are drawn by seed from operations that move, combine and fold arrays, w
 derivatives and vmap around some; layouts of inputs and results are drawn too.
 """
 
+import contextlib
 import zlib
 from collections.abc import Callable
 
@@ -101,6 +102,17 @@ def derivative(program: Callable) -> Callable:
     return ga.value_and_grad(total, (0, 1, 2))
 
 
+@contextlib.contextmanager
+def recorded():
+    """Let operations of any size wait for others, as large ones do."""
+    before = ga.config.lazy_threshold
+    ga.config.update("lazy_threshold", 0)
+    try:
+        yield
+    finally:
+        ga.config.update("lazy_threshold", before)
+
+
 def check(program: Callable, rng: np.random.Generator, jitted: bool, what: str) -> None:
     xs = [rng.normal(size=(N, N)).astype(np.float32) for _ in range(3)]
     wanted = ga.tree.leaves(ga.jit(program)(*xs))
@@ -114,6 +126,12 @@ def check(program: Callable, rng: np.random.Generator, jitted: bool, what: str) 
             assert leaf.sharding == sharding, what
     else:
         found = program(*cut)
+        # How results lie does not depend on when they are computed.
+        with recorded():
+            later = program(*cut)
+        for a, b in zip(ga.tree.leaves(found), ga.tree.leaves(later), strict=True):
+            assert a.sharding == b.sharding and a.aval is b.aval, what
+        wanted, found = [*wanted, *wanted], [found, later]
     specs = [x.sharding.spec for x in cut]
     for a, b in zip(ga.tree.leaves(found), wanted, strict=True):
         a, b = np.asarray(a), np.asarray(b)
@@ -127,14 +145,14 @@ def test_each_operation(name):
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     fun = OPERATIONS[name]
     for trial in range(3):
-        check(lambda x, y, z: fun(x, y + z), rng, trial != 2, name)
+        check(lambda x, y, z: fun(x, y + z), rng, trial == 0, name)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_drawn_programs(seed):
     rng = np.random.default_rng(seed)
     names, program = drawn_program(rng)
-    check(program, rng, seed % 4 != 3, str(names))
+    check(program, rng, seed % 2 == 0, str(names))
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -143,4 +161,4 @@ def test_derivatives_of_drawn_programs(seed):
     names, program = drawn_program(rng)
     if "while" in names:
         names, program = [n for n in names if n != "while"], lambda x, y, z: (x @ y, z)
-    check(derivative(program), rng, True, f"derivative of {names}")
+    check(derivative(program), rng, seed % 3 > 0, f"derivative of {names}")

@@ -366,7 +366,9 @@ def mixed():
     x = ga.device_put(value, NamedSharding(mesh, P("x")))
     total = ga.jit(lambda x: x.sum())
     y = x * 2 + 1  # no communication
-    mean = y.mean()  # communication: dispatched here
+    assert (type(y._work).__name__ == "Node") == (ga.config.lazy_threshold == 0)
+    assert y.sum()._work is None  # communication: dispatched where it is called
+    mean = y.mean()
     pending = gnp.ones(100_000) * 3  # of this process only, and pending
     if ga.process_index() == 0:
         print("mean", float(mean), float(pending.sum()), flush=True)

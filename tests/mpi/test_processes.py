@@ -94,8 +94,10 @@ def test_a_checkpoint_is_restored_on_another_number_of_processes(job, tmp_path):
     passed(job("restore", tmp_path, ranks=2, devices=1))
 
 
-def test_eager_and_compiled_operations_in_turn(job):
-    out = passed(job("mixed", devices=2))
+@pytest.mark.parametrize("threshold", [0, 1 << 16], ids=["recorded", "at once"])
+def test_eager_and_compiled_operations_in_turn(job, threshold):
+    """Operations that send nothing may wait, in one process for longer than in another."""
+    out = passed(job("mixed", devices=2, GPUARRAY_LAZY_THRESHOLD=str(threshold)))
     assert "mean 12.0 300000.0" in out and out.count("mixed done") == 2
 
 

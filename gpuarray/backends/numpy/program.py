@@ -36,6 +36,7 @@ from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind
+from gpuarray.util import cached_property
 
 
 class _Local(threading.local):
@@ -366,7 +367,7 @@ class NumpyProgramWriter(ProgramWriter):
         """Write a value that depends on indices only (iota), which every reader makes anew."""
         self.call(self.made_by[v])
 
-    @functools.cached_property
+    @cached_property
     def made_by(self) -> dict[Var, Eqn]:
         """The equations that make the values of the Graph."""
         return {v: e for e in self.graph.eqns for v in e.outvars}

@@ -11,7 +11,6 @@ results do not depend on the number of threads.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -28,6 +27,7 @@ from gpuarray.core import threads
 from gpuarray.core.graph import Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind
 from gpuarray.core.threads import thread_count as thread_count
+from gpuarray.util import cached_property
 
 #: Elements in a tile: few enough to stay in cache, many enough that threads rarely contend for
 #: Python's lock.
@@ -78,7 +78,7 @@ class TiledGroup:
         self.most_threads = max(1, int(step_work(group) / WORTH_A_THREAD))
         self.sweeps = [_Sweep(self, p) for p in passes]
 
-    @functools.cached_property
+    @cached_property
     def tiles(self) -> list[tuple]:
         """Made at the first run, when there has been room for the results."""
         tiles = _tiles(self.group.axes, self.chunks)

@@ -10,7 +10,6 @@ parallel space P: in `sum(x * y, axis=1)` axis 0 is P and axis 1 is R.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from gpuarray.compiler.fuse.operands import Load as Load
 from gpuarray.compiler.fuse.operands import Operand as Operand
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind
-from gpuarray.util import Struct
+from gpuarray.util import Struct, cached_property
 
 
 class Member(Struct, frozen=False, eq=False):
@@ -89,14 +88,14 @@ class FusedGroup(_Members, Struct, eq=False):
     copy_of: Eqn | None = None
     name: str = ""
 
-    @functools.cached_property
+    @cached_property
     def made(self) -> dict[Var, Member]:
         """The member that computes each value; of the results of loops only those of which a
         thread holds its own element at the end.
         """
         return {v: m for m in self.members for v in m.in_registers}
 
-    @functools.cached_property
+    @cached_property
     def aside(self) -> dict[Var, Member]:
         """The loop that writes each of the other results."""
         return {v: m for m in self.members for v in m.written_aside}

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, Var, has_effect
-from gpuarray.core.grid import Spec
+from gpuarray.core.grid import Grid, Spec
 
 
 class Owed(NamedTuple):
@@ -59,6 +59,17 @@ class Piece:
         self.frame: dict[int, tuple[int, int]] = {}
         self.site: Any = None
         self.static: np.ndarray | None = None
+
+
+def uncut(aval: ShapedArray) -> Spec:
+    """Return the layout of a value that every device has whole."""
+    return ((),) * aval.ndim
+
+
+def local_aval(aval: ShapedArray, spec: Spec, grid: Grid) -> ShapedArray:
+    """Return the aval of one device's piece."""
+    shape = tuple(n // grid.size(names) for n, names in zip(aval.shape, spec, strict=True))
+    return aval.update(shape=shape, layout=None)
 
 
 class Note(NamedTuple):

@@ -12,7 +12,7 @@ the user's line.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,8 +48,10 @@ from gpuarray.transforms.partition.pieces import (
     Owed,
     Piece,
     live,
+    local_aval,
     owed_by_all,
     static_value,
+    uncut,
 )
 from gpuarray.transforms.partition.windows import realised, windowed
 from gpuarray.transforms.tracing import TracedFunction, stage
@@ -73,11 +75,6 @@ class Inside(NamedTuple):
     outs: list[Spec]
 
 
-def uncut(aval: ShapedArray) -> Spec:
-    """Return the layout of a value that every device has whole."""
-    return ((),) * aval.ndim
-
-
 def partition(
     graph: Graph,
     ins: Sequence[Spec],
@@ -85,6 +82,7 @@ def partition(
     grid: Grid,
     held: Sequence[frozenset] | None = None,
     kept: Sequence[frozenset | None] | None = None,
+    fixed: Mapping[Var, Spec] | None = None,
 ) -> Partitioned:
     """Return the Graph that each device of a grid runs.
 
@@ -99,8 +97,10 @@ def partition(
     held, kept :
         The axes of the grid along which devices hold terms of inputs, and are to hold terms of
         outputs; None: as types say.
+    fixed :
+        How results of equations of the program are cut, where that is known already.
     """
-    splitter = _Splitter(grid)
+    splitter = _Splitter(grid, fixed or {})
     found: tuple[Spec, ...] = ()
 
     def fun(*pieces):
@@ -125,17 +125,11 @@ def partition(
     return Partitioned(local, tuple(ins), found, tuple(splitter.notes))
 
 
-def local_aval(aval: ShapedArray, spec: Spec, grid: Grid) -> ShapedArray:
-    """Return the aval of one device's piece."""
-    shape = tuple(n // grid.size(names) for n, names in zip(aval.shape, spec, strict=True))
-    return aval.update(shape=shape, layout=None)
-
-
 class _Splitter:
     """Evaluates Graphs on pieces, in the current trace."""
 
-    def __init__(self, grid: Grid):
-        self.grid = grid
+    def __init__(self, grid: Grid, fixed: Mapping[Var, Spec]):
+        self.grid, self.fixed = grid, fixed
         self.sizes = grid.sizes
         self.notes: list[Note] = []
         # Inside a Graph of one device: which axes of the grid each of its names consists of.
@@ -172,6 +166,10 @@ class _Splitter:
                 given = [read(a) for a in eqn.invars]
                 found = self.eqn(eqn, given, [wanted.get(v) for v in eqn.outvars])
                 self.as_typed(eqn, found)
+                for i, v in enumerate(eqn.outvars):
+                    if (want := self.fixed.get(v)) is not None:
+                        laid = self.to(found[i], want, v.aval, "where it was computed it lay so")
+                        found[i] = Piece(laid.value, want)
                 if eqn.primitive.name in PLACES:
                     found[0].static = static_value(eqn, given)
                 for v, piece in zip(eqn.outvars, found, strict=True):
@@ -204,7 +202,7 @@ class _Splitter:
         """Return how one equation wants its operands."""
         prim = eqn.primitive
         flow = None if prim.flow is None else prim.flow(eqn)
-        if isinstance(flow, ByRule) and flow.factors is not None:
+        if isinstance(flow, ByRule) and flow.factors is not None and not self.inside:
             return wanted_of_operands(flow.factors(self.grid.main), outs, self.grid)
         if isinstance(flow, ByDevice):
             return [

@@ -3,13 +3,16 @@
 The figures are those of JAX 0.10.2 for the same calls.
 """
 
+import pickle
+
 import numpy as np
 import pytest
 
 import gpuarray as ga
 from gpuarray.core.sharding import Device
 from gpuarray.experimental import mesh_utils
-from gpuarray.sharding import AxisType, Mesh
+from gpuarray.sharding import AxisType, Mesh, NamedSharding
+from gpuarray.sharding import PartitionSpec as P
 
 CPUS = [Device("cpu", i) for i in range(8)]
 GPUS = [Device("gpu", i) for i in range(8)]
@@ -100,3 +103,39 @@ def test_hybrid_grids():
 def test_misuse(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("types", [("Auto", "Auto"), ("Explicit", "Auto"), ("Explicit",) * 2])
+def test_types_say_over_which_mesh_an_array_lies(types):
+    kinds = tuple(AxisType[t] for t in types)
+    mesh = Mesh(np.array(ga.devices()[:4]).reshape(2, 2), ("x", "y"), kinds)
+    for spec in (P("x", "y"), P(None, "y"), P()):
+        x = ga.device_put(np.ones((4, 4), np.float32), NamedSharding(mesh, spec))
+        aval = ga.typeof(x)
+        assert aval.sharding.mesh == mesh.abstract_mesh
+        # Only Explicit axes are said to cut it.
+        wanted = [n if n in mesh.abstract_mesh.explicit_axes else None for n in (*spec, None, None)]
+        assert aval.sharding.spec == P(*wanted[:2])
+        assert aval is ga.typeof(x + 1) and pickle.loads(pickle.dumps(aval)) is aval
+        assert str(aval) == str(x.aval)
+        # As an argument it is a type like any other.
+        turned = ga.eval_shape(lambda v: v.T * 2, aval)
+        assert (turned.shape, turned.dtype) == ((4, 4), np.float32)
+        with ga.set_mesh(mesh):
+            like = ga.numpy.zeros((4, 4), out_sharding=aval.sharding)
+            assert like.sharding.mesh == mesh and like.sharding.spec == aval.sharding.spec
+            alone = ga.device_put(np.ones(3), ga.devices()[0])
+            assert ga.typeof(alone).sharding.mesh.empty
+            assert ga.typeof(ga.numpy.ones(3)).sharding.mesh == mesh.abstract_mesh
+    assert ga.typeof(ga.numpy.ones(3)).sharding.mesh.empty
+
+
+@pytest.mark.devices
+def test_a_constraint_does_not_change_the_order_of_devices():
+    one, other = (Mesh(np.array(ga.devices()[:2])[::step], ("x",)) for step in (1, -1))
+    x = ga.device_put(np.arange(8.0), NamedSharding(one, P()))
+    with pytest.raises(ValueError, match=r"incompatible.*\[0, 1\].*\[1, 0\], in this order"):
+        ga.lax.with_sharding_constraint(x, NamedSharding(other, P("x")))
+    cut = ga.lax.with_sharding_constraint(x, NamedSharding(one, P("x")))
+    assert cut.sharding.spec == P("x")

@@ -412,6 +412,10 @@ def test_in_loops_and_in_shard_map():
     np.testing.assert_array_equal(out, 8 * X)
     cut = ga.shard_map(double, mesh=mesh(4, 2), in_specs=P("x"), out_specs=P("x"))
     np.testing.assert_array_equal(ga.jit(cut)(X), 2 * X)
+    # There pieces are one device's own, and how axes are cut is nobody's question.
+    other = ruled(lambda x: 2 * x, sharding_rule="i -> i")
+    cut = ga.shard_map(other, mesh=mesh(4, 2), in_specs=P("x"), out_specs=P("x"))
+    np.testing.assert_array_equal(ga.jit(cut)(X), 2 * X)
 
 
 @pytest.mark.devices

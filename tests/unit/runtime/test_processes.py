@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gpuarray as ga
-from gpuarray.backends import mpi
+from gpuarray.backends import mpi_numbers
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.sharding import Device, SingleDeviceSharding, place_of
 from gpuarray.primitives.collective import ops
@@ -143,7 +143,7 @@ def test_the_number_of_devices_is_settled():
 def test_floats_as_integers_in_the_same_order(dtype, prim, best):
     values = [0.0, 1.5, -1.5, np.inf, -np.inf, 1e-310, -1e-30, 3e38, 7.0]
     values = np.array(values, dtype)
-    code = mpi._code(prim, ShapedArray((9,), np.dtype(dtype)))
+    code = mpi_numbers.code_of(prim, ShapedArray((9,), np.dtype(dtype)))
     assert code is not None
     coded = code.encoded(values)
     assert coded.dtype.kind == "i"
@@ -156,7 +156,7 @@ def test_floats_as_integers_in_the_same_order(dtype, prim, best):
 
 
 def test_what_mpi_does_not_reduce():
-    assert mpi._code(ops.pmax_p, ShapedArray((), np.dtype("complex64"))) is None
-    assert mpi._code(ops.psum_p, ShapedArray((), np.dtype(bool))) is None
-    narrow = mpi._code(ops.psum_p, ShapedArray((), ga.dtypes.bfloat16))
+    assert mpi_numbers.code_of(ops.pmax_p, ShapedArray((), np.dtype("complex64"))) is None
+    assert mpi_numbers.code_of(ops.psum_p, ShapedArray((), np.dtype(bool))) is None
+    narrow = mpi_numbers.code_of(ops.psum_p, ShapedArray((), ga.dtypes.bfloat16))
     assert narrow is not None and narrow.dtype == np.float32

@@ -168,6 +168,11 @@ def vmap(
         write_back(refs, values)
         return result
 
+    if (words := getattr(fun, "__doc__", None)) is not None:
+        mapped.__doc__ = (
+            f"Vectorized version of {mapped.__name__}: over axes of arrays, `in_axes` of vmap.\n\n"
+            f"Original documentation:\n\n{words}"
+        )
     return mapped
 
 

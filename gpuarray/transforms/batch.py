@@ -68,6 +68,8 @@ class BatchTracer(traces.Tracer):
 class BatchTrace(traces.Trace):
     """Applies batch rules in the trace it was opened in."""
 
+    transform = "vmap"
+
     def __init__(self, parent: traces.Trace, axis: BatchAxis):
         self.parent = parent
         self.axis = axis

@@ -61,6 +61,8 @@ class JVPTracer(traces.Tracer):
 class JVPTrace(traces.Trace):
     """Evaluates primals and tangents side by side, in the trace it was opened in."""
 
+    transform = "jvp"
+
     def __init__(self, parent: traces.Trace):
         self.parent = parent
 

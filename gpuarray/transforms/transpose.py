@@ -120,7 +120,7 @@ def _backwards(
             give(a, ct)
     # Backward: when an equation is reached, all users of its results have contributed.
     for eqn in reversed(backward):
-        sites.replaying.site = eqn.site
+        sites.replaying.site = None if eqn.site is None else eqn.site.transposed()
         cts = [taken(v) for v in eqn.outvars]
         # Nothing arrived: its operands get nothing from it.
         if all(ct is None for ct in cts):

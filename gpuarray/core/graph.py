@@ -287,6 +287,8 @@ def _value_key(value):
         return (value.dtype.str, value.tobytes())
     if isinstance(value, float):
         return ("float", value.hex())  # nan equals itself, -0.0 is not 0.0
+    if isinstance(value, complex):
+        return ("complex", value.real.hex(), value.imag.hex())
     # The type counts: a list and a tuple print differently.
     if isinstance(value, (list, tuple)):
         return (type(value).__name__, *map(_value_key, value))

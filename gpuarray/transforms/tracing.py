@@ -13,7 +13,7 @@ import numpy as np
 from gpuarray import config, errors, sites, util
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, verify
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, params_key, verify
 from gpuarray.core.layout import resolving
 from gpuarray.core.linear import check_defined
 from gpuarray.core.primitive import Kind, Primitive
@@ -230,7 +230,8 @@ def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list
         return prim.out_avals(avals, params)
     # What is an error decides about results, too: an unclear layout, types that are not alike.
     strict = resolving.depth > 0, config.state.auto_pcast
-    key: tuple | None = (prim, avals, tuple(params.items()), strict)
+    known = params_key(params) if prim.by_value else tuple(params.items())
+    key: tuple | None = (prim, avals, known, strict)
     try:
         found = inferred.get(key) or inferred.find(key)
     except TypeError:  # params that cannot be hashed

@@ -59,10 +59,16 @@ class BatchTracer(traces.Tracer):
         )
 
     def origin(self) -> str:
-        return self.value.origin() if isinstance(self.value, traces.Tracer) else ""
+        if isinstance(self.value, traces.Tracer):
+            return self.value.origin()
+        return (
+            f"This BatchTracer with object id {id(self)} stands for each element along axis "
+            f"{self.dim} of {aval_of(self.value).str_short()}, over which vmap maps the function."
+        )
 
     def __repr__(self) -> str:
-        return f"BatchTracer({self.aval.str_short()}, axis at {self.dim})"
+        full = aval_of(self.value).str_short()
+        return f"VmapTracer(aval={self.aval.str_short()}, batched={full})"
 
 
 class BatchTrace(traces.Trace):

@@ -55,7 +55,12 @@ class JVPTracer(traces.Tracer):
         return np.asarray(self.primal).item(*args)
 
     def __repr__(self) -> str:
-        return f"JVPTracer(primal={self.primal!r}, tangent={self.tangent!r})"
+        # Of a derivative that is staged nothing is known but its type.
+        staging = getattr(self._trace.parent, "unknown", None)
+        if staging is not None and getattr(self.tangent, "_trace", None) is staging:
+            of = self.tangent.aval.str_short(short_dtypes=True)
+            return f"GradTracer(primal={self.primal}, typeof(tangent)={of})"
+        return f"JVPTracer(primal={self.primal}, tangent={self.tangent})"
 
 
 class JVPTrace(traces.Trace):

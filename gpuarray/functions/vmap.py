@@ -111,6 +111,8 @@ def vmap(
             # Raises for what is no array, with the user's function on the stack.
             for x in out:
                 aval_of(x)
+            # Tracers are not kept beyond the trace.
+            results = [x if type(x) is Whole else None for x in results]
             return out
 
         axis = BatchAxis(size, axis_name, spread)

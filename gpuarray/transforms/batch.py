@@ -24,6 +24,7 @@ from gpuarray.core.graph import Graph, graphs_in
 from gpuarray.core.primitive import Kind, Primitive, Sentinel
 from gpuarray.errors import MissingRuleError
 from gpuarray.primitives.axes import add_axis, move_axis, set_rank
+from gpuarray.transforms.leaks import check_leaks
 
 
 class BatchAxis(NamedTuple):
@@ -199,6 +200,8 @@ def batch_flat(
         trace.alive = False
     # Outputs that another trace made, or constants, have no batch axis.
     pairs = [trace.split(traces.owned(x)) for x in outputs]
+    del boxed, outputs
+    check_leaks(trace, "BatchTrace of vmap")
     return [v for v, _ in pairs], [d for _, d in pairs]
 
 

@@ -25,6 +25,7 @@ from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_DIFFERENTIABLE, Primitive, Sentinel
 from gpuarray.errors import MissingRuleError
 from gpuarray.primitives.linear import add_any, broadcast_like, instantiate
+from gpuarray.transforms.leaks import check_leaks
 
 
 class JVPTracer(traces.Tracer):
@@ -175,4 +176,6 @@ def jvp_flat(
         traces.state.trace = outer
         trace.alive = False
     pairs = [trace.split(traces.owned(x)) for x in outputs]
+    del boxed, outputs
+    check_leaks(trace, "JVPTrace of jvp")
     return [p for p, _ in pairs], [t for _, t in pairs]

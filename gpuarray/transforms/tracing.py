@@ -18,6 +18,7 @@ from gpuarray.core.layout import resolving
 from gpuarray.core.linear import check_defined
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.value import Array
+from gpuarray.transforms.leaks import check_leaks
 
 
 class TracedFunction:
@@ -168,6 +169,8 @@ class GraphTrace(traces.Trace):
         outvars = [self.atom(x) for x in outputs]
         self.alive = False
         pairs = list(self.constvars.values())
+        # What it refers to outside is the Graph's from now on: a rule may keep the trace.
+        self.constvars, self.adopted = {}, {}
         return Graph(
             self.invars,
             outvars,
@@ -301,21 +304,7 @@ def stage(
         trace.alive = False
         if scope:
             sites.enter_scope(scope)
-    if config.state.check_tracer_leaks:  # not where it failed: the error's traceback holds tracers
-        _check_leaks(trace, tracers)
+    # Not where it failed: the error's traceback holds tracers. Our own list must not count.
+    del tracers
+    check_leaks(trace, f"DynamicJaxprTrace of {info}")
     return graph
-
-
-def _check_leaks(trace: GraphTrace, tracers: list[GraphTracer]) -> None:
-    import gc
-
-    # Our own list and frames must not count as references.
-    del tracers[:]
-    gc.collect()
-    leaked = [x for x in gc.get_referrers(trace) if type(x) is GraphTracer]
-    if leaked:
-        listed = ", ".join(repr(x) for x in leaked[:5])
-        raise RuntimeError(
-            f"Leaked trace of {trace.info}: these tracers are still referenced: {listed}. "
-            "Something outside the function keeps them: a list, a global, an attribute, a closure."
-        )

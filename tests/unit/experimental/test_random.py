@@ -1,4 +1,4 @@
-"""Generators that keep their state: numbers are those of keys, the state goes through transforms."""
+"""Generators that keep their state: numbers are those of keys, the state goes along."""
 
 import numpy as np
 import pytest

@@ -90,6 +90,10 @@ class Site:
         """The names of the scopes around it, from the outermost: 'model/layer'; '' without any."""
         return ""
 
+    def transposed(self) -> Site:
+        """The same place for what is run backwards: its scopes say so where they say `jvp`."""
+        return self
+
     def within(self, scope: str) -> Site:
         """The same place inside of more scopes."""
         names = f"{scope}/{self.scope}".strip("/")
@@ -128,6 +132,14 @@ class ScopedSite(Site):
     @property
     def scope(self) -> str:
         return self._scope
+
+    def transposed(self) -> Site:
+        around, jvp, inside = self._scope.partition("jvp(")
+        if not jvp or "transpose(" in around:
+            return self
+        first, slash, rest = inside.partition("/")
+        scope = f"{around}transpose(jvp({first}){slash}{rest}"
+        return ScopedSite(self._code, self._lasti, scope)
 
     def __str__(self) -> str:
         return f"{super().__str__()} in {self._scope}"

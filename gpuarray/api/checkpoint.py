@@ -295,8 +295,9 @@ def checkpoint(
                 return _Staged(graph, consts, out_spec)
 
             # Trace, then one equation that holds the whole function.
-            key = (in_spec, avals, tuple((i, type(args[i]), args[i]) for i in sorted(fixed)))
-            key += (tuple(sorted(constants.items())), config.state.trace_key, axis_env())
+            static = argnums.Statics((i, args[i]) for i in sorted(fixed))
+            by_name = argnums.Statics(sorted(constants.items()))
+            key = (in_spec, avals, static, by_name, config.state.trace_key, axis_env())
             staged = made() if refs else _once(known.programs, key, made)
             out = remat_p.bind(
                 *staged.consts,

@@ -15,7 +15,7 @@ from gpuarray.control.graph_edits import chosen, lifted, merged
 from gpuarray.core.avals import aval_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.functions.argnums import signature_of
-from gpuarray.functions.custom_rules import by_position, forwarded
+from gpuarray.functions.custom_rules import by_position, forwarded, positional_count
 from gpuarray.pytree import tree
 from gpuarray.transforms.tracing import TracedFunction, stage
 
@@ -45,6 +45,7 @@ class custom_vmap:
         functools.update_wrapper(self, fun)
         self.fun = fun
         self._signature = signature_of(fun)
+        self._count = positional_count(self._signature)
         self.vmap_rule: Callable | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -66,9 +67,10 @@ class custom_vmap:
                 f"No batching rule defined for custom_vmap function {_name(self.fun)} using "
                 "def_vmap."
             )
-        if kwargs:
-            # The rule gets all arguments by position.
-            args = by_position("custom_vmap", self.fun, self._signature, args, kwargs)
+        if len(args) != self._count or kwargs:
+            # The rule gets all arguments by position; defaults, where some are given by name.
+            given = by_position("custom_vmap", self.fun, self._signature, args, kwargs)
+            args = given if kwargs else args
         leaves, in_spec = tree.flatten(args)
         out_spec: Any = None
 

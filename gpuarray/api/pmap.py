@@ -19,7 +19,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.sharding import Device
 from gpuarray.core.tracebacks import boundary
-from gpuarray.functions.argnums import indices, leaf_names, signature_of
+from gpuarray.functions.argnums import Statics, indices, leaf_names, signature_of
 from gpuarray.functions.jit import jit
 from gpuarray.functions.vmap import checked_axis, mapped_size
 from gpuarray.primitives.axes import add_axis
@@ -174,7 +174,7 @@ class _Mapping:
             )
         # Static arguments are part of the key, and leave their places empty.
         numbers = {n % count for n in self.statics}
-        fixed = tuple((i, _hashable(args[i], i)) for i in sorted(numbers))
+        fixed = Statics((i, _hashable(args[i], i)) for i in sorted(numbers))
         kept = tuple(None if i in numbers else x for i, x in enumerate(args))
         leaves, spec = tree.flatten((kept, kwargs))
         named = len(tree.flatten(kwargs)[0]) if kwargs else 0

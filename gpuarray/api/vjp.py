@@ -27,6 +27,7 @@ from gpuarray.core.tracebacks import boundary
 from gpuarray.functions import argnums
 from gpuarray.pytree import tree
 from gpuarray.pytree.registration import Partial
+from gpuarray.transforms.dead import without_dead
 from gpuarray.transforms.linearize import Linearized, linearize_flat
 from gpuarray.transforms.passing import closed_over
 from gpuarray.transforms.references import Ref
@@ -212,12 +213,12 @@ class Pullback:
 
         @boundary
         def add(*cotangent):
-            found = self._checked(cotangent)
+            found = self._checked(cotangent, [not isinstance(x, DontWant) for x in leaves])
             return tree.unflatten(self.in_spec, list(map(_delivered, leaves, found)))
 
         return add
 
-    def _checked(self, cotangent: tuple) -> list:
+    def _checked(self, cotangent: tuple, wanted: Sequence[bool] | None = None) -> list:
         """Flat cotangents of all arguments, of a result's cotangent that is checked."""
         if len(cotangent) != 1:
             raise TypeError(
@@ -245,15 +246,17 @@ class Pullback:
                     f"{given.str_short()}, but expected {expected.str_short()} because the "
                     f"corresponding output of the function has type {want.str_short()}"
                 )
-        return self.pull(leaves)
+        return self.pull(leaves, wanted)
 
-    def pull(self, cotangents: Sequence[Any]) -> list:
-        """Flat cotangents of all arguments, Zero where there is none."""
+    def pull(self, cotangents: Sequence[Any], wanted: Sequence[bool] | None = None) -> list:
+        """Flat cotangents of all arguments, Zero where there is none, or where it is not wanted."""
         lin = self.lin
         # Outputs that depend on no input are not part of the linear graph.
         given = [ct for ct, linear in zip(cotangents, lin.out_linear, strict=True) if linear]
         graph = lin.graph if self._origins is None else lin.graph.with_consts(self._values())
-        found = iter(transpose_flat(graph, [True] * len(graph.invars), [], given))
+        if wanted is not None:
+            wanted = [w for w, linear in zip(wanted, lin.in_linear, strict=True) if linear]
+        found = iter(transpose_flat(graph, [True] * len(graph.invars), [], given, wanted))
         return [
             next(found) if linear else Zero(tangent_aval(a))
             for linear, a in zip(lin.in_linear, self.in_avals, strict=True)
@@ -292,6 +295,8 @@ def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ())
     (fun,), primals = closed_over([fun], primals, "vjp", names)
     flat = FlatFunction(fun, primals, has_aux=has_aux)
     lin = linearize_flat(flat, flat.leaves)
+    # A pullback lives on: what only dead operations read is not kept in it.
+    lin = lin._replace(graph=without_dead(lin.graph))
     name = getattr(fun, "__name__", None) or type(fun).__name__
     f_vjp = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin, name)
     f_vjp.separate(flat.leaves)

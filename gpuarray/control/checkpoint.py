@@ -7,6 +7,7 @@ them; the unknown part computes the rest again, when cotangents arrive.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -33,6 +34,8 @@ from gpuarray.transforms.batch import BatchAxis
 from gpuarray.transforms.dead import narrow_call, set_narrow_rule, shortened
 from gpuarray.transforms.graphs import batch_graph, jvp_graph, transpose_graph
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
+
+_log = logging.getLogger("gpuarray")
 
 
 def same_graph(eqn: Eqn) -> Graph:
@@ -105,10 +108,12 @@ class _Cut(NamedTuple):
     reads: list[bool]
     saved: int
     out_unknown: list[bool]
+    note: str  # what it saves, for the log
 
 
 def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
     made = _cut(params["jaxpr"], tuple(flags), params["policy"])
+    _log.debug("%s", made.note)
     known_args = others(args, flags)
     assert trace.parent is not None
     with traces.current(trace.parent):
@@ -161,7 +166,26 @@ def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
 
     avals = [v.aval for v in (*inputs, *chosen(graph.invars, unknown))]
     later = staged(fun, avals, "checkpoint", graph.debug_name)
-    return _Cut(now, later, reads, len(saved), list(split.out_unknown))
+    note = _note(inputs[: len(inputs) - len(saved)], now, len(saved))
+    return _Cut(now, later, reads, len(saved), list(split.out_unknown), note)
+
+
+def _note(inputs: list[Var], now: Graph, saved: int) -> str:
+    """What a checkpointed function saves: inputs, and values with the operations that make them."""
+    text = lambda v: v.aval.str_short(short_dtypes=True)
+    made_by = {v: e for e in now.eqns for v in e.outvars}
+    lines = []
+    if inputs:
+        lines += ["remat-decorated function saving inputs with shapes:"]
+        lines += [f"  {text(v)}" for v in inputs]
+    if saved:
+        first = "and" if inputs else "remat-decorated function"
+        lines += [f"{first} saving these intermediates:"]
+        for v in now.outvars[-saved:]:
+            made = made_by.get(v) if isinstance(v, Var) else None
+            source = "an input" if made is None else f"{made.primitive.name} from {made.site}"
+            lines += [f"  {text(v)} {source}"]
+    return "\n".join(lines)
 
 
 class Decision:

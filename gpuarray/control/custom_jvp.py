@@ -7,6 +7,7 @@ primitive. See `custom_rules` for what it shares with `custom_vjp`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import compress
 
 from gpuarray.control.custom_rules import (
     CustomCall,
@@ -51,4 +52,14 @@ def _batch_rules(
     return {"jvp": named_like(batched, jvp)}
 
 
-custom_jvp_call_p = CustomCall("custom_jvp_call", _jvp, _batch_rules, ("jvp",))
+def _narrow_rules(params: dict, used: list[bool], avals: list) -> dict:
+    jvp: Callable = params["jvp"]
+
+    def narrow(primals, tangents):
+        out, out_tangents = jvp(primals, tangents)
+        return list(compress(out, used)), list(compress(out_tangents, used))
+
+    return {"jvp": named_like(narrow, jvp)}
+
+
+custom_jvp_call_p = CustomCall("custom_jvp_call", _jvp, _batch_rules, _narrow_rules, ("jvp",))

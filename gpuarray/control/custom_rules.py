@@ -16,17 +16,19 @@ Tangents and cotangents may be Zero on either side.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 from gpuarray import errors
 from gpuarray.control.graph_edits import lifted, merged
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
-from gpuarray.core.graph import Graph, evaluate
+from gpuarray.core.graph import Eqn, Graph, evaluate
 from gpuarray.core.linear import Zero, is_undefined, is_zero
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.define import do
 from gpuarray.transforms.batch import BatchAxis, BatchTrace, BatchTracer, matched
+from gpuarray.transforms.dead import set_narrow_rule, shortened
 from gpuarray.transforms.graphs import batch_graph
 from gpuarray.transforms.jvp import JVPTrace
 from gpuarray.transforms.partial import PartialTrace
@@ -38,10 +40,18 @@ class CustomCall(Primitive):
     """A call whose function is not staged yet; `bind` stages it where a Graph is being recorded.
 
     `batch_rules(params, axis, dims, first, at)` gives the parameters that hold rules, batched;
-    their results have the extra axis at `at`, in front or nowhere.
+    their results have the extra axis at `at`, in front or nowhere. `narrow_rules(params, used)`
+    gives rules for the results that are used.
     """
 
-    def __init__(self, name: str, jvp: Callable, batch_rules: Callable, rules: tuple[str, ...]):
+    def __init__(
+        self,
+        name: str,
+        jvp: Callable,
+        batch_rules: Callable,
+        narrow_rules: Callable,
+        rules: tuple[str, ...],
+    ):
         super().__init__(
             name,
             Kind.CALL,
@@ -54,7 +64,8 @@ class CustomCall(Primitive):
             inline=lambda eqn: eqn.params["call_jaxpr"],
             show=lambda params: _show(params, rules),
         )
-        self.batch_rules = batch_rules
+        self.batch_rules, self.narrow_rules = batch_rules, narrow_rules
+        set_narrow_rule(self, self._narrow)
 
     def bind(self, *args, **params):
         call = params["call_jaxpr"]
@@ -67,6 +78,17 @@ class CustomCall(Primitive):
             elif isinstance(trace, BatchTrace):
                 return self.batched(trace, args, params)
         return trace.process(self, args, params)
+
+    def _narrow(self, eqn: Eqn, used: list[bool]) -> Eqn:
+        """The call without results that nobody reads. It has all operands: its rules read them."""
+        if all(used):
+            return eqn
+        short, _ = shortened(eqn.params["call_jaxpr"], used)
+        rules = self.narrow_rules(eqn.params, used, [v.aval for v in eqn.outvars])
+        return eqn.replace(
+            outvars=list(compress(eqn.outvars, used)),
+            params=eqn.params | rules | {"call_jaxpr": short},
+        )
 
     def batched(self, trace: BatchTrace, args: Sequence[Any], params: dict) -> list:
         """The call in the trace around. What the function closes over may be batched too."""

@@ -8,6 +8,7 @@ known by their transpose only. See `custom_rules` for what it shares with `custo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 from gpuarray.control.custom_rules import (
@@ -40,7 +41,6 @@ def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
     check_own(custom_vjp_call_p, params, [*out, *residuals])
     avals = tuple(tangent_aval(aval_of(x)) for x in out)
     # Integer results have tangents of dtype float0, which stay symbolic.
-    # Integer results have tangents of dtype float0, which stay symbolic.
     has = [a.dtype == aval_of(x).dtype for a, x in zip(avals, out, strict=True)]
     # Stands for the tangents, until transposition calls `bwd`.
     found = custom_lin_p.bind(
@@ -51,6 +51,7 @@ def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
         num_res=len(residuals),
         out_avals=avals,
         perturbed=tuple(perturbed),
+        symbolic_zeros=params["symbolic_zeros"],
     )
     return out, merged(has, [t for t, h in zip(found, has, strict=True) if h], _zeros(avals, has))
 
@@ -96,6 +97,22 @@ def _batch_rules(
         return [cotangent_of(axis, *row) for row in zip(values, found, dims, strict=True)]
 
     return {"fwd": named_like(new_fwd, fwd), "bwd": named_like(new_bwd, bwd)}
+
+
+def _narrow_rules(params: dict, used: list[bool], avals: list) -> dict:
+    fwd: Callable = params["fwd"]
+    bwd: Callable = params["bwd"]
+    none = _zeros([tangent_aval(a) for a in avals], used)
+
+    def narrow_fwd(primals, perturbed):
+        out, residuals = fwd(primals, perturbed)
+        return list(compress(out, used)), residuals
+
+    # Nothing arrives at results that are not used.
+    def narrow_bwd(residuals, cotangents):
+        return bwd(residuals, merged(used, cotangents, none))
+
+    return {"fwd": named_like(narrow_fwd, fwd), "bwd": named_like(narrow_bwd, bwd)}
 
 
 # ---- the tangents of a custom_vjp function: known by their transpose only ----
@@ -158,7 +175,7 @@ class _Linear(Primitive):
         return trace.process(self, args, params)
 
 
-custom_vjp_call_p = CustomCall("custom_vjp_call", _jvp, _batch_rules, ("fwd", "bwd"))
+custom_vjp_call_p = CustomCall("custom_vjp_call", _jvp, _batch_rules, _narrow_rules, ("fwd", "bwd"))
 
 custom_lin_p = _Linear(
     "custom_lin",
@@ -170,5 +187,10 @@ custom_lin_p = _Linear(
     jvp=lambda primals, tangents, **params: _no_forward(**params),
     transpose=_lin_transpose,
     batch=_lin_batch,
-    show=lambda params: {"name": params["name"], "bwd": shown_name(params["bwd"])},
+    show=lambda params: {
+        "bwd": shown_name(params["bwd"]),
+        "in_zeros": [not p for p in params["perturbed"]],
+        "num_res": params["num_res"],
+        "symbolic_zeros": params["symbolic_zeros"],
+    },
 )

@@ -209,7 +209,10 @@ def python_scalar_aval(kind: type) -> ShapedArray:
 
 def typed_scalar(x, dtype) -> np.generic:
     """Convert a Python scalar to a NumPy scalar; raise OverflowError where it does not fit."""
-    return dtype.type(x)
+    try:
+        return dtype.type(x)
+    except OverflowError:
+        raise OverflowError(f"Python int {x} too large to convert to {dtype.name}") from None
 
 
 def machine_int(x: int) -> int:

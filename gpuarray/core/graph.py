@@ -196,13 +196,14 @@ class Graph:
         """The primitives with side effects in its equations and the Graphs they hold."""
         return frozenset().union(*(eqn.effects for eqn in self.eqns))
 
-    def pretty_print(self, *, source_info: bool = False, **_: Any) -> str:
-        """Return the text that printing shows; `source_info` adds the users' lines.
+    def pretty_print(self, *, source_info: bool = False, name_stack: bool = False, **_: Any) -> str:
+        """Return the text that printing shows; `source_info` adds the users' lines, `name_stack`
+        the names of scopes.
 
         Other options of JAX's, such as `use_color`, are taken and make no difference.
         """
         assert _printer[0] is not None
-        return _printer[0](self, source_info=source_info)
+        return _printer[0](self, source_info=source_info, name_stack=name_stack)
 
     @property
     def in_avals(self) -> list[ShapedArray]:
@@ -286,6 +287,8 @@ def _value_key(value):
         return (value.dtype.str, value.tobytes())
     if isinstance(value, float):
         return ("float", value.hex())  # nan equals itself, -0.0 is not 0.0
+    if isinstance(value, complex):
+        return ("complex", value.real.hex(), value.imag.hex())
     # The type counts: a list and a tuple print differently.
     if isinstance(value, (list, tuple)):
         return (type(value).__name__, *map(_value_key, value))

@@ -240,6 +240,8 @@ class Primitive:
 
     #: Whether it calls a function that is given to `bind`. Functions are Graphs in params here.
     call_primitive = map_primitive = False
+    #: Whether its params may be numbers of any type: 1, 1.0 and True are other values then.
+    by_value = False
 
     def get_bind_params(self, params: dict) -> tuple[list, dict]:
         """Return the functions to give to `bind` before the operands, none, and the params."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,8 @@ _NAME_FIRST = frozenset({"jit", "custom_jvp_call", "custom_vjp_call"})
 _ADDRESS, _HIDDEN = re.compile(r"\b0x[0-9a-f]{8,}"), "0x" + "X" * 12
 
 
-def graph_text(graph: Graph, *, source_info: bool = False) -> str:
-    """Return the text of a graph; `source_info` adds the users' lines in a margin."""
+def graph_text(graph: Graph, *, source_info: bool = False, name_stack: bool = False) -> str:
+    """Return the text of a graph; a margin has the users' lines, or the names of scopes."""
     names = _Names()
     in_front = _hoisted(graph, names)
     out = _GraphPrinter(names, {id(inner): name for inner, name in in_front})
@@ -49,7 +49,9 @@ def graph_text(graph: Graph, *, source_info: bool = False) -> str:
             if v not in used:
                 names.give(v, "_")
     out.graph(graph)
-    return _render(out.tokens, source_info)
+    if name_stack:
+        return _render(out.tokens, lambda site: f"[{site.scope}]")
+    return _render(out.tokens, str if source_info else None)
 
 
 def eqn_text(eqn: Eqn) -> str:
@@ -281,8 +283,11 @@ def _flat_widths(tokens: list[Any]) -> dict[int, int]:
     return widths
 
 
-def _render(tokens: list[Any], source_info: bool = False) -> str:
-    """Lay out the tokens: a group that fits into the rest of its line is written flat."""
+def _render(tokens: list[Any], noted: Callable[[Any], str] | None = None) -> str:
+    """Lay out the tokens: a group that fits into the rest of its line is written flat.
+
+    noted: gives what a margin says of an equation's place
+    """
     widths = _flat_widths(tokens)
     lines: list[tuple[str, Any]] = []
     line: list[str] = []
@@ -313,11 +318,11 @@ def _render(tokens: list[Any], source_info: bool = False) -> str:
             # The first equation on a line gives its margin.
             site = site or token.site
     lines.append(("".join(line), site))
-    if not source_info:
+    if noted is None:
         return "\n".join(text for text, _ in lines)
     # Second pass: align the margin behind the longest line.
     margin = max(len(text) for text, _ in lines)
-    return "\n".join(f"{t:<{margin}} # {s}" if s is not None else t for t, s in lines)
+    return "\n".join(f"{t:<{margin}} # {noted(s)}" if s is not None else t for t, s in lines)
 
 
 set_printer(graph_text)

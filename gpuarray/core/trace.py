@@ -24,6 +24,8 @@ class Trace:
     """
 
     parent: Trace | None = None
+    #: What names of scopes call the transformation; '' for none.
+    transform = ""
     #: False once the function it interpreted has ended: its tracers have leaked.
     alive = True
 

@@ -24,6 +24,7 @@ __getattr__ = _explain_names(
         "ode",
         "pallas",
         "pjit",
+        "random",
         "rnn",
         "serialize_executable",
         "shard_alike",

@@ -147,6 +147,8 @@ class Primitive(_Primitive):
     Array([3., 3., 3.], dtype=float32)
     """
 
+    by_value = True
+
     def __init__(self, name: str):
         # Not in the registry: two libraries may give their primitives the same name.
         super().__init__(name, Kind.LIBRARY, aval=self._no_shapes, register=False)

@@ -145,3 +145,28 @@ def uncomparable(name: str, statics: tuple, error: Exception) -> ValueError:
         f"static arguments should be comparable using __eq__, and among those of {name}, "
         f"{dict(statics)}, are some that are not: it raised {type(error).__name__}: {error}"
     )
+
+
+class Statics(tuple):
+    """Static arguments, with their places: alike if values and types are.
+
+    1, 1.0 and True are equal, and so are 0.0 and -0.0; programs made for them differ.
+    """
+
+    __slots__ = ()
+    __hash__ = tuple.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Statics) and tuple.__eq__(self, other) and _alike(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether equal values are of the same types, inside of tuples too."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    if type(a) is not type(b):
+        return False
+    return repr(a) == repr(b) if type(a) in (float, complex) else True

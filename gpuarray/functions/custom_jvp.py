@@ -167,10 +167,9 @@ class custom_jvp(CustomFunction):
             must = (
                 f"{names} must produce a pair (list or tuple of length two) where the first "
                 "element represents the primal output (equal in value to the output of the "
-                f"custom_jvp-decorated function {name_of(self.fun)}, and in particular of the same "
-                "container/pytree structure)"
+                f"custom_jvp-decorated function {name_of(self.fun)}, and in particular {{}})"
             )
-            results.check(out, spec, must, "jvp", name_of(self.fun))
+            results.check(out, spec, must, "JVP", name_of(self.fun))
             # Under jvp the function itself does not run: the result is built by the rule's
             # structure.
             results.of_rule = spec

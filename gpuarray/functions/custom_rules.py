@@ -114,7 +114,7 @@ def name_of(fun: Any) -> str:
     return getattr(fun, "__name__", None) or type(fun).__name__
 
 
-def _positional_count(signature: inspect.Signature | None) -> int:
+def positional_count(signature: inspect.Signature | None) -> int:
     """With how many positional arguments a call is complete; -1 if that depends."""
     if signature is None:
         return -1
@@ -183,7 +183,7 @@ class CustomFunction:
         functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
         self.fun = fun
         self._signature = argnums.signature_of(fun)
-        self._count = _positional_count(self._signature)
+        self._count = positional_count(self._signature)
         nums = indices(nondiff_argnums, "nondiff_argnums")
         names = (nondiff_argnames,) if isinstance(nondiff_argnames, str) else nondiff_argnames
         if names and self._signature is not None:
@@ -250,7 +250,7 @@ class Results:
     def check(self, out: list, spec: Any, must: str, rule: str, fun: str) -> None:
         """TypeError where a rule's primal output is not like the function's result, if known.
 
-        must: what the rule must produce
+        must: what the rule must produce; a pair of braces in it stands for what must be alike
         """
         if self.of_fun is None:
             return
@@ -259,8 +259,10 @@ class Results:
         avals = [aval_of(x) for x in out]
         if spec != self.of_fun:
             what = "container/pytree structure"
+            must = must.replace("{}", "of the same container/pytree structure")
         elif any((a.shape, a.dtype) != (b.shape, b.dtype) for a, b in zip(avals, self.avals)):
             what = "shapes/dtypes of"
+            must = must.replace("{}", "with leaves of the same shape/dtype")
         else:
             return
         raise TypeError(

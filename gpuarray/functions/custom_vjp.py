@@ -238,6 +238,13 @@ def _cotangents(found: Any, in_avals: list[ShapedArray], in_spec: Any) -> list:
     for i, (ct, aval) in enumerate(zip(given, in_avals, strict=True)):
         ct, want = from_symbolic(ct), tangent_aval(aval)
         # Whatever a rule says of an integer argument, its cotangent is nothing.
+        if is_zero(ct) and ct.aval.shape != want.shape:
+            raise ValueError(
+                "Custom VJP bwd rule must produce an output with the same type as the args tuple "
+                f"of the primal function, but at output[{i}] the bwd rule produced a symbolic zero "
+                f"of type {ct.aval.str_short()} corresponding to an input of type "
+                f"{aval.str_short()}. Consider just returning a None here"
+            )
         if ct is None or is_zero(ct) or not is_inexact(aval):
             out.append(Zero(want))
             continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from gpuarray.functions.argnums import indices
 from gpuarray.functions.jit import Jitted, Options
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.transforms.references import Ref
+from gpuarray.transforms.tracing import GraphTrace
 
 _AXES = "pairs of a name and a length"
 
@@ -108,11 +110,31 @@ def typeof(x):
     return aval if mesh is None else aval.update(layout=whole_over(mesh.abstract_mesh, aval.ndim))
 
 
+class _Entered(threading.local):
+    """The trace that was innermost when this thread entered the scope it is in."""
+
+    trace: Any = None
+
+
+_entered = _Entered()
+
+
+def _transformed(name: str) -> str:
+    """A scope's name within the transformations that began since the scope around was entered."""
+    trace: traces.Trace | None = traces.state.trace
+    while trace is not None and trace is not _entered.trace and not isinstance(trace, GraphTrace):
+        if trace.transform:
+            name = f"{trace.transform}({name})"
+        trace = trace.parent
+    return name
+
+
 class named_scope(contextlib.ContextDecorator):
     """Name the operations recorded inside a block (or a function).
 
     `explain`, error messages and printed graphs show it beside the user's line, those inside of
-    others as 'outer/inner'; an equation has it as `source_info.name_stack`.
+    others as 'outer/inner'; an equation has it as `source_info.name_stack`. Transformations of a
+    function stand around the first of its names: 'vmap(jvp(outer))/inner'.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> def f(x):
@@ -126,17 +148,18 @@ class named_scope(contextlib.ContextDecorator):
         if not isinstance(name, str):
             raise TypeError(f"named_scope name argument must be a string, got {name!r}")
         self.name = name
-        self._around: list[tuple[str, ranges.Range | None]] = []
+        self._around: list[tuple[str, Any, ranges.Range | None]] = []
 
     def __enter__(self) -> None:
         # Read the scope around, then enter one below it.
         around = sites.enter_scope("")
-        sites.enter_scope(f"{around}/{self.name}".strip("/"))
+        sites.enter_scope(f"{around}/{_transformed(self.name)}".strip("/"))
         noted = None if ranges.session is None else ranges.Range(self.name, "scope").__enter__()
-        self._around.append((around, noted))
+        self._around.append((around, _entered.trace, noted))
+        _entered.trace = traces.state.trace
 
     def __exit__(self, *exc: object) -> None:
-        around, noted = self._around.pop()
+        around, _entered.trace, noted = self._around.pop()
         if noted is not None:
             noted.__exit__()
         sites.enter_scope(around)

@@ -214,7 +214,7 @@ class Jitted:
         except (TypeError, OverflowError) as error:
             self._explain_bad_leaf(args, kwargs, error)
             raise
-        return Call(leaves, spec, tuple(statics), avals)
+        return Call(leaves, spec, argnums.Statics(statics) if statics else (), avals)
 
     def _split_statics(self, args: tuple, kwargs: dict):
         nums, names = self._options.static_argnums, self._options.static_argnames

@@ -249,8 +249,12 @@ class Stage:
 
     @property
     def out_info(self):
-        """Shapes and dtypes of the result."""
-        info = tree.unflatten_raw(self._out_spec, [struct_of(a) for a in self.jaxpr.out_avals])
+        """Shapes and dtypes of the result, and where `out_shardings` says that it lies."""
+        structs = [struct_of(a) for a in self.jaxpr.out_avals]
+        for i, laid in enumerate(() if self._where is None else self._where.outs):
+            if laid is not None:
+                structs[i] = structs[i].update(sharding=laid)
+        info = tree.unflatten_raw(self._out_spec, structs)
         return info if self.touched is None else info[1]  # behind the values of references
 
     @property

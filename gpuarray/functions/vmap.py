@@ -111,6 +111,8 @@ def vmap(
             # Raises for what is no array, with the user's function on the stack.
             for x in out:
                 aval_of(x)
+            # Tracers are not kept beyond the trace.
+            results = [x if type(x) is Whole else None for x in results]
             return out
 
         axis = BatchAxis(size, axis_name, spread)
@@ -168,6 +170,11 @@ def vmap(
         write_back(refs, values)
         return result
 
+    if (words := getattr(fun, "__doc__", None)) is not None:
+        mapped.__doc__ = (
+            f"Vectorized version of {mapped.__name__}: over axes of arrays, `in_axes` of vmap.\n\n"
+            f"Original documentation:\n\n{words}"
+        )
     return mapped
 
 

@@ -22,6 +22,7 @@ from gpuarray.core.spec import UNCONSTRAINED, names_of
 from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
+from gpuarray.functions.argnums import Statics
 from gpuarray.functions.jit import jit
 from gpuarray.lax.bodies import check_operands
 from gpuarray.lax.elementwise import optimization_barrier
@@ -50,8 +51,8 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
 
     # One jitted function for equal attributes, so that calls are found in its cache.
     @functools.lru_cache(256)
-    def unit(names: tuple[str, ...], values: tuple) -> Callable:
-        return _named(functools.partial(decomposition, **dict(zip(names, values, strict=True))))
+    def unit(attributes: Statics) -> Callable:
+        return _named(functools.partial(decomposition, **dict(attributes)))
 
     def _named(function: Callable) -> Callable:
         # A function of its own: `decomposition` must not be renamed, and a partial has no name.
@@ -64,10 +65,10 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     @boundary
     @functools.wraps(decomposition)
     def call(*args: Any, **attributes: Any) -> Any:
-        names, values = tuple(attributes), tuple(attributes.values())
         # Attributes that cannot be keys make a unit of their own for this call.
+        values = attributes.values()
         if all(isinstance(v, Hashable) and not isinstance(v, Array) for v in values):
-            return unit(names, values)(*args)
+            return unit(Statics(attributes.items()))(*args)
         return _named(functools.partial(decomposition, **attributes))(*args)
 
     call.__dict__.update(name=name, version=version)

@@ -238,7 +238,8 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding
     out = _iota(kind, _steps(first, last, by))
     if step is not None:
         out = lax.mul(_number(by, kind), out)
-    out = lax.add(_number(first, kind), out)
+    if step is not None or isinstance(first, Dim) or first != 0:
+        out = lax.add(_number(first, kind), out)
     return _placed(out, device, out_sharding)
 
 

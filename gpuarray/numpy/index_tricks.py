@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax, util
+from gpuarray import errors, lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
@@ -25,7 +25,7 @@ from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.creation import sliced
 from gpuarray.numpy.functions import clip
 from gpuarray.numpy.joining import concatenate, stack, tile
-from gpuarray.numpy.operands import array, arrays, need_concrete, no_out
+from gpuarray.numpy.operands import array, arrays, no_out
 from gpuarray.numpy.promotion import check_arraylike, convert, value
 from gpuarray.numpy.selection import nonzero, refuse_inplace, where
 from gpuarray.numpy.shapes import (
@@ -309,10 +309,10 @@ def ravel_multi_index(
         for i, n in zip(found, lengths, strict=True):
             known = indexer.known_value(i)
             if known is None:
-                need_concrete(
+                raise errors.ConcretizationTypeError(
                     i,
-                    "ravel_multi_index, which was jit-compiled with mode='raise': that needs the "
-                    "values. Use mode='wrap' or mode='clip' instead, or 'ignore'",
+                    "The error occurred because ravel_multi_index was jit-compiled with "
+                    "mode='raise'. Use mode='wrap' or mode='clip' instead.",
                 )
             if ((known < 0) | (known >= n)).any():
                 raise ValueError(f"invalid entry in coordinates array: outside 0..{n - 1}")

@@ -8,6 +8,7 @@ scatter).
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -324,10 +325,11 @@ def _entries(shape, index):
     positions.
     """
     if isinstance(index, (list, range)) and not _state.permissive:
+        instead = "tuple" if any(map(_is_entry, index)) else "array"
         raise TypeError(
             "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
-            "`arr[array(seq)]` instead of `arr[seq]`: a list is ambiguous, and would be converted "
-            "at every call."
+            f"`arr[{instead}(seq)]` instead of `arr[seq]`: a list is ambiguous, and would be "
+            "converted at every call."
         )
     # Entries in a few known types, an Ellipsis filled in, masks as the positions of their true
     # elements.
@@ -425,6 +427,13 @@ def _entry(e):
         if _is_mask(e) and not e.ndim
         else e
     )
+
+
+def _is_entry(e) -> bool:
+    """Whether an element of a list says that the list stands for a tuple of indices."""
+    if isinstance(e, (Array, np.ndarray)):
+        return e.ndim > 0
+    return e is None or e is Ellipsis or isinstance(e, (slice, Sequence))
 
 
 def _is_mask(e) -> bool:

@@ -244,6 +244,16 @@ def array_split(ary, indices_or_sections, axis: int = 0) -> list[Array]:
     return _split("array_split", ary, indices_or_sections, axis)
 
 
+def _known_cut(name: str, where: Any) -> Any:
+    """A position, a number of parts or an array of positions; traced by `jvp` alone, its value."""
+    if not isinstance(where, Tracer):
+        return where
+    known = known_value(where)
+    if known is None:
+        need_concrete(where, f"the `indices_or_sections` argument of {name}()")
+    return known
+
+
 def _split(name: str, ary, where: Any, axis: int) -> list[Array]:
     a = array(name, ary)
     axis = canonical_axis(axis, a.ndim)
@@ -251,15 +261,11 @@ def _split(name: str, ary, where: Any, axis: int) -> list[Array]:
     positions = bool(where.ndim) if hasattr(where, "ndim") else hasattr(where, "__iter__")
     if positions:
         # The lengths of the pieces are shapes, so the cuts have to be known.
-        for w in [where] if isinstance(where, Array) else where:
-            if isinstance(w, Tracer):
-                need_concrete(w, f"the `indices_or_sections` argument of {name}()")
-        cuts = [0, *(util.index(i) for i in where), n]
+        known = [_known_cut(name, w) for w in ([where] if isinstance(where, Array) else where)]
+        cuts = [0, *(util.index(i) for i in (known[0] if isinstance(where, Array) else known)), n]
         sizes = [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
     else:
-        if isinstance(where, Tracer):
-            need_concrete(where, f"the `indices_or_sections` argument of {name}()")
-        parts = int(where)
+        parts = int(_known_cut(name, where))
         if parts == 0:
             raise ZeroDivisionError(f"{name}: cannot make 0 parts")
         each, rest = divmod(n, parts)

@@ -7,6 +7,7 @@ cost no kernel.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,9 +41,22 @@ def shape(a) -> tuple[int, ...]:
     >>> gnp.shape(gnp.zeros((2, 3)))
     (2, 3)
     """
+    return _shape("shape", a)
+
+
+def _shape(name: str, a: Any) -> tuple[int, ...]:
     if hasattr(a, "shape"):
         return a.shape
-    return shape(a.__jax_array__()) if hasattr(a, "__jax_array__") else np.shape(a)
+    if hasattr(a, "__jax_array__"):
+        return _shape(name, a.__jax_array__())
+    if isinstance(a, (list, tuple)):
+        warnings.warn(
+            f"{name} requires ndarray or scalar arguments, got {type(a)} at position 0. In a "
+            "future JAX release this will be an error: give an array.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+    return np.shape(a)
 
 
 def ndim(a) -> int:
@@ -52,7 +66,7 @@ def ndim(a) -> int:
     >>> gnp.ndim(gnp.zeros((2, 3)))
     2
     """
-    return len(shape(a))
+    return len(_shape("ndim", a))
 
 
 def size(a, axis: int | Sequence[int] | None = None) -> int:
@@ -62,7 +76,7 @@ def size(a, axis: int | Sequence[int] | None = None) -> int:
     >>> gnp.size(gnp.zeros((2, 3))), gnp.size(gnp.zeros((2, 3)), axis=1)
     (6, 3)
     """
-    lengths = shape(a)
+    lengths = _shape("size", a)
     return math.prod(lengths[i] for i in canonical_axes(axis, len(lengths)))
 
 

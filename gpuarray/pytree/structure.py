@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import collections
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from gpuarray.pytree.kinds import (
@@ -201,18 +201,18 @@ class PyTreeDef:
         60
         """
         leaves = self._check_count(leaves, self.num_leaves)
-        it = iter(leaves)
+        return self._walked(f_node, f_leaf, iter(leaves))
 
-        def visit(node: PyTreeDef) -> Any:
-            kind = node.kind
-            if kind is None:
-                leaf = next(it)
-                return leaf if f_leaf is None else f_leaf(leaf)
-            # As in JAX, a named tuple's data is its class.
-            data = kind.type if kind.named_tuple else kind.data(node.aux)
-            return f_node(tuple([visit(c) for c in node.inner]), data)
-
-        return visit(self)
+    # A method, and no function inside of `walk`: that would refer to itself, a cycle of references
+    # that keeps the leaves until cycles are collected. So do those below.
+    def _walked(self, f_node: Callable, f_leaf: Callable | None, leaves: Iterator) -> Any:
+        kind = self.kind
+        if kind is None:
+            leaf = next(leaves)
+            return leaf if f_leaf is None else f_leaf(leaf)
+        # As in JAX, a named tuple's data is its class.
+        data = kind.type if kind.named_tuple else kind.data(self.aux)
+        return f_node(tuple([c._walked(f_node, f_leaf, leaves) for c in self.inner]), data)
 
     def _check_count(self, leaves: Iterable, n: int) -> list | tuple:
         known = leaves if isinstance(leaves, (list, tuple)) else list(leaves)
@@ -393,17 +393,18 @@ def flatten_with_is_leaf(x: Any, is_leaf: Callable[[Any], bool] | None) -> tuple
     if not callable(is_leaf):
         raise TypeError(f"is_leaf must be None or a function of a subtree, got {is_leaf!r}")
     leaves: list = []
+    return leaves, _grown(x, is_leaf, leaves)
 
-    def grow(x: Any) -> PyTreeDef:
-        kind = None if says_leaf(is_leaf(x)) else kinds[type(x)]
-        if kind is None:
-            leaves.append(x)
-            return LEAF
-        children, aux, _ = kind.open(x)
-        # By make_node, not by a key built here: `is_leaf` already costs a call for each subtree.
-        return make_node(kind, aux, [grow(c) for c in children])
 
-    return leaves, grow(x)
+def _grown(x: Any, is_leaf: Callable[[Any], bool], leaves: list) -> PyTreeDef:
+    """The structure of a tree, whose leaves are appended."""
+    kind = None if says_leaf(is_leaf(x)) else kinds[type(x)]
+    if kind is None:
+        leaves.append(x)
+        return LEAF
+    children, aux, _ = kind.open(x)
+    # By make_node, not by a key built here: `is_leaf` already costs a call for each subtree.
+    return make_node(kind, aux, [_grown(c, is_leaf, leaves) for c in children])
 
 
 def flatten_with_path(
@@ -415,19 +416,23 @@ def flatten_with_path(
     [((DictKey(key='a'), SequenceKey(idx=0)), 5)]
     """
     found: list[tuple[tuple, Any]] = []
+    ask = is_leaf
+    if is_leaf is not None and not is_leaf_takes_path:
+        ask = lambda _, x: is_leaf(x)
+    return found, _visited((), x, ask, found)
 
-    def visit(path: tuple, x: Any) -> PyTreeDef:
-        kind = kinds[type(x)]
-        if is_leaf is not None:
-            answer = is_leaf(path, x) if is_leaf_takes_path else is_leaf(x)
-            kind = None if says_leaf(answer) else kind
-        if kind is None:
-            found.append((path, x))
-            return LEAF
-        keys, children, aux = kind.open_with_keys(x)
-        return make_node(kind, aux, [visit((*path, k), c) for k, c in zip(keys, children)])
 
-    return found, visit((), x)
+def _visited(path: tuple, x: Any, is_leaf: Callable[..., bool] | None, found: list) -> PyTreeDef:
+    """The structure of a tree, whose leaves are appended with their paths."""
+    kind = kinds[type(x)]
+    if is_leaf is not None:
+        kind = None if says_leaf(is_leaf(path, x)) else kind
+    if kind is None:
+        found.append((path, x))
+        return LEAF
+    keys, children, aux = kind.open_with_keys(x)
+    inner = [_visited((*path, k), c, is_leaf, found) for k, c in zip(keys, children)]
+    return make_node(kind, aux, inner)
 
 
 def structure(x: Any) -> PyTreeDef:

@@ -240,6 +240,14 @@ def tree_reduce(
     return functools.reduce(function, leaves, initializer)
 
 
+def _combined(operation: Callable[[Any, Any], Any], leaves: list) -> Any:
+    # Halves, so that independent operations stand side by side.
+    middle = len(leaves) // 2
+    if not middle:
+        return leaves[0]
+    return operation(_combined(operation, leaves[:middle]), _combined(operation, leaves[middle:]))
+
+
 def tree_reduce_associative(
     operation: Callable[[Any, Any], Any],
     tree: Any,
@@ -255,16 +263,8 @@ def tree_reduce_associative(
     '((ab)(c(de)))'
     """
     leaves = tree_leaves(tree, is_leaf)
-
-    def combine(start: int, stop: int) -> Any:
-        if stop - start == 1:
-            return leaves[start]
-        # Halves, so that independent operations stand side by side.
-        middle = start + (stop - start) // 2
-        return operation(combine(start, middle), combine(middle, stop))
-
     if leaves:
-        return combine(0, len(leaves))
+        return _combined(operation, leaves)
     if identity is _UNSPECIFIED:
         raise TypeError(
             "Must specify identity for parallel reduction of empty sequence: the tree has no leaves"

@@ -130,7 +130,8 @@ class Executable:
 
     def _takes_long(self, work: float) -> bool:
         """Whether a worker should do so many operations while the caller goes on."""
-        if self.native == "off":
+        # A callback takes as long as with NumPy, and may wait for work behind its own.
+        if self.native == "off" or not is_pure_structure(self.graph):
             return work >= ASYNC_FROM
         moved = sum(a.nbytes for a in (*self.in_avals, *self.out_avals))
         return work >= NATIVE_ASYNC_FROM or moved >= NATIVE_ASYNC_BYTES

@@ -83,7 +83,10 @@ class EvalTrace(traces.Trace):
         in_avals = tuple(avals)
         # Find what all calls of this operation on such operands share.
         try:
-            key = (prim, in_avals, *params.items())
+            if prim.by_value:
+                key = (prim, in_avals, params_key(params))
+            else:
+                key = (prim, in_avals, *params.items())
             op = _ops.get(key)
         except TypeError:  # params that are not hashable
             key = (prim, in_avals, params_key(params))

@@ -24,6 +24,7 @@ from gpuarray.core.graph import Graph, graphs_in
 from gpuarray.core.primitive import Kind, Primitive, Sentinel
 from gpuarray.errors import MissingRuleError
 from gpuarray.primitives.axes import add_axis, move_axis, set_rank
+from gpuarray.transforms.leaks import check_leaks
 
 
 class BatchAxis(NamedTuple):
@@ -59,14 +60,22 @@ class BatchTracer(traces.Tracer):
         )
 
     def origin(self) -> str:
-        return self.value.origin() if isinstance(self.value, traces.Tracer) else ""
+        if isinstance(self.value, traces.Tracer):
+            return self.value.origin()
+        return (
+            f"This BatchTracer with object id {id(self)} stands for each element along axis "
+            f"{self.dim} of {aval_of(self.value).str_short()}, over which vmap maps the function."
+        )
 
     def __repr__(self) -> str:
-        return f"BatchTracer({self.aval.str_short()}, axis at {self.dim})"
+        full = aval_of(self.value).str_short()
+        return f"VmapTracer(aval={self.aval.str_short()}, batched={full})"
 
 
 class BatchTrace(traces.Trace):
     """Applies batch rules in the trace it was opened in."""
+
+    transform = "vmap"
 
     def __init__(self, parent: traces.Trace, axis: BatchAxis):
         self.parent = parent
@@ -191,6 +200,8 @@ def batch_flat(
         trace.alive = False
     # Outputs that another trace made, or constants, have no batch axis.
     pairs = [trace.split(traces.owned(x)) for x in outputs]
+    del boxed, outputs
+    check_leaks(trace, "BatchTrace of vmap")
     return [v for v, _ in pairs], [d for _, d in pairs]
 
 

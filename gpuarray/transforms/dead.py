@@ -58,6 +58,12 @@ def shortened(graph: Graph, used: Sequence[bool]) -> tuple[Graph, list[bool]]:
     return graph.derived[key]
 
 
+def without_dead(graph: Graph) -> Graph:
+    """Return the Graph without equations, and constants, that no result depends on."""
+    short, _ = shortened(graph, [True] * len(graph.outvars))
+    return graph if len(short.eqns) == len(graph.eqns) else short
+
+
 def narrow_call(eqn: Eqn, used: list[bool], per_operand: str) -> Eqn:
     """The rule of equations that apply a Graph, `jaxpr`, to all of their operands.
 

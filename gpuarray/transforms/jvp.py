@@ -25,6 +25,7 @@ from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_DIFFERENTIABLE, Primitive, Sentinel
 from gpuarray.errors import MissingRuleError
 from gpuarray.primitives.linear import add_any, broadcast_like, instantiate
+from gpuarray.transforms.leaks import check_leaks
 
 
 class JVPTracer(traces.Tracer):
@@ -55,11 +56,18 @@ class JVPTracer(traces.Tracer):
         return np.asarray(self.primal).item(*args)
 
     def __repr__(self) -> str:
-        return f"JVPTracer(primal={self.primal!r}, tangent={self.tangent!r})"
+        # Of a derivative that is staged nothing is known but its type.
+        staging = getattr(self._trace.parent, "unknown", None)
+        if staging is not None and getattr(self.tangent, "_trace", None) is staging:
+            of = self.tangent.aval.str_short(short_dtypes=True)
+            return f"GradTracer(primal={self.primal}, typeof(tangent)={of})"
+        return f"JVPTracer(primal={self.primal}, tangent={self.tangent})"
 
 
 class JVPTrace(traces.Trace):
     """Evaluates primals and tangents side by side, in the trace it was opened in."""
+
+    transform = "jvp"
 
     def __init__(self, parent: traces.Trace):
         self.parent = parent
@@ -168,4 +176,6 @@ def jvp_flat(
         traces.state.trace = outer
         trace.alive = False
     pairs = [trace.split(traces.owned(x)) for x in outputs]
+    del boxed, outputs
+    check_leaks(trace, "JVPTrace of jvp")
     return [p for p, _ in pairs], [t for _, t in pairs]

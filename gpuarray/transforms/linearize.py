@@ -15,6 +15,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.linear import is_inexact, is_zero, tangent_aval
 from gpuarray.transforms.jvp import JVPTrace
+from gpuarray.transforms.leaks import check_leaks
 from gpuarray.transforms.partial import PartialTrace
 from gpuarray.transforms.tracing import GraphTrace, TracedFunction
 
@@ -53,4 +54,7 @@ def linearize_flat(
     finally:
         traces.state.trace = outer
         unknown.alive = trace.alive = False
-    return Linearized([p for p, _ in pairs], graph, in_linear, out_linear)
+    primals_out = [p for p, _ in pairs]
+    del boxed, outputs, pairs
+    check_leaks(trace, f"JVPTrace of {name}")
+    return Linearized(primals_out, graph, in_linear, out_linear)

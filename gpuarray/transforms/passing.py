@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from gpuarray.primitives.define import do
 from gpuarray.pytree import tree
-from gpuarray.transforms.references import Ref, holding, values_of, write_back
+from gpuarray.transforms.references import Ref, ReturnedReference, holding, values_of, write_back
 from gpuarray.transforms.tracing import Kept, Touched
 from gpuarray.util import Struct
 
@@ -282,11 +282,25 @@ class Referring:
                 return use(self.made[2], (held, *args), kwargs | named), refs
             except Touched as touched:
                 self.touched.append(touched.ref)
+            except ReturnedReference as error:
+                raise self._explained(error, leaves, called) from None
             except Kept as signal:
                 calls, number = signal.ref._passed
                 if calls is not self:
                     raise
                 self.kept.add(number)
+
+    def _explained(
+        self, error: ReturnedReference, leaves: list, names: Callable[[], Sequence[str]]
+    ) -> ValueError:
+        """The error for a Ref that is returned, with the argument that it was passed as."""
+        calls, number = error.ref._passed or (None, 0)
+        if calls is not self:
+            return error
+        called = [n for n, x in zip(names(), leaves, strict=True) if isinstance(x, Ref)][number]
+        return ValueError(
+            f"{error}\n\nThe returned reference was passed in as the argument {called}."
+        )
 
     def _check_distinct(
         self, passed: list[Ref], leaves: list, names: Callable[[], Sequence[str]]

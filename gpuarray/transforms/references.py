@@ -16,7 +16,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from gpuarray import errors
+from gpuarray import errors, sites
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
@@ -55,12 +55,13 @@ class Ref:
     replaces. Made by `new_ref`.
     """
 
-    __slots__ = ("__weakref__", "_home", "_passed", "_value", "kind")
+    __slots__ = ("__weakref__", "_home", "_passed", "_site", "_value", "kind")
 
     def __init__(self, value: Any, kind: str | None = None, passed: Any = None):
         self._value: Any = value
         # With "no_grad_no_remat" no derivative is taken of what is written.
         self.kind = kind
+        self._site = sites.user_frame()
         # In a jitted function that takes it: that function's calls, and the argument's number.
         self._passed: tuple[Any, int] | None = passed
         # The trace that was innermost when it was made.
@@ -410,10 +411,21 @@ def write_back(refs: Sequence[Ref], values: Sequence[Any]) -> None:
             ref.put(value)
 
 
+class ReturnedReference(ValueError):
+    """The error for a function that returns a Ref."""
+
+    def __init__(self, message: str, ref: Ref):
+        super().__init__(message)
+        self.ref = ref
+
+
 def refuse_reference(x: Any, info: TracedFunction) -> None:
     """Raise ValueError if a result of a function is a Ref."""
     if isinstance(x, Ref):
-        raise ValueError(
+        made = "" if x._passed else f"\n\nThe returned reference was created on line {x._site}."
+        raise ReturnedReference(
             f"function {info} traced for {info.purpose} returned a mutable array reference of type "
-            f"{x.type}, but mutable array references cannot be returned. Return its value, ref[...]"
+            f"{x.type}, but mutable array references cannot be returned. Return its value, "
+            f"ref[...]{made}",
+            x,
         )

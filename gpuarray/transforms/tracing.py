@@ -13,11 +13,12 @@ import numpy as np
 from gpuarray import config, errors, sites, util
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, verify
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, params_key, verify
 from gpuarray.core.layout import resolving
 from gpuarray.core.linear import check_defined
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.value import Array
+from gpuarray.transforms.leaks import check_leaks
 
 
 class TracedFunction:
@@ -168,6 +169,8 @@ class GraphTrace(traces.Trace):
         outvars = [self.atom(x) for x in outputs]
         self.alive = False
         pairs = list(self.constvars.values())
+        # What it refers to outside is the Graph's from now on: a rule may keep the trace.
+        self.constvars, self.adopted = {}, {}
         return Graph(
             self.invars,
             outvars,
@@ -230,7 +233,8 @@ def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list
         return prim.out_avals(avals, params)
     # What is an error decides about results, too: an unclear layout, types that are not alike.
     strict = resolving.depth > 0, config.state.auto_pcast
-    key: tuple | None = (prim, avals, tuple(params.items()), strict)
+    known = params_key(params) if prim.by_value else tuple(params.items())
+    key: tuple | None = (prim, avals, known, strict)
     try:
         found = inferred.get(key) or inferred.find(key)
     except TypeError:  # params that cannot be hashed
@@ -300,21 +304,7 @@ def stage(
         trace.alive = False
         if scope:
             sites.enter_scope(scope)
-    if config.state.check_tracer_leaks:  # not where it failed: the error's traceback holds tracers
-        _check_leaks(trace, tracers)
+    # Not where it failed: the error's traceback holds tracers. Our own list must not count.
+    del tracers
+    check_leaks(trace, f"DynamicJaxprTrace of {info}")
     return graph
-
-
-def _check_leaks(trace: GraphTrace, tracers: list[GraphTracer]) -> None:
-    import gc
-
-    # Our own list and frames must not count as references.
-    del tracers[:]
-    gc.collect()
-    leaked = [x for x in gc.get_referrers(trace) if type(x) is GraphTracer]
-    if leaked:
-        listed = ", ".join(repr(x) for x in leaked[:5])
-        raise RuntimeError(
-            f"Leaked trace of {trace.info}: these tracers are still referenced: {listed}. "
-            "Something outside the function keeps them: a list, a global, an attribute, a closure."
-        )

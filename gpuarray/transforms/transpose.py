@@ -14,6 +14,7 @@ primitives with several results `ct` is a list, in which there may be Zeros.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 from gpuarray import sites
@@ -32,7 +33,11 @@ from gpuarray.primitives.reshard import as_typed, cotangent_aval
 
 @sites.replays
 def transpose_flat(
-    graph: Graph, linear: Sequence[bool], known: Sequence[Any], cotangents: Sequence[Any]
+    graph: Graph,
+    linear: Sequence[bool],
+    known: Sequence[Any],
+    cotangents: Sequence[Any],
+    wanted: Sequence[bool] | None = None,
 ) -> list:
     """Return the cotangents of the linear inputs (Zero where none arrives).
 
@@ -42,18 +47,24 @@ def transpose_flat(
         For each input, whether the graph is linear in it.
     known :
         Values of the other inputs, in order.
+    wanted :
+        For each linear input, whether its cotangent is wanted; others are Zero.
     """
     # Operations of the transposed graph point to the user's lines of the original ones.
     before = sites.replaying.site
     try:
         with unclear_is_whole():
-            return _backwards(graph, linear, known, cotangents)
+            return _backwards(graph, linear, known, cotangents, wanted)
     finally:
         sites.replaying.site = before
 
 
 def _backwards(
-    graph: Graph, linear: Sequence[bool], known: Sequence[Any], cotangents: Sequence[Any]
+    graph: Graph,
+    linear: Sequence[bool],
+    known: Sequence[Any],
+    cotangents: Sequence[Any],
+    wanted: Sequence[bool] | None,
 ) -> list:
     # Values of the forward part: constants, inputs that are known, and what is computed from them.
     env: dict[Var, Any] = dict(zip(graph.constvars, graph.consts, strict=True))
@@ -62,10 +73,16 @@ def _backwards(
     inputs = [v for v, is_linear in zip(graph.invars, linear, strict=True) if is_linear]
     # Forward: run what does not depend on linear inputs, collect the rest.
     depends = set(inputs)
+    # Of these, values on the way back to an input that is wanted.
+    useful = depends if wanted is None else set(compress(inputs, wanted))
     backward: list[Eqn] = []
     for eqn in graph.eqns:
         if any(isinstance(a, Var) and a in depends for a in eqn.invars):
             depends.update(eqn.outvars)
+            if useful is not depends:
+                if not any(isinstance(a, Var) and a in useful for a in eqn.invars):
+                    continue
+                useful.update(eqn.outvars)
             backward.append(eqn)
         else:
             sites.replaying.site = eqn.site
@@ -99,11 +116,11 @@ def _backwards(
         return ct if ct is None or is_zero(ct) else as_typed(ct, cotangent_aval(v.aval))
 
     for a, ct in zip(graph.outvars, cotangents, strict=True):
-        if isinstance(a, Var) and a in depends:
+        if isinstance(a, Var) and a in useful:
             give(a, ct)
     # Backward: when an equation is reached, all users of its results have contributed.
     for eqn in reversed(backward):
-        sites.replaying.site = eqn.site
+        sites.replaying.site = None if eqn.site is None else eqn.site.transposed()
         cts = [taken(v) for v in eqn.outvars]
         # Nothing arrived: its operands get nothing from it.
         if all(ct is None for ct in cts):
@@ -118,7 +135,7 @@ def _backwards(
         ]
         given = transpose_of(eqn, cts, operands)
         for a, ct in zip(eqn.invars, given, strict=True):
-            if isinstance(a, Var) and a in depends:
+            if isinstance(a, Var) and a in useful:
                 give(a, ct, _owed_names(eqn, a, ct))
     found = {v: taken(v) for v in inputs}
     return [Zero(cotangent_aval(v.aval)) if found[v] is None else found[v] for v in inputs]

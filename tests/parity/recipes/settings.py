@@ -105,6 +105,7 @@ EXPRESSIONS = [
         "jax.jit(lambda x: within(jax.named_scope('a'), lambda: x * 2))(f32(2))",
         "jax.named_scope(5)", "jax.named_scope()", "jax.named_scope('a')(lambda x: x + 1)(2)",
         "jax.grad(lambda x: within(jax.named_scope('b'), lambda: x**2))(3.0)",
+        *(f"[str(e.source_info.name_stack) for e in jax.make_jaxpr({f})(f32(3)).jaxpr.eqns]" for f in ("lambda x: within(jax.named_scope('a'), lambda: jnp.sin(x) * 2)", "jax.vmap(lambda x: within(jax.named_scope('a'), lambda: jnp.sin(x) * 2))", "lambda x: within(jax.named_scope('a'), lambda: jax.vmap(lambda y: within(jax.named_scope('b'), lambda: jnp.sin(y)))(x))", "lambda x: jax.vjp(lambda x: within(jax.named_scope('a'), lambda: jnp.sin(x)), x)[1](x)", "jax.vmap(lambda x: jax.vjp(lambda x: within(jax.named_scope('a'), lambda: jnp.sin(x)), x)[1](x))", "lambda x: jax.vjp(jax.vmap(lambda x: within(jax.named_scope('a'), lambda: jnp.sin(x))), x)[1](x)")),
     ]),
     ("jax.clear_caches", [
         "jax.clear_caches()", "(jax.clear_caches(), jax.jit(lambda x: x + 1)(f32(2)))[1]",

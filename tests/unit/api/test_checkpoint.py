@@ -1,6 +1,7 @@
 """checkpoint: the same derivatives, fewer values kept; policies say which."""
 
 import io
+import logging
 from contextlib import redirect_stdout
 from functools import partial
 
@@ -273,3 +274,21 @@ def test_what_a_policy_keeps_inside_is_not_computed_again(program, policy, again
     # The name is behind sin: where it is kept, sin is not computed for tanh.
     if policy == "name" and program is chosen_by:
         assert "sin" not in later
+
+
+@pytest.mark.parametrize(
+    "policy, inputs, values",
+    [
+        (None, True, []),
+        (lambda *_, **__: True, False, ["cos", "sin"]),
+        (lambda prim, *_, **__: prim.name == "cos", True, ["cos"]),
+    ],
+)
+def test_what_is_saved_is_logged_for_debuggers(caplog, policy, inputs, values):
+    f = ga.checkpoint(lambda x: gnp.cos(gnp.sin(x).sum()), policy=policy)
+    with caplog.at_level(logging.DEBUG, "gpuarray"):
+        ga.grad(f)(gnp.arange(3.0))
+    (text,) = [m for r in caplog.records if "remat-decorated" in (m := r.getMessage())]
+    assert ("saving inputs with shapes:\n  f32[3]" in text) == inputs
+    assert ("these intermediates:" in text) == bool(values)
+    assert [w for w in ("cos", "sin") if f" {w} from test_checkpoint.py:" in text] == values

@@ -755,9 +755,41 @@ def test_equations_have_the_names_of_their_scopes():
     (inner,) = [e.params["jaxpr"] for e in graph.eqns if e.primitive.name == "jit"]
     assert [e.source_info.name_stack for e in inner.eqns] == ["inner"]
     derived = ga.make_jaxpr(ga.grad(lambda x: _model(x).sum()))(gnp.ones(3))
-    assert {"cos": "model"}.items() <= {
+    assert {"cos": "jvp(model)"}.items() <= {
         e.primitive.name: e.source_info.name_stack for e in derived.eqns
     }.items()
+
+
+def test_transformations_stand_around_the_names_of_scopes():
+    @ga.named_scope("outer")
+    def f(x):
+        with ga.named_scope("a"):
+            return gnp.sin(x) * 2
+
+    def names(f, *args):
+        return [str(e.source_info.name_stack) for e in ga.make_jaxpr(f)(*args).eqns]
+
+    x = gnp.ones(3)
+    assert names(f, x) == ["outer/a"] * 2
+    assert names(ga.vmap(f), x) == ["vmap(outer)/a"] * 2
+    forward, back = "jvp(outer)/a", "transpose(jvp(outer))/a"
+    assert names(lambda x: ga.vjp(f, x)[1](x), x) == [forward] * 3 + [back] * 2
+    inside = names(ga.vmap(lambda x: ga.vjp(f, x)[1](x)), x)
+    assert inside == ["vmap(jvp(outer))/a"] * 3 + ["vmap(transpose(jvp(outer)))/a"] * 2
+    around = names(lambda x: ga.vjp(ga.vmap(f), x)[1](x), x)
+    assert around == ["jvp(vmap(outer))/a"] * 3 + ["transpose(jvp(vmap(outer)))/a"] * 2
+
+    # What was entered outside stays as it is.
+    def g(x):
+        with ga.named_scope("out"):
+            return ga.vmap(f)(x)
+
+    assert names(g, x) == ["out/vmap(outer)/a"] * 2
+    # A jitted function has names of its own.
+    (call,) = ga.make_jaxpr(ga.vmap(ga.jit(f)))(x).eqns
+    assert [e.source_info.name_stack for e in call.params["jaxpr"].eqns] == ["outer/a"] * 2
+    text = ga.make_jaxpr(f)(x).pretty_print(name_stack=True)
+    assert text.endswith("# [outer/a]") and "#" not in ga.make_jaxpr(f)(x).pretty_print()
 
 
 def test_explain_and_source_show_scopes():

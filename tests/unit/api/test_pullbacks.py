@@ -120,3 +120,48 @@ def test_derivatives_of_integers_take_no_part_in_arithmetic():
         ga.lax.add(zero, gnp.zeros(()))
     with pytest.raises(TypeError, match="float0s do not support any operations by design"):
         gnp.add(zero, gnp.zeros(()))
+
+
+def test_what_is_not_wanted_is_not_computed():
+    x, y = gnp.arange(3.0), gnp.arange(1.0, 4.0)
+    f = lambda x, y: (gnp.sin(x) * y + x * x, x - 2 * y)
+    _, pull = ga.vjp(f, x, y)
+    both = pull((gnp.ones(3), gnp.ones(3)))
+    unwanted, wanted = ga.ad.DontWant(), ga.ad.GradValue()
+    for number in (0, 1):
+        wish = [unwanted, unwanted]
+        wish[number] = wanted
+        found = pull.with_refs(*wish)((gnp.ones(3), gnp.ones(3)))
+        assert found[1 - number] == ga.ad.DidntWant()
+        np.testing.assert_array_equal(found[number], both[number])
+    _, pull = ga.vjp(lambda x, y: x * y, x, y)
+    ones = gnp.ones(3)
+    one = ga.jit(lambda: pull.with_refs(unwanted, wanted)(ones))
+    assert [e.primitive.name for e in one.trace().jaxpr.eqns] == ["mul"]
+
+
+def test_a_pullback_keeps_nothing_for_dead_operations():
+    def f(x):
+        _ = x * np.zeros(300)  # nobody reads it
+        return 2 * x
+
+    _, pull = ga.vjp(f, 3.0)
+    assert "300" not in str(pull) and all(x.size < 300 for x in ga.tree.leaves(pull))
+    assert float(pull(1.0)[0]) == 2
+
+
+def test_shardings_of_results_are_known_before_they_are_computed():
+    laid = ga.sharding.SingleDeviceSharding(ga.devices()[0])
+    f = ga.jit(lambda x: (2 * x, x), out_shardings=(laid, None))
+    out = f.eval_shape(np.arange(8))
+    assert (out[0].sharding, out[1].sharding, out[0].shape) == (laid, None, (8,))
+
+
+def test_a_mapped_function_says_what_it_maps():
+    def superfun(a):
+        """Does things with stuff."""
+
+    words = ga.vmap(superfun).__doc__
+    assert words is not None and words.startswith("Vectorized version of superfun")
+    assert words.endswith("Original documentation:\n\nDoes things with stuff.")
+    assert ga.vmap(lambda x: x).__doc__ is None

@@ -13,6 +13,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import custom_derivatives as cd
 from gpuarray import lax
+from gpuarray.interpreters.partial_eval import dce_jaxpr
 
 
 @ga.custom_jvp
@@ -376,7 +377,7 @@ def test_a_rule_returns_what_the_function_does(result, phrase):
         ga.grad(loop(f))(np.float32(1.0))
     g = ga.custom_jvp(lambda x: x)
     g.defjvp(lambda p, t: (result(*p), result(*t)))
-    with pytest.raises(TypeError, match=f"jvp rule output's first element had {phrase}"):
+    with pytest.raises(TypeError, match=f"JVP rule output's first element had {phrase}"):
         ga.jvp(loop(g), (np.float32(1.0),), (np.float32(1.0),))
 
 
@@ -400,3 +401,73 @@ def test_sums_over_a_mapped_axis_are_the_same_for_all(made, wrap):
     # A mapped argument: one result for each.
     each = ga.vmap(f, axis_name="n")(gnp.arange(4.0))
     assert each.tolist() == [6.0] * 4 and each.shape == (4,)
+
+
+# ---- results that nobody reads ----
+
+
+def _two_by_jvp():
+    @ga.custom_jvp
+    def f(x, y):
+        return gnp.sin(x), x + gnp.cos(y)
+
+    @f.defjvp
+    def rule(primals, tangents):
+        (x, y), (dx, dy) = primals, tangents
+        return f(x, y), (2 * gnp.cos(x) * dx, 1.5 * dx - 0.5 * gnp.sin(y) * dy)
+
+    return f
+
+
+def _two_by_vjp():
+    @ga.custom_vjp
+    def f(x, y):
+        return gnp.sin(x), x + gnp.cos(y)
+
+    def bwd(kept, cts):
+        (cos_x, sin_y), (a, b) = kept, cts
+        return 2 * cos_x * a + 1.5 * b, -0.5 * sin_y * b
+
+    f.defvjp(lambda x, y: (f(x, y), (gnp.cos(x), gnp.sin(y))), bwd)
+    return f
+
+
+@pytest.mark.parametrize("make", [_two_by_jvp, _two_by_vjp])
+@pytest.mark.parametrize("number, absent", [(0, "cos"), (1, "sin")])
+def test_unread_results_are_not_computed_and_rules_stay(make, number, absent):
+    graph = ga.make_jaxpr(make())(0.1, -1.3).jaxpr
+    short, _ = dce_jaxpr(graph, [i == number for i in range(2)])
+    (call,) = short.eqns
+    inside = [eqn.primitive.name for eqn in call.params["call_jaxpr"].eqns]
+    assert absent not in inside and len(call.outvars) == 1
+    f = lambda x, y: ga.core.eval_jaxpr(short, [], x, y)[0]
+    x, y = 0.1, -1.3
+    slopes = [(2 * np.cos(x), 0.0), (1.5, -0.5 * np.sin(y))][number]
+    np.testing.assert_allclose(ga.grad(f, (0, 1))(x, y), slopes, rtol=1e-6)
+    np.testing.assert_allclose(ga.jit(ga.grad(f, (0, 1)))(x, y), slopes, rtol=1e-6)
+    xs, ys = gnp.full(3, x), gnp.full(3, y)
+    mapped = ga.vmap(ga.grad(f, (0, 1)))(xs, ys)
+    np.testing.assert_allclose(mapped, np.repeat(slopes, 3).reshape(2, 3), rtol=1e-6)
+    total = ga.grad(lambda x, y: ga.vmap(f)(x, y).sum(), (0, 1))(xs, ys)
+    np.testing.assert_allclose(total, np.repeat(slopes, 3).reshape(2, 3), rtol=1e-6)
+
+
+def test_rules_that_return_other_shapes_are_named():
+    f = ga.custom_jvp(lambda x: x)
+    f.defjvp(lambda primals, tangents: (gnp.zeros((3,)), tangents[0]))
+    step = lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=1)[0]
+    words = r"and in particular with leaves of the same shape/dtype\), but instead the JVP rule"
+    with pytest.raises(TypeError, match=words):
+        ga.jvp(step, (1.0,), (1.0,))
+    g = ga.custom_vjp(lambda x, y, z: (x, y, z))
+    fwd = lambda x, y, z: (g(x.value, y.value, z.value), None)
+    g.defvjp(fwd, lambda _, cts: (cts[1], cts[0], cts[2]), symbolic_zeros=True)
+    with pytest.raises(ValueError, match="a symbolic zero of type .* just returning a None here"):
+        ga.grad(lambda x, y, z: g(x, y, z)[2].sum(), 2)(gnp.ones(1), gnp.ones(2), gnp.ones(3))
+
+
+def test_missing_arguments_of_custom_vmap():
+    f = ga.custom_batching.custom_vmap(lambda x, y: gnp.sin(x) * y)
+    f.def_vmap(lambda axis_size, in_batched, xs, ys: (gnp.sin(xs) * ys, True))
+    with pytest.raises(TypeError, match="custom_vmap-decorated function(.|\n)*missing .*'y'"):
+        f(0.5)

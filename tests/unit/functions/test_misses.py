@@ -7,6 +7,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray.extend.core import Primitive
 
 
 @pytest.fixture
@@ -127,3 +128,59 @@ def test_objects_with_jax_array_are_no_arguments():
 
     with pytest.raises(ValueError, match=r"Triggering __jax_array__\(\) during abstractification"):
         ga.jit(lambda x: x)(Holder())
+
+
+# 1 == 1.0 == True and 0.0 == -0.0, but programs made for them differ.
+EQUAL = [1, True, 1.0, np.int8(1), (1 + 0j)]
+ZEROS = [0.0, -0.0]
+
+
+def _jitted(f):
+    return ga.jit(f, static_argnums=0)
+
+
+def _jitted_by_name(f):
+    g = ga.jit(f, static_argnames="n")
+    return lambda n, x: g(n=n, x=x)
+
+
+def _nested(f):
+    g = ga.jit(lambda n, x: f(n[0][0], x), static_argnums=0)
+    return lambda n, x: g(((n,), 2), x)
+
+
+def _over_devices(f):
+    g = ga.pmap(f, static_broadcasted_argnums=0)
+    return lambda n, x: g(n, x[None])[0]
+
+
+def _checkpointed(f):
+    return ga.checkpoint(f, static_argnums=0)
+
+
+def _composite(f):
+    g = ga.lax.composite(lambda x, *, n: f(n, x), "my.function")
+    return lambda n, x: g(x, n=n)
+
+
+def _primitive(f):
+    prim = Primitive("by_number")
+    prim.def_impl(lambda x, *, n: np.asarray(f(n, x)))
+    prim.def_abstract_eval(lambda x, *, n: ga.typeof(f(n, gnp.ones(x.shape, x.dtype))))
+    return lambda n, x: prim.bind(x, n=n)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [_jitted, _jitted_by_name, _nested, _over_devices, _checkpointed, _composite, _primitive],
+)
+def test_equal_numbers_of_other_types_are_other_arguments(wrap):
+    f = lambda n, x: x * n
+    g = wrap(f)
+    x = gnp.ones(2, gnp.int32)
+    for n in (*EQUAL, *EQUAL):
+        found = g(n, x)
+        assert (found.dtype, found.tolist()) == (f(n, x).dtype, f(n, x).tolist()), n
+    for n in (*ZEROS, *ZEROS):
+        signs = np.signbit(np.asarray(g(n, gnp.ones(2))))
+        assert signs.tolist() == [bool(np.signbit(n))] * 2, n

@@ -368,3 +368,12 @@ def test_none_in_a_tree_of_devices_is_any_device():
     assert (a.committed, b.committed, c.committed) == (True, False, False)
     with pytest.raises(ValueError, match="may_alias and donate"):
         ga.device_put(gnp.ones(2), donate=True, may_alias=True)
+
+
+def test_a_range_from_zero_is_an_iota_alone():
+    names = lambda *args: [
+        e.primitive.name for e in ga.make_jaxpr(lambda: gnp.arange(*args))().eqns
+    ]
+    assert names(5) == names(0, 5) == ["iota"] and names(1, 5) == ["iota", "add"]
+    for args in ((0, 5), (0.0, 2.5), (0, 5, 2), (-1, 2)):
+        np.testing.assert_array_equal(gnp.arange(*args), np.arange(*args))

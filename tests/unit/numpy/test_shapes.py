@@ -363,3 +363,50 @@ def test_permute_dims_counts_from_either_end():
     for axes in ((2, 0), (-3, 0)):
         with pytest.raises(TypeError, match="isn't a permutation"):
             gnp.permute_dims(gnp.array(M), axes)
+
+
+@pytest.mark.parametrize("transform", [ga.jvp, lambda f, x, t: ga.grad(lambda *x: f(*x)[0])(*x)])
+def test_a_number_that_is_differentiated_says_where_to_split(transform):
+    seen = []
+
+    def f(n):
+        parts = gnp.split(gnp.zeros((12, 2)), n)
+        seen.append([p.shape for p in parts])
+        seen.append([p.shape for p in gnp.split(gnp.zeros(4), (1, n.astype(int)))])
+        return n, n
+
+    transform(f, (gnp.float32(2.0),), (1.0,) if transform is not ga.jvp else (gnp.float32(1.0),))
+    assert seen == [[(6, 2), (6, 2)], [(1,), (1,), (2,)]]
+    with pytest.raises(errors.ConcretizationTypeError, match="`indices_or_sections` argument"):
+        ga.jit(lambda n: gnp.split(gnp.zeros(4), n))(2)
+
+
+@pytest.mark.parametrize("name", ["ndim", "shape", "size"])
+def test_lists_are_asked_for_their_shape_with_a_warning(name):
+    with pytest.warns(DeprecationWarning, match=f"{name} requires ndarray or scalar .* <class 'l"):
+        assert getattr(gnp, name)([1, 2, 3]) == getattr(np, name)([1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "index, instead",
+    [
+        ([0, 1], "array"),
+        (range(2), "array"),
+        ([0, slice(1)], "tuple"),
+        ([None, 0], "tuple"),
+        ([[0], [1]], "tuple"),
+        ([np.arange(2), 1], "tuple"),
+    ],
+)
+def test_lists_as_indices_name_what_to_write(index, instead):
+    for use in (lambda i: gnp.ones((3, 2))[i], lambda i: gnp.ones((3, 2)).at[i].set(0)):
+        with pytest.raises(TypeError, match=rf"use `arr\[{instead}\(seq\)\]` instead"):
+            use(index)
+
+
+def test_integers_that_do_not_fit_and_positions_that_are_not_known():
+    with pytest.raises(OverflowError, match="Python int 2147483648 too large to convert to int32"):
+        gnp.array(2**31)
+    words = "because ravel_multi_index was jit-compiled with mode='raise'. Use mode='wrap' or"
+    with pytest.raises(errors.ConcretizationTypeError, match=words):
+        ga.jit(lambda i: gnp.ravel_multi_index((i, i), (2, 3)))(gnp.arange(2))

@@ -156,7 +156,7 @@ def test_debug_nans_sees_loops():
 
 def test_an_integer_that_does_not_fit_raises_at_the_call(big):
     numbers = big.astype(int)
-    with pytest.raises(OverflowError, match="1099511627776 out of bounds for int32"):
+    with pytest.raises(OverflowError, match="1099511627776 too large to convert to int32"):
         _ = numbers + 2**40
     assert int((numbers + 2**20)[0]) == 2**20 + int(numbers[0])
 

@@ -521,3 +521,31 @@ def test_a_folder_that_takes_nothing_is_said_once(tmp_path, kind):
     with pytest.warns(UserWarning, match="cannot be written to") as said:
         assert [float(ga.jit(lambda x, i=i: x + i)(1.0)) for i in range(3)] == [1.0, 2.0, 3.0]
     assert len(said) == 1
+
+
+# ---- no cycles of references ----
+
+CALLS = {
+    "jit": lambda x: ga.jit(lambda y: (y + 1).sum())(x),
+    "grad": lambda x: ga.grad(lambda y: (y * y).sum())(x),
+    "jitted grad": lambda x: ga.jit(ga.grad(lambda y: (y * y).sum()))(x),
+    "vmap": lambda x: ga.vmap(lambda y: y + 1)(x),
+    "map": lambda x: ga.tree.map(lambda a: a, {"a": [x]}, is_leaf=lambda a: a is x),
+    "paths": lambda x: ga.tree.flatten_with_path({"a": [x]}),
+    "walk": lambda x: ga.tree.structure([x, (x,)]).walk(lambda c, _: c, None, [x, x]),
+    "reduce": lambda x: ga.tree.reduce_associative(lambda a, b: a + b, [x, x, x]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_leave_no_cycles(name):
+    """What is in a cycle stays until Python looks for cycles, with all that it refers to."""
+    x = gnp.ones(3)
+    CALLS[name](x)
+    gc.collect()
+    gc.disable()
+    try:
+        CALLS[name](x)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -99,9 +99,9 @@ class Rewrite(Struct):
         Rules of a product.
     loops : (eqn) -> Loops or None
         The function of native code that computes it where the matrices are small.
-    algebra : str
+    algebra : str or (eqn) -> str
         What is known of its values: "exponential" (f(x - y) is f(x) / f(y)), "difference",
-        "quotient", "larger" (of two values), or "conversion" (to another dtype).
+        "quotient", "larger" (of two values), "squared", or "conversion" (to another dtype).
     """
 
     same_as: Callable[[Any], Any] | None = None
@@ -111,7 +111,7 @@ class Rewrite(Struct):
     sinks: bool = False
     product: Product | None = None
     loops: Callable[[Any], Loops | None] | None = None
-    algebra: str = ""
+    algebra: str | Callable[[Any], str] = ""
 
     @property
     def repeats(self) -> bool:
@@ -120,3 +120,9 @@ class Rewrite(Struct):
 
 
 NO_REWRITE = Rewrite()
+
+
+def algebra_of(eqn: Any) -> str:
+    """What is known of the values of an equation; nothing if its primitive does not say."""
+    known = eqn.primitive.rewrite.algebra
+    return known if isinstance(known, str) else known(eqn)

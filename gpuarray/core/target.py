@@ -126,7 +126,8 @@ class Target(Struct):
     #: axis whatever it adds up to. Measure: cross_entropy.
     recompute: float = 32.0
     #: A value is combined with a reduction of its own row in one kernel while a row is at most so
-    #: long, or when there are rows enough to keep all processors busy. Measure: softmax, few rows.
+    #: long, or when there are rows enough to keep all processors busy, or when what is computed of
+    #: each element before is `free`. Measure: softmax, few rows.
     waiting_row: int = 1 << 20
     waiting_rows: int = 32
     #: A group of more elements keeps the machine busy by itself, and joins no others. Measure:

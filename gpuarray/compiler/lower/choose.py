@@ -30,6 +30,7 @@ from gpuarray.compiler.lower.kernel import (
     Top,
     User,
 )
+from gpuarray.compiler.lower.online import join_passes
 from gpuarray.compiler.lower.passes import axis_order, split_passes
 from gpuarray.compiler.lower.row_columns import is_column_fold
 from gpuarray.compiler.lower.scans import is_scan
@@ -126,7 +127,8 @@ def _reduction(accesses: Accesses, name: str) -> Kernel:
     if accesses.run_along_columns():
         return Columns(accesses, name, tuple(passes), rows, length)
     # Blocks can share a row only if nothing waits for its result.
-    single = len(passes) == 1 and not passes[0].stored
+    joined = join_passes(group, passes)
+    single = len(joined) == 1 and not joined[0].stored
     # Fewer rows than multiprocessors, and each of them long enough to be worth sharing.
     shared = single and rows < TARGET.full_grid // 2 and length > TARGET.long_row
     return Rows(accesses, name, tuple(passes), rows, length, shared)

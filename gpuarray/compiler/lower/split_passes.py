@@ -22,6 +22,7 @@ from gpuarray.compiler.fuse.group import (
     Step,
 )
 from gpuarray.compiler.lower.costs import can_emit
+from gpuarray.compiler.lower.online import join_passes
 from gpuarray.compiler.lower.passes import Pass, axis_order, split_passes
 from gpuarray.compiler.lower.schedule import (
     Schedule,
@@ -41,14 +42,14 @@ def split_into_passes(
     """The steps with such groups in pieces, and between which pieces values go through memory.
 
     is_slow: whether one kernel of a group takes longer than one for each of so many passes; by
-    default, whether a GPU does
+    default, whether a GPU does, on which passes are joined (online.py)
     """
-    is_slow = is_slow or _is_slow
+    join, is_slow = is_slow is None, is_slow or _is_slow
     made: list[Step] = []
     refusals: list[Refusal] = []
     for step in steps:
         # A step that is one kernel stays; pieces take the place of others.
-        pieces = _pieces(step, is_slow) if isinstance(step, FusedGroup) else None
+        pieces = _pieces(step, is_slow, join) if isinstance(step, FusedGroup) else None
         made += [step] if pieces is None else pieces
         if pieces is not None:
             refusals += [Refusal(one, two, WHY) for one, two in _exchanges(pieces)]
@@ -56,12 +57,14 @@ def split_into_passes(
 
 
 def _pieces(
-    group: FusedGroup, is_slow: Callable[[FusedGroup, int], bool]
+    group: FusedGroup, is_slow: Callable[[FusedGroup, int], bool], join: bool
 ) -> list[FusedGroup] | None:
     """A group for each pass; None where one kernel for all is as quick."""
     if not group.reduced or not can_emit(group):
         return None
     passes = split_passes(group, lambda m: m.eqn.primitive.has_fold)
+    if passes is not None and join:
+        passes = join_passes(group, passes)
     if passes is None or len(passes) < 2 or not is_slow(group, len(passes)):
         return None
     # A pass writes what the group does, and what any later pass reads of it.
@@ -103,14 +106,14 @@ def _threads(s: Schedule) -> int:
 
 def _reads(one: Pass) -> set[Var]:
     """What a pass reads of other members, or has to leave behind."""
-    members = [*one.members, *one.after]
+    members = one.in_order()
     return {o.var for m in members for o in m.operands if isinstance(o, Inner)} | set(one.stored)
 
 
 def _piece(group: FusedGroup, one: Pass, needed: set[Var]) -> FusedGroup:
     """One pass as a group; the results of earlier passes are read from memory."""
     # What runs in the sweep, and what follows from its reductions over rows.
-    members = [*one.members, *one.after]
+    members = one.in_order()
     here = {v for m in members for v in m.eqn.outvars}
     # A pass that only writes has no reduction: all its axes are parallel.
     reduced = group.reduced if one.partial else frozenset()

@@ -48,7 +48,7 @@ def test_what_is_read_again_lowers_the_grade():
     """Rows that no block can hold are read by each pass."""
     held, long = shape("bfloat16", 2640, 8192), shape("bfloat16", 2640, 131072)
     assert graded(nn.softmax, held) > 0.9
-    assert graded(nn.softmax, long) < 0.6
+    assert graded(nn.softmax, long) < 0.7
 
 
 def test_idle_multiprocessors_lower_the_grade():

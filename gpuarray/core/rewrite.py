@@ -51,6 +51,9 @@ class Product(Struct):
     exchanged : (eqn, order, out) -> Eqn or None
         The product with its operands exchanged, whose result `out` has its axes in `order`. None if
         exchanging gives another order.
+    turned : (eqn, side, order, operand) -> Eqn or None
+        The product that reads `operand` in place of its operand `side`, whose axes are those of
+        `operand` in `order`. None if a library would have to copy `operand` for it.
     expanded : (eqn) -> list of Eqn
         The product as elementwise multiplication and sum.
     """
@@ -58,6 +61,7 @@ class Product(Struct):
     extents: Callable[[Any], Extents]
     roles: Callable[[Any], tuple[Roles, Roles]]
     exchanged: Callable[[Any, tuple[int | None, ...], Any], Any]
+    turned: Callable[[Any, int, tuple[int, ...], Any], Any]
     expanded: Callable[[Any], list[Any]]
 
 

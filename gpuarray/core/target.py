@@ -47,6 +47,10 @@ class Target(Struct):
     #: Multiply-adds in about a microsecond, less than another kernel takes: so much may be computed
     #: again in all. Measure: nbody, cross_entropy.
     launch_work: float = float(1 << 25)
+    #: How many times longer than its passes a kernel has to take, by what is estimated here, before
+    #: it is cut into them. Measure: softmax of few rows, and of as many as there are
+    #: multiprocessors.
+    split_gain: float = 1.1
     #: Threads that keep enough bytes under way for all memory, each with a few accesses. Measure:
     #: column_sum, full_sum_short.
     full_threads: int = 1 << 16

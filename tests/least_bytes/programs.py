@@ -201,9 +201,7 @@ def products() -> dict[str, Workload]:
         "product of 16 bits": Workload(
             lambda x, w: x @ w, (half, shape(BF, 4096, 4096)), bytes_of(half) * 2 + (2 << 24)
         ),
-        "A^T B": Workload(
-            lambda a, b: a.T @ b, (x, x), 2 * bytes_of(x) + (4 << 24)
-        ),
+        "A^T B": Workload(lambda a, b: a.T @ b, (x, x), 2 * bytes_of(x) + (4 << 24)),
         "product, bias, GELU": Workload(
             lambda x, w, b: nn.gelu(x @ w + b),
             (x, w, vector),

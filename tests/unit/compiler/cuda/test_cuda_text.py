@@ -39,6 +39,7 @@ SEVERAL = {
     "cumsum_long": ["k0_scan", "k1_scan"],
     "bincount": ["k0_map", "k1_scatter"],
     "batch_norm": ["k0_columns", "k1_map"],
+    "softmax_columns": ["k0_columns", "k1_map"],
     "layer_norm_backwards": ["k0_rowcolumns", "k1_columns"],
     "rms_norm_backwards": ["k0_rowcolumns", "k1_columns"],
     "attention_gradient": [

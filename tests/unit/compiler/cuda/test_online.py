@@ -50,7 +50,8 @@ COLUMNS, LONG = golden.shape("float32", 16384, 4096), golden.shape("bfloat16", 1
         (lambda x: (x - lax.reduce_precision(x.mean(0), 8, 7)).var(0), COLUMNS, 2),
     ],
 )
-def test_how_often_the_data_is_gone_over(function, aval, sweeps):
+def test_how_often_the_data_is_gone_over(function, aval, sweeps, monkeypatch):
+    plan_for(monkeypatch, launch_bytes=1 << 40)  # one kernel, whatever it costs
     (text,) = emitted(function, aval)
     assert loops(text) == sweeps, text
 
@@ -99,8 +100,10 @@ def simulate(function, inputs) -> list[np.ndarray]:
     return first
 
 
+@pytest.mark.parametrize("launch", [0, 1 << 40])  # two kernels, and one
 @pytest.mark.parametrize("shape", [(40, 64), (700, 33), (1, 9), (5000, 9)])
-def test_softmax_of_columns(shape):
+def test_softmax_of_columns(shape, launch, monkeypatch):
+    plan_for(monkeypatch, launch_bytes=launch)
     x = odd(shape) if shape[0] > 10 else values(shape)
     for found, want in zip(simulate(lambda x: softmax(x, 0), (x,)), reference(x, 0), strict=True):
         np.testing.assert_allclose(found, want, rtol=2e-5, atol=2e-6)
@@ -108,7 +111,7 @@ def test_softmax_of_columns(shape):
 
 @pytest.mark.parametrize("shape", [(3, 50_000), (9, 40_001)])
 def test_softmax_of_long_rows(shape, monkeypatch):
-    plan_for(monkeypatch, row_vectors=1, row_shared_bytes=1 << 10)
+    plan_for(monkeypatch, row_vectors=1, row_shared_bytes=1 << 10, launch_bytes=1 << 40)
     x = odd((shape[1], 9)).T[: shape[0]].copy()
     for found, want in zip(simulate(lambda x: softmax(x, 1), (x,)), reference(x, 1), strict=True):
         np.testing.assert_allclose(found, want, rtol=2e-5, atol=2e-6)
@@ -172,8 +175,9 @@ def test_other_floats(dtype):
         np.testing.assert_allclose(found.astype("f8"), exact.std(0), rtol=tolerance)
 
 
-def test_what_is_computed_before_is_kept():
+def test_what_is_computed_before_is_kept(monkeypatch):
     """A turn computes it once: it is dear, and both folds need it."""
+    plan_for(monkeypatch, launch_bytes=1 << 40)
     function = lambda x: nn.softmax(gnp.tanh(x) * 3, 0)
     (text,) = emitted(function, COLUMNS)
     assert text.count("ga_tanh(") == 2  # in the turns, and where results are written

@@ -27,7 +27,6 @@ REASONS = {
     ("in_blocks", "k0_rows"): "a thread asks for one vector, and a row is eight threads",
     ("integers", "k0_map"): "four blocks: 4096 elements are done before the launch is over",
     ("transmitted", "k0_scan"): "a thread asks for one vector, and then for the same again",
-    ("softmax_columns", "k0_columns"): "columns are read three times, by half of the blocks",
     ("ema_scan", "k0_loop"): "8192 chains of steps, each of which waits for the one before",
 }
 

@@ -44,9 +44,13 @@ def count(function, *shapes, dtype: str = "float32") -> int:
         (batch_norm, [(32, 56, 56, 64), (64,), (64,)], 2),  # mean and variance are one pass
         (lambda x: nn.softmax(x), [(2, 1_000_000)], 2),
         (lambda x: nn.softmax(x), [(2000, 3000)], 1),
-        (lambda x: nn.softmax(x, 0), [(4096, 1024)], 1),
+        (lambda x: nn.softmax(x, 0), [(4096, 1024)], 2),
+        (lambda x: nn.softmax(x, 0), [(512, 8448)], 1),
         (lambda x: nn.softmax(x, 0), [(100_000, 64)], 2),
-        (lambda x: nn.softmax(x), [(1, 30_000)], 1),  # quicker than two more launches
+        (lambda x: nn.softmax(x), [(1, 4096)], 1),  # quicker than another launch
+        (lambda x: nn.softmax(x), [(1, 30_000)], 2),
+        (lambda x: nn.softmax(x), [(2000, 131_072)], 1),
+        (lambda x: nn.softmax(x), [(133, 131_072)], 2),  # one block more than multiprocessors
         (lambda x: nn.logsumexp(x, axis=1), [(8, 500_000)], 1),
         (lambda x: x.sum(1), [(2, 4_000_000)], 1),  # one pass is shared by many blocks anyway
     ],

@@ -1,6 +1,6 @@
 """Choose the loop form of a group: which threads share what work.
 
-Floor 3. In: a FusedGroup. Out: a Kernel, or a TypeError that says why there is none. The choice
+Floor 3. In: a FusedGroup. Out: a Kernel, or NoKernel, which says why there is none. The choice
 depends on shapes, dtypes and the order of memory alone, so the same graph gets the same kernels.
 """
 
@@ -50,7 +50,7 @@ def choose_forms(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
 def _kernel_or(group: FusedGroup) -> DeviceStep:
     try:
         return kernel_of(group)
-    except TypeError:  # whoever wants to emit it gets to read why
+    except NoKernel:  # whoever wants to emit it gets to read why
         return group
 
 
@@ -79,7 +79,7 @@ def form_of(step: Kernel | FusedGroup) -> str:
     try:
         # The same question that `_reduction` asks, but without the kernel's other conditions.
         return Columns.form if Accesses(group).run_along_columns() else Rows.form
-    except TypeError:  # a dtype that no kernel has
+    except NoKernel:  # a dtype that no kernel has
         return Rows.form
 
 

@@ -199,6 +199,9 @@ class Target(Struct):
     scan_threads: int = 256
     scan_items: int = 4
     scan_pieces: int = 256
+    #: Elements that a thread scans at a time where blocks look back at one another: looking back
+    #: takes several accesses, one after another, so tiles are large. Measure: cumsum of a long row.
+    scan_tile_items: int = 16
     #: Rows and columns shorter than this are not cut for a scan; nor are pieces. Measure: as above.
     scan_row: int = 1 << 13
     scan_column: int = 64

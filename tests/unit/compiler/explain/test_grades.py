@@ -22,8 +22,6 @@ ENOUGH = 0.85
 REASONS = {
     ("channels_last", "k0_tiles"): "a block asks for one tile of 4 KB at a time",
     ("cumsum", "k0_scan"): "a thread asks for one vector, and there is nothing else to read",
-    ("cumsum_long", "k0_scan"): "two blocks a multiprocessor, which read element by element",
-    ("cumsum_long", "k1_scan"): "two blocks a multiprocessor, each with one vector a thread",
     ("in_blocks", "k0_rows"): "a thread asks for one vector, and a row is eight threads",
     ("integers", "k0_map"): "four blocks: 4096 elements are done before the launch is over",
     ("transmitted", "k0_scan"): "a thread asks for one vector, and then for the same again",

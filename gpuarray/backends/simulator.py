@@ -32,7 +32,7 @@ from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.config import state
 from gpuarray.core.graph import Graph, storage_dtype
-from gpuarray.core.primitive import Kind
+from gpuarray.core.primitive import Kind, NoKernel
 from gpuarray.errors import CompileError, DeviceError, FallbackError, FallbackWarning
 
 #: The most kernels that are compiled together.
@@ -226,7 +226,7 @@ class SimulatorProgramWriter(host.NumpyProgramWriter):
             emitted = emit(step)
         # Without a kernel the group runs by NumPy's rules, and what was inlined becomes steps
         # again.
-        except TypeError as error:  # no rule, or a dtype that CUDA has no type for
+        except NoKernel as error:  # no rule, or a dtype that CUDA has no type for
             _fall_back(group, error)
             for eqn in inlined_eqns(group):
                 self.call(eqn)
@@ -244,7 +244,7 @@ def on_host(plan: Plan) -> list[str]:
     return [s.primitive.name for s in steps if s.primitive.kind is not Kind.VIEW]
 
 
-def _fall_back(group: FusedGroup, error: TypeError) -> None:
+def _fall_back(group: FusedGroup, error: NoKernel) -> None:
     """Warn, or in strict mode raise, that a group runs by the NumPy rules."""
     ops = ", ".join(m.eqn.primitive.name for m in group.members)
     message = f"no kernel for {group.name} ({ops}), so NumPy runs it: {error}"

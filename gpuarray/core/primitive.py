@@ -93,6 +93,10 @@ class Order(Struct):
 registry: dict[str, Primitive] = {}
 
 
+class NoKernel(TypeError):
+    """A group, an operation or a dtype that has no kernel, and why; `cuda` rules raise it too."""
+
+
 class Primitive:
     """One operation with all its rules.
 

@@ -51,6 +51,9 @@ class Product(Struct):
     exchanged : (eqn, order, out) -> Eqn or None
         The product with its operands exchanged, whose result `out` has its axes in `order`. None if
         exchanging gives another order.
+    turned : (eqn, side, order, operand) -> Eqn or None
+        The product that reads `operand` in place of its operand `side`, whose axes are those of
+        `operand` in `order`. None if a library would have to copy `operand` for it.
     expanded : (eqn) -> list of Eqn
         The product as elementwise multiplication and sum.
     """
@@ -58,6 +61,7 @@ class Product(Struct):
     extents: Callable[[Any], Extents]
     roles: Callable[[Any], tuple[Roles, Roles]]
     exchanged: Callable[[Any, tuple[int | None, ...], Any], Any]
+    turned: Callable[[Any, int, tuple[int, ...], Any], Any]
     expanded: Callable[[Any], list[Any]]
 
 
@@ -155,9 +159,9 @@ class Rewrite(Struct):
         results are read is told.
     windows : (eqn) -> Windows
         What is summed over which windows.
-    algebra : str
+    algebra : str or (eqn) -> str
         What is known of its values: "exponential" (f(x - y) is f(x) / f(y)), "difference",
-        "quotient", "larger" (of two values), or "conversion" (to another dtype).
+        "quotient", "larger" (of two values), "squared", or "conversion" (to another dtype).
     """
 
     same_as: Callable[[Any], Any] | None = None
@@ -169,7 +173,7 @@ class Rewrite(Struct):
     product: Product | None = None
     loops: Callable[[Any, tuple[bool, ...]], Loops | None] | None = None
     windows: Callable[[Any], Windows] | None = None
-    algebra: str = ""
+    algebra: str | Callable[[Any], str] = ""
 
     @property
     def repeats(self) -> bool:
@@ -178,3 +182,9 @@ class Rewrite(Struct):
 
 
 NO_REWRITE = Rewrite()
+
+
+def algebra_of(eqn: Any) -> str:
+    """What is known of the values of an equation; nothing if its primitive does not say."""
+    known = eqn.primitive.rewrite.algebra
+    return known if isinstance(known, str) else known(eqn)

@@ -47,6 +47,10 @@ class Target(Struct):
     #: Multiply-adds in about a microsecond, less than another kernel takes: so much may be computed
     #: again in all. Measure: nbody, cross_entropy.
     launch_work: float = float(1 << 25)
+    #: How many times longer than its passes a kernel has to take, by what is estimated here, before
+    #: it is cut into them. Measure: softmax of few rows, and of as many as there are
+    #: multiprocessors.
+    split_gain: float = 1.1
     #: Threads that keep enough bytes under way for all memory, each with a few accesses. Measure:
     #: column_sum, full_sum_short.
     full_threads: int = 1 << 16
@@ -126,7 +130,8 @@ class Target(Struct):
     #: axis whatever it adds up to. Measure: cross_entropy.
     recompute: float = 32.0
     #: A value is combined with a reduction of its own row in one kernel while a row is at most so
-    #: long, or when there are rows enough to keep all processors busy. Measure: softmax, few rows.
+    #: long, or when there are rows enough to keep all processors busy, or when what is computed of
+    #: each element before is `free`. Measure: softmax, few rows.
     waiting_row: int = 1 << 20
     waiting_rows: int = 32
     #: A group of more elements keeps the machine busy by itself, and joins no others. Measure:
@@ -194,6 +199,9 @@ class Target(Struct):
     scan_threads: int = 256
     scan_items: int = 4
     scan_pieces: int = 256
+    #: Elements that a thread scans at a time where blocks look back at one another: looking back
+    #: takes several accesses, one after another, so tiles are large. Measure: cumsum of a long row.
+    scan_tile_items: int = 16
     #: Rows and columns shorter than this are not cut for a scan; nor are pieces. Measure: as above.
     scan_row: int = 1 << 13
     scan_column: int = 64

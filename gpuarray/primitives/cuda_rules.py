@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.primitive import NoKernel
 
 Rule = Callable[..., str]
 
@@ -66,7 +67,7 @@ def by_class(
             return half
         kind = "k" if isinstance(dtype, dtypes.KeyDtype) else dtypes.kind_of(dtype)
         if kind not in real or not real[kind]:
-            raise TypeError(f"no CUDA text for elements of dtype {dtype.name}")
+            raise NoKernel(f"no CUDA text for elements of dtype {dtype.name}")
         return real[kind]
 
     return rule

@@ -148,3 +148,59 @@ GA_INLINE T ga_block_scan(T v, T* part, T nothing, T& whole, Merge merge) {
     __syncthreads();
     return merge(ahead, in_warp);
 }
+
+//@ ga_tell_word ga_tell ga_hear
+// A value of at most 4 bytes that a block tells others, and how they wait for it: a word of 8 bytes, written and read
+// whole, so that neither needs a fence. A word of 0 has not been told yet.
+GA_INLINE void ga_tell_word(unsigned long long* p, unsigned long long word) {
+#ifndef GA_HOST
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "l"(word) : "memory");
+#else
+    atomicExch(p, word);
+#endif
+}
+template <class T> GA_INLINE void ga_tell(unsigned long long* p, T v) {
+    static_assert(sizeof(T) <= 4, "a value and its flag are one word");
+    union {
+        T value;
+        unsigned bits;
+    } told;
+    told.bits = 0;
+    told.value = v;
+    ga_tell_word(p, 1ull << 32 | told.bits);
+}
+template <class T> GA_INLINE T ga_hear(unsigned long long* p) {
+    unsigned long long word;
+    do {
+#ifndef GA_HOST
+        asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(__cvta_generic_to_global(p)) : "memory");
+#else
+        word = atomicAdd(p, 0ull);
+#endif
+    } while (!(word >> 32));
+    union {
+        T value;
+        unsigned bits;
+    } told;
+    told.bits = (unsigned)word;
+    return told.value;
+}
+
+//@ ga_look_back
+// Of the first warp of a block, lane 0 gets what the tiles before its own come to, merged. A tile reads the totals of
+// those of its group of 32, of the groups of its 32 groups, and one running total: which it adds depends on its number
+// alone, so every run gives the same bits. Tiles are numbered as their blocks begin, so nobody waits for one that has not.
+template <class T, class Merge>
+GA_INLINE T ga_look_back(unsigned long long* words, unsigned tiles, unsigned tile, T own, T nothing, Merge merge) {
+    const unsigned lane = threadIdx.x % 32u, group = tile / 32u, super = group / 32u;
+    unsigned long long* const groups = words + tiles;
+    unsigned long long* const supers = groups + (tiles + 31u) / 32u;
+    if (lane == 0) ga_tell(words + tile, own);
+    const T near = ga_warp_reduce<32>(lane < tile % 32u ? ga_hear<T>(words + group * 32u + lane) : nothing, merge);
+    if (lane == 0 && tile % 32u == 31u) ga_tell(groups + group, merge(near, own));
+    const T far = ga_warp_reduce<32>(lane < group % 32u ? ga_hear<T>(groups + super * 32u + lane) : nothing, merge);
+    if (lane != 0) return nothing;
+    const T start = super == 0 ? far : merge(ga_hear<T>(supers + super - 1u), far);
+    if (tile % 1024u == 1023u) ga_tell(supers + super, merge(start, merge(near, own)));
+    return merge(start, near);
+}

@@ -1,5 +1,5 @@
-// k0_columns: reduce_sum, div, div
-//   in0 f32[32,56,56,64] -> out0 f32[64], out1 f32[1,1,1,64]    25960976 bytes
+// k0_columns: reduce_sum, div, div, sub, square, reduce_sum, div, add, rsqrt
+//   in0 f32[32,56,56,64] -> out0 f32[64], out1 f32[64]    26771984 bytes
 //   64 columns of 100352, 8 threads a column, 528 blocks a column; 1056 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_columns(
     const float* __restrict__ in0,
@@ -13,20 +13,57 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     const bool inside = block * 32u + lane < 64u;
     const unsigned column = inside ? block * 32u + lane : 0u;
     float r0 = 0.0f;                                                      // reduce_sum
-    #pragma unroll 8
-    for (unsigned j = cut * 8u + deep; j < 100352u; j += 4224u) {         // pass 1 down the columns
-        const float x0 = in0[j * 64u + column];
-        r0 = r0 + x0;
+    float r1 = 0.0f;                                                      // reduce_sum
+    float base0 = 0;                                                      // what sums refer to so far
+    float many0 = 0;                                                      // in so many elements
+    for (unsigned k = cut * 8u + deep; k < 100352u; k += 33792u) {        // pass 1 down the columns
+        float row0[8];
+        #pragma unroll
+        for (unsigned u = 0; u < 8u; ++u) {                               // read
+            const unsigned j = k + u * 4224u;
+            if (j >= 100352u) continue;
+            row0[u] = in0[j * 64u + column];
+        }
+        const float many0_before = many0;
+        #pragma unroll
+        for (unsigned u = 0; u < 8u; ++u) {                               // fold
+            const unsigned j = k + u * 4224u;
+            if (j >= 100352u) continue;
+            const float x0 = row0[u];
+            r0 = r0 + x0;
+            many0 = many0 + 1;
+        }
+        const float base0_now = r0 / many0;
+        r1 = r1 + many0_before * (base0 - base0_now) * (base0 - base0_now);
+        base0 = base0_now;
+        #pragma unroll
+        for (unsigned u = 0; u < 8u; ++u) {                               // add what follows
+            const unsigned j = k + u * 4224u;
+            if (j >= 100352u) continue;
+            const float x0 = row0[u];
+            const float v2 = x0 - base0;                                  // sub
+            const float v3 = v2 * v2;                                     // square
+            r1 = r1 + v3;
+        }
     }
     r0 = ga_column_reduce<8, 32>(r0, part0, [](float p, float q) -> float { return p + q; });
+    const float many0_own = many0;
+    many0 = ga_column_reduce<8, 32>(many0, part0, [](float p, float q) -> float { return p + q; });
+    const float base0_now = r0 / many0;
+    r1 = r1 + many0_own * (base0 - base0_now) * (base0 - base0_now);
+    r1 = ga_column_reduce<8, 32>(r1, part0, [](float p, float q) -> float { return p + q; });
+    base0 = base0_now;
     if (deep == 0) {
         ga_put(work, cut * 64u + block * 32u + lane, r0);
+        ga_put(work + 540672u, cut * 64u + block * 32u + lane, r1);
+        ga_put(work + 1081344u, cut * 64u + block * 32u + lane, base0);
+        ga_put(work + 1622016u, cut * 64u + block * 32u + lane, many0);
         __threadfence();
     }
     __shared__ bool last;
     __syncthreads();
     // The ticket wraps to 0, ready for the next launch.
-    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + 540672u) + block, 527u) == 527u;
+    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + 2162688u) + block, 527u) == 527u;
     __syncthreads();
     if (!last) return;
     __threadfence();
@@ -36,67 +73,30 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
         r0 = r0 + ga_get<float>(work, b * 64u + block * 32u + lane);
     }
     r0 = ga_column_reduce<8, 32>(r0, part0, [](float p, float q) -> float { return p + q; });
-    const float v1 = r0 / 100352.0f;                                      // div
-    const float v2 = r0 / 100352.0f;                                      // div
-    if (deep == 0 && inside) {
-        out0[column] = v1;
-        out1[column] = v2;
-    }
-}
-
-// k1_columns: sub, square, reduce_sum, div, add, rsqrt
-//   in0 f32[32,56,56,64], in1 f32[1,1,1,64] -> out0 f32[64]    25960976 bytes
-//   64 columns of 100352, 8 threads a column, 528 blocks a column; 1056 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k1_columns(
-    const float* __restrict__ in0,
-    const float* __restrict__ in1,
-    float* __restrict__ out0,
-    unsigned char* work) {
-    __shared__ float part0[256];
-    const unsigned lane = threadIdx.x % 32u, deep = threadIdx.x / 32u;
-    const unsigned block = blockIdx.x % 2u;
-    const unsigned cut = blockIdx.x / 2u;
-    const bool inside = block * 32u + lane < 64u;
-    const unsigned column = inside ? block * 32u + lane : 0u;
-    float r0 = 0.0f;                                                      // reduce_sum
-    #pragma unroll 8
-    for (unsigned j = cut * 8u + deep; j < 100352u; j += 4224u) {         // pass 1 down the columns
-        const float x0 = in0[j * 64u + column];
-        const float x1 = in1[column];
-        const float v1 = x0 - x1;                                         // sub
-        const float v2 = v1 * v1;                                         // square
-        r0 = r0 + v2;
-    }
-    r0 = ga_column_reduce<8, 32>(r0, part0, [](float p, float q) -> float { return p + q; });
-    if (deep == 0) {
-        ga_put(work, cut * 64u + block * 32u + lane, r0);
-        __threadfence();
-    }
-    __shared__ bool last;
-    __syncthreads();
-    // The ticket wraps to 0, ready for the next launch.
-    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + 540672u) + block, 527u) == 527u;
-    __syncthreads();
-    if (!last) return;
-    __threadfence();
-    r0 = 0.0f;
+    const float v4 = r0 / 100352.0f;                                      // div
+    const float v5 = r0 / 100352.0f;                                      // div
+    r1 = 0.0f;
     #pragma unroll 8
     for (unsigned b = deep; b < 528u; b += 8u) {
-        r0 = r0 + ga_get<float>(work, b * 64u + block * 32u + lane);
+        const float theirs = ga_get<float>(work + 540672u, b * 64u + block * 32u + lane);
+        const float was = ga_get<float>(work + 1081344u, b * 64u + block * 32u + lane);
+        const float many = ga_get<float>(work + 1622016u, b * 64u + block * 32u + lane);
+        r1 = r1 + (theirs + many * (was - v5) * (was - v5));
     }
-    r0 = ga_column_reduce<8, 32>(r0, part0, [](float p, float q) -> float { return p + q; });
-    const float v3 = r0 / 100352.0f;                                      // div
-    const float v4 = v3 + 1.0e-05f;                                       // add
-    const float v5 = ga_rsqrt(v4);
+    r1 = ga_column_reduce<8, 32>(r1, part0, [](float p, float q) -> float { return p + q; });
+    const float v6 = r1 / 100352.0f;                                      // div
+    const float v7 = v6 + 1.0e-05f;                                       // add
+    const float v8 = ga_rsqrt(v7);
     if (deep == 0 && inside) {
-        out0[column] = v5;
+        out0[column] = v4;
+        out1[column] = v8;
     }
 }
 
-// k2_map: sub, mul, mul, add
+// k1_map: sub, mul, mul, add
 //   in0 f32[32,56,56,64], in1 f32[64], in2 f32[64], in3 f32[64], in4 f32[64] -> out0 f32[32,56,56,64]    51381248 bytes
 //   6422528 elements, 4 a thread; 6272 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k2_map(
+extern "C" __global__ void __launch_bounds__(256) k1_map(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     const float* __restrict__ in2,

@@ -1,60 +1,61 @@
-// k0_scan: scan_totals
-//   in0 f32[4194304] -> out0 f32[1,256,1]    16778240 bytes
-//   scan of 1 rows of 4194304, 256 pieces each, 256 threads a row; 256 x 256 threads
+// k0_scan: cumsum
+//   in0 f32[4194304] -> out0 f32[4194304]    33571360 bytes
+//   scan of 1 rows of 4194304, in tiles that look back, 16 elements a thread; 1024 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_scan(
     const float* __restrict__ in0,
-    float* __restrict__ out0) {
+    float* __restrict__ out0,
+    unsigned char* work) {
     __shared__ float part[8];
     const unsigned lane = threadIdx.x;
-    const unsigned piece = blockIdx.x;
-    const unsigned begin = piece * 16384u;
-    const unsigned end = begin + 16384u;
+    __shared__ unsigned drawn;
+    if (threadIdx.x == 0) drawn = atomicInc((unsigned*)work, 1023u);
+    __syncthreads();
+    const unsigned piece = drawn;
+    const unsigned begin = piece * 4096u;
+    const unsigned end = begin + 4096u;
     const auto merge = [](float p, float q) -> float { return p + q; };
-    float sum = -0.0f;
-    #pragma unroll 8
-    for (unsigned j = begin + lane; j < end; j += 256u) {
-        sum = sum + in0[j];
-    }
-    sum = ga_block_reduce<8>(sum, part, merge);
-    if (lane == 0) out0[piece] = sum;
-}
-
-// k1_scan: scan_from
-//   in0 f32[4194304], in1 f32[1,256,1] -> out0 f32[4194304]    33555452 bytes
-//   scan of 1 rows of 4194304, 256 pieces each, 256 threads a row; 256 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k1_scan(
-    const float* __restrict__ in0,
-    const float* __restrict__ in1,
-    float* __restrict__ out0) {
-    __shared__ float part[8];
-    const unsigned lane = threadIdx.x;
-    const unsigned piece = blockIdx.x;
-    const unsigned begin = piece * 16384u;
-    const unsigned end = begin + 16384u;
-    const auto merge = [](float p, float q) -> float { return p + q; };
-    float before = lane < piece ? in1[lane] : -0.0f;
-    before = ga_block_reduce<8>(before, part, merge);
-    for (unsigned tile = begin; tile < end; tile += 1024u) {
-        const unsigned j = tile + lane * 4u;
-        float run[4], sum = -0.0f;
-        if (j < end) {
-            const ga_vec<float, 4> x = ga_load<4>(in0 + j);
+    const unsigned j = begin + lane * 16u;
+    float run[16], sum = -0.0f;
+    #pragma unroll
+    for (unsigned q = 0; q < 4u; ++q) {
+        if (j + q * 4u < end) {
+            const ga_vec<float, 4> x = ga_load<4>(in0 + (j + q * 4u));
             #pragma unroll
             for (unsigned e = 0; e < 4u; ++e) {
-                run[e] = sum = sum + x.v[e];
+                run[q * 4u + e] = sum = sum + x.v[e];
             }
         }
-        float whole;
-        float ahead = ga_block_scan<8>(sum, part, -0.0f, whole, merge);   // of this thread's
-        ahead = before + ahead;
-        if (j < end) {
+    }
+    float whole;
+    float ahead = ga_block_scan<8>(sum, part, -0.0f, whole, merge);       // of this thread's
+    __shared__ float before;
+    if (threadIdx.x < 32u) {
+        const float found = ga_look_back((unsigned long long*)work + 1, 1024u, piece, whole, -0.0f, merge);
+        if (threadIdx.x == 0) before = found;
+    }
+    __syncthreads();
+    ahead = before + ahead;
+    #pragma unroll
+    for (unsigned q = 0; q < 4u; ++q) {
+        if (j + q * 4u < end) {
             ga_vec<float, 4> y;
             #pragma unroll
             for (unsigned e = 0; e < 4u; ++e) {
-                y.v[e] = ahead + run[e];
+                y.v[e] = ahead + run[q * 4u + e];
             }
-            ga_store(out0 + j, y);
+            ga_store(out0 + (j + q * 4u), y);
         }
-        before = before + whole;
+    }
+    __shared__ bool last;
+    // Nobody looks back any more when the last block is here.
+    if (threadIdx.x == 0) {
+        __threadfence();
+        last = atomicInc((unsigned*)work + 1, 1023u) == 1023u;
+    }
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    for (unsigned k = threadIdx.x; k < 1057u; k += 256u) {
+        ga_tell_word((unsigned long long*)work + 1 + k, 0ull);
     }
 }

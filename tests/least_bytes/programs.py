@@ -79,7 +79,7 @@ def scans() -> dict[str, Workload]:
     """Running folds."""
     big, rows, tall = shape(F32, 1 << 26), shape(F32, 16384, 4096), shape(F32, 4096, 16384)
     return {
-        "cumsum": Workload(gnp.cumsum, (big,), 8 << 26, "reads twice: totals of pieces, then all"),
+        "cumsum": Workload(gnp.cumsum, (big,), 8 << 26),
         "cumsum of rows": Workload(lambda x: gnp.cumsum(x, 1), (rows,), 8 << 26),
         "cumsum of columns": Workload(
             lambda x: gnp.cumsum(x, 0), (tall,), 8 << 26, "reads twice: totals of pieces, then all"
@@ -201,9 +201,7 @@ def products() -> dict[str, Workload]:
         "product of 16 bits": Workload(
             lambda x, w: x @ w, (half, shape(BF, 4096, 4096)), bytes_of(half) * 2 + (2 << 24)
         ),
-        "A^T B": Workload(
-            lambda a, b: a.T @ b, (x, x), 2 * bytes_of(x) + (4 << 24), "A^T is copied first"
-        ),
+        "A^T B": Workload(lambda a, b: a.T @ b, (x, x), 2 * bytes_of(x) + (4 << 24)),
         "product, bias, GELU": Workload(
             lambda x, w, b: nn.gelu(x @ w + b),
             (x, w, vector),

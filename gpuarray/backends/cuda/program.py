@@ -42,7 +42,7 @@ from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.config import state
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype, talks
 from gpuarray.core.index import contiguous_offset
-from gpuarray.core.primitive import Kind
+from gpuarray.core.primitive import Kind, NoKernel
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
@@ -69,7 +69,7 @@ def build(
     on_device = plan.on_device
     try:
         kernels = {i: emit(s) for i, s in enumerate(on_device.steps) if not isinstance(s, Eqn)}
-    except TypeError as error:  # no rule, or a dtype without a type in CUDA
+    except NoKernel as error:  # no rule, or a dtype without a type in CUDA
         fall_back(", ".join(e.primitive.name for e in plan.graph.eqns), error)
         return whole_on_host(plan, consts, donated, gpu)
     nested, inside = inside is not None, inside or Inside(gpu)

@@ -24,7 +24,7 @@ from gpuarray.backends.numpy import program as host
 from gpuarray.backends.profiled import Together
 from gpuarray.backends.writer import compiled_once
 from gpuarray.compiler.fuse.group import FusedGroup
-from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, Scatter
+from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, NoKernel, Scatter
 from gpuarray.compiler.lower.steps import (
     group_in,
     inlined_eqns,
@@ -152,7 +152,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
                         .routine([step], [v for v in step_outputs(step) if v in read])
                         .kernels
                     )
-                except TypeError as error:  # no text for it
+                except NoKernel as error:  # no text for it
                     self.by_host[id(step)] = str(error)
                     break
             number += 1
@@ -184,7 +184,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
             return RoutineWriter(f"routine{number}", planned, frozenset(self.over)).routine(
                 steps, made
             )
-        except TypeError:  # together they are too many
+        except NoKernel:  # together they are too many
             return None
 
     def call_routine(self, routine: Routine, number: int, end: int) -> None:
@@ -222,9 +222,9 @@ class NativeProgramWriter(host.NumpyProgramWriter):
             return
         try:
             if not isinstance(step, Kernel):
-                raise TypeError(f"{step.name} has no kernel")
+                raise NoKernel(f"{step.name} has no kernel")
             source = emit_alone(step)
-        except TypeError as error:  # no text for its form, or for an operation or a dtype in it
+        except NoKernel as error:  # no text for its form, or for an operation or a dtype in it
             self.by_host[id(step)] = str(error)
             self.by_numpy(number, group_in(step))
             return

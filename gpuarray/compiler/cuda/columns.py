@@ -5,14 +5,16 @@ Floor 3. In: a Columns kernel. Out: its KernelSource.
 
 from __future__ import annotations
 
-from gpuarray.compiler.cuda.template import KernelSource, Options, Template
+from gpuarray.compiler.cuda.online import OnlineTemplate, Turns
+from gpuarray.compiler.cuda.template import KernelSource, Options
 from gpuarray.compiler.lower.kernel import Columns
+from gpuarray.compiler.lower.online import join_passes
 from gpuarray.compiler.lower.passes import once_each
 from gpuarray.compiler.lower.schedule import Schedule, schedule_columns, turns_ahead
 from gpuarray.core.graph import Var
 
 
-class ColumnsTemplate(Template):
+class ColumnsTemplate(OnlineTemplate):
     """Blocks of at most 32 columns with at least 8 threads each; several blocks may share a column
     if there is a single pass.
     """
@@ -25,7 +27,8 @@ class ColumnsTemplate(Template):
         """One loop down the columns for each pass, with its reductions merged in between."""
         # Launch numbers. Several blocks a column need a single pass that stores nothing: only the
         # last block knows the result.
-        passes, rows, length = self.passes, self.columns, self.length
+        rows, length = self.columns, self.length
+        passes = join_passes(self.group, self.passes)
         single = len(passes) == 1 and not passes[0].stored
         s = schedule_columns(
             rows, length, single, len(self.group.members), self.state_bytes(passes)
@@ -33,7 +36,8 @@ class ColumnsTemplate(Template):
         # Columns of a block, which lie side by side.
         wide = s.rows_a_block
         guarded = rows % wide != 0  # a thread without a column leaves before it stores
-        passes = once_each(self.group, passes, lambda _: False, early=not guarded)
+        if not any(one.halves for one in passes):
+            passes = once_each(self.group, passes, lambda _: False, early=not guarded)
         parallel, reduced = self.spaces()
         # Blocks that lie side by side; `splits` of them share each column.
         across = s.grid // s.splits
@@ -58,14 +62,33 @@ class ColumnsTemplate(Template):
                 self.line(1, "if (!inside) return;")
             if one.members or one.stored:
                 what = f"pass {number + 1} down the columns" if one.partial else "write the columns"
-                states = self.declare_partials(one)
                 # Reads down a column do not depend on one another: several are under way at a time.
                 ahead = turns_ahead(self.bytes_a_turn(1), s, 8, len(one.members))
-                self.touched.begin(ahead)
-                self.line(1, f"#pragma unroll {ahead}")
                 first, step = "deep", s.lanes
                 if s.splits > 1:
                     first, step = f"{cut} * {n(s.lanes)} + deep", s.lanes * s.splits
+                # The first thread of each column writes; slots of one block lie side by side.
+                slots = (
+                    "deep == 0",
+                    f"{cut} * {n(across * wide)} + {place}",
+                    f"b * {n(across * wide)} + {place}",
+                )
+                which = f" + {block}" if across > 1 else ""
+                between = slots, across, 32, which, ("deep", s.lanes)
+                if one.halves:
+                    ahead = self.turns_at_most(one, 1, ahead)
+                    head = f"for ({t} k = {first}; k < {n(length)}; k += {n(step * ahead)}) {{"
+                    guard = f"j >= {n(length)}" if length % (step * ahead) else ""
+                    turns = Turns(head, f"k + u * {n(step)}", guard, ahead, 1, reduced)
+                    states, references = self.sweep_online(one, turns, what)
+                    if s.splits > 1:
+                        work = self.merge_online_blocks(one, states, references, s, *between)
+                    else:
+                        self.merge_online(one, states, references, s)
+                    continue
+                states = self.declare_partials(one)
+                self.touched.begin(ahead)
+                self.line(1, f"#pragma unroll {ahead}")
                 head = f"for ({t} j = {first}; j < {n(length)}; j += {n(step)}) {{"
                 self.line(1, head, what)
                 self.define_axes(2, "j", reduced)
@@ -74,14 +97,7 @@ class ColumnsTemplate(Template):
                 # Merge the threads of a column, then its blocks.
                 self.reduce_over_columns(states, s)
                 if s.splits > 1:
-                    # The first thread of each column writes; slots of one block lie side by side.
-                    slots = (
-                        "deep == 0",
-                        f"{cut} * {n(across * wide)} + {place}",
-                        f"b * {n(across * wide)} + {place}",
-                    )
-                    which = f" + {block}" if across > 1 else ""
-                    work = self.merge_blocks(states, s, slots, across, 32, which, ("deep", s.lanes))
+                    work = self.merge_blocks(states, s, *between)
                     self.reduce_over_columns(states, s)
                 for v, name in states.items():
                     self.finish_reduction(v, name)
@@ -96,8 +112,10 @@ class ColumnsTemplate(Template):
 
     def reduce_over_columns(self, states: dict[Var, str], s: Schedule) -> None:
         """Merge the partial results of the threads that share a column."""
-        self.threads_meet = True
         for v, name in states.items():
-            reducer = self.reducer(v)
-            call = f"{name}, {self.shared_array(reducer.state, s.threads)}, {reducer.merger}"
-            self.line(1, f"{name} = ga_column_reduce<{s.lanes}, {s.rows_a_block}>({call});")
+            self.merge_fold(v, name, s)
+
+    def merge_threads(self, name: str, state: str, merger: str, s: Schedule) -> None:
+        self.threads_meet = True
+        call = f"{name}, {self.shared_array(state, s.threads)}, {merger}"
+        self.line(1, f"{name} = ga_column_reduce<{s.lanes}, {s.rows_a_block}>({call});")

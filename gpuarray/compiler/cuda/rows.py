@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuarray.compiler.cuda.template import KernelSource, Options, Template
+from gpuarray.compiler.cuda.online import OnlineTemplate, Turns
+from gpuarray.compiler.cuda.template import KernelSource, Options
 from gpuarray.compiler.fuse.group import Inner, Load, Member
 from gpuarray.compiler.lower.kernel import Rows
+from gpuarray.compiler.lower.online import join_passes
 from gpuarray.compiler.lower.passes import Pass, once_each
 from gpuarray.compiler.lower.schedule import (
     Schedule,
@@ -21,7 +23,7 @@ from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import TARGET
 
 
-class RowsTemplate(Template):
+class RowsTemplate(OnlineTemplate):
     """A block for each row, or for several short rows."""
 
     def __init__(self, kernel: Rows, options: Options):
@@ -61,6 +63,11 @@ class RowsTemplate(Template):
             if one.stored and guarded:
                 self.line(1, "if (!inside) return;")
                 left = True
+            if one.halves:
+                turns = self.long_turns(one, schedule, length, reduced)
+                what = f"pass {number + 1} over the row"
+                self.merge_online(one, *self.sweep_online(one, turns, what), schedule)
+                continue
             if one.members or one.stored:
                 what = f"pass {number + 1} over the row" if one.partial else "write the row"
                 states = self.declare_partials(one)
@@ -158,7 +165,19 @@ class RowsTemplate(Template):
                 self.line(1, "}")
             # `row` names a vector of each load; passes read elements of it from here on.
             return chosen, f", held in {where}"
-        return plain, ""
+        # Rows that are read again: as few times as can be.
+        joined = [] if s.steps else join_passes(group, self.passes)
+        return joined if any(one.halves for one in joined) else plain, ""
+
+    def long_turns(self, one: Pass, s: Schedule, length: int, reduced: list[int]) -> Turns:
+        """The turns of a block over a long row, for a joined pass."""
+        t, n = self.index_type, self.number
+        ahead = turns_ahead(self.bytes_a_turn(s.width), s, 2, len(one.members))
+        ahead = self.turns_at_most(one, s.width, ahead)
+        step, scale = s.lanes * s.width, f" * {n(s.width)}" if s.width > 1 else ""
+        head = f"for ({t} k = lane{scale}; k < {n(length)}; k += {n(step * ahead)}) {{"
+        guard = f"j >= {n(length)}" if length % (step * ahead) else ""
+        return Turns(head, f"k + u * {n(step)}", guard, ahead, s.width, reduced)
 
     def is_worth_carrying(self, member: Member) -> bool:
         """Whether to carry a value instead of computing it again from what is held of the row.
@@ -175,15 +194,6 @@ class RowsTemplate(Template):
 
     def is_wide(self, o: Inner) -> bool:
         return any(d in self.group.reduced for d in self.group.made[o.var].dims)
-
-    def reread_loads(self, passes: list[Pass], width: int) -> dict[tuple, Load]:
-        """The loads that more than one pass reads."""
-        found: dict[tuple, tuple[Load, set[int]]] = {}
-        for number, one in enumerate(passes):
-            for load in (o for m in one.members for o in m.operands if isinstance(o, Load)):
-                if self.can_hold(load, width):
-                    found.setdefault((load.key, load.dims), (load, set()))[1].add(number)
-        return {k: load for k, (load, where) in found.items() if len(where) > 1}
 
     def reduce_over_lanes(self, v: Var, name: str, s: Schedule) -> None:
         """Merge the partial results of the threads that share a row."""
@@ -242,7 +252,7 @@ class SharedRowsTemplate(RowsTemplate):
 
     def source(self) -> KernelSource:
         """Fold a part of a row in each block; the last block of the row merges all parts."""
-        (one,), rows, length = self.passes, self.rows, self.length
+        (one,), rows, length = join_passes(self.group, self.passes), self.rows, self.length
         parallel, reduced = self.spaces()
         self.last = reduced[-1]
         s = schedule_all(rows, length, self.width())
@@ -254,13 +264,19 @@ class SharedRowsTemplate(RowsTemplate):
             self.define_axes(1, "row", parallel)
             first = f"blockIdx.x % {n(s.splits)}"
         # Fold by strides of all blocks of the row.
-        states = self.declare_partials(one)
         scale = f" * {n(s.width)}" if s.width > 1 else ""
         first = f"{first} * {n(s.threads)} + threadIdx.x"
         first = f"({first}){scale}" if scale else first
         stride = n(s.threads * s.splits * s.width)
         # Several reads of each thread are under way at a time.
         ahead = turns_ahead(self.bytes_a_turn(s.width), s, 4, len(one.members))
+        which = " + row" if rows > 1 else ""
+        base = f"row * {n(s.splits)} + " if rows > 1 else ""
+        slots = "threadIdx.x == 0", "blockIdx.x", f"{base}b"
+        between = slots, rows, 1, which, ("threadIdx.x", s.threads)
+        if one.halves:
+            return self.online_source(one, s, first, ahead, between, reduced)
+        states = self.declare_partials(one)
         self.touched.begin(ahead)
         self.line(1, f"#pragma unroll {ahead}")
         head = f"for ({self.index_type} j = {first}; j < {n(length)}; j += {stride}) {{"
@@ -271,16 +287,33 @@ class SharedRowsTemplate(RowsTemplate):
         # Merge within the block, then all blocks of the row.
         for v, name in states.items():
             self.reduce_over_block(v, name, s)
-        which = " + row" if rows > 1 else ""
-        base = f"row * {n(s.splits)} + " if rows > 1 else ""
-        slots = "threadIdx.x == 0", "blockIdx.x", f"{base}b"
-        work = self.merge_blocks(states, s, slots, rows, 1, which, ("threadIdx.x", s.threads))
+        work = self.merge_blocks(states, s, *between)
         for v, name in states.items():
             self.reduce_over_block(v, name, s)
             self.finish_reduction(v, name)
         # The last block finishes the row.
         for m in one.after:
             self.member(m, 1, self.read_outside)
+        return self.written_by_last(s, work)
+
+    def online_source(
+        self, one: Pass, s: Schedule, first: str, ahead: int, between: tuple, reduced: list[int]
+    ) -> KernelSource:
+        """The same for a joined pass."""
+        n, length = self.number, self.length
+        ahead = self.turns_at_most(one, s.width, ahead)
+        step = s.threads * s.splits * s.width
+        head = f"for ({self.index_type} k = {first}; k < {n(length)}; k += {n(step * ahead)}) {{"
+        guard = f"j >= {n(length)}" if length % (step * ahead) else ""
+        turns = Turns(head, f"k + u * {n(step)}", guard, ahead, s.width, reduced)
+        states, references = self.sweep_online(one, turns, "a part of the row")
+        return self.written_by_last(
+            s, self.merge_online_blocks(one, states, references, s, *between)
+        )
+
+    def written_by_last(self, s: Schedule, work: int) -> KernelSource:
+        """Write the results of rows, and finish the kernel."""
+        rows, length = self.rows, self.length
         self.write_reduced([], "threadIdx.x == 0")
         what = f"{rows} rows of {length}" if rows > 1 else f"{length} elements"
         note = f"{what}, {s.splits} partial results each, merged in order"

@@ -14,6 +14,7 @@ from gpuarray.compiler.lower.scans import (
     Cut,
     cut_of,
     is_piecewise,
+    looks_back,
     makes_totals,
     reads_totals,
 )
@@ -40,6 +41,11 @@ class ScanTemplate(Template):
         # In two kernels: the first only ends with totals, the second begins from them.
         self.ends, self.begins = makes_totals(eqn), reads_totals(eqn)
         self.pieces = self.cut.pieces if is_piecewise(eqn) else 1
+        # Or in one, whose blocks tell one another what their tiles come to.
+        tiles = looks_back(eqn)
+        self.waits = tiles is not None
+        if tiles is not None:
+            self.cut, self.pieces = tiles, tiles.pieces
         assert isinstance(self.scan.operands[0], Load)
         self.x = self.scan.operands[0]
         rank = len(group.axes)
@@ -172,6 +178,7 @@ class ScanTemplate(Template):
         # Launch numbers: `lanes` threads a row, `items` neighbours a thread, `many` rows a block.
         c, n, t = self.cut, self.number, self.index_type
         items = TARGET.scan_items if c.length > 32 else 1
+        items = TARGET.scan_tile_items if self.waits else items
         # As many threads as cover a row, a power of two, and at most a full block.
         lanes = 1
         while lanes * items < min(c.length, TARGET.scan_threads * items):
@@ -180,7 +187,8 @@ class ScanTemplate(Template):
         blocks = -(-c.outer // many) if many > 1 else c.outer * self.pieces
         # Vectors need elements in the order of memory; totals are folded by strides of the block
         # instead.
-        width = items if items > 1 and not (self.reverse or self.ends) and self.in_vectors() else 1
+        vectors = items > 1 and not (self.reverse or self.ends) and self.in_vectors()
+        width = TARGET.scan_items if vectors else 1
         s = Schedule(max(32, lanes * many), width, max(1, blocks), lanes)
         # Which row and piece, and the merge that the block functions call.
         inside = self.which_row(lanes, many)
@@ -193,6 +201,9 @@ class ScanTemplate(Template):
         if lanes > 32:
             self.shared["part"] = f"{state} part[{lanes // 32}]"
         note = self.note(f"{c.outer} rows of {c.length}") + f", {lanes} threads a row"
+        if self.waits:
+            what = self.note_tiles(f"{c.outer} rows of {c.length}")
+            note = f"{what}, {items} elements a thread"
         # First kernel of a scan in pieces: only the total of the piece.
         if self.ends:
             self.store_piece_total(begin, end, lanes)
@@ -220,7 +231,7 @@ class ScanTemplate(Template):
         # Fold each thread's elements, then scan over threads: `ahead` is the fold of all elements
         # before this thread's, `whole` that of the tile. Both need every thread of the row, so
         # threads beyond its end take part with the neutral element.
-        self.touched.begin(1 if width > 1 else items)
+        self.touched.begin(items // width)
         self.fold_own_elements(depth, end, items, width)
         if lanes > 1:
             call = f"ga_warp_scan<{lanes}>(sum, {none}, whole, merge)"
@@ -228,6 +239,9 @@ class ScanTemplate(Template):
                 call = f"ga_block_scan<{lanes // 32}>(sum, part, {none}, whole, merge)"
             self.line(depth, f"{state} whole;")
             self.line(depth, f"{state} ahead = {call};", "of this thread's")
+            if self.waits:
+                self.look_back(state, none)
+                before = "before"
             if before:
                 self.line(depth, f"ahead = {self.merge(before, 'ahead')};")
         # Write the results, and add the tile to `before`.
@@ -235,7 +249,59 @@ class ScanTemplate(Template):
         if several:
             self.line(depth, f"before = {self.merge('before', 'whole')};")
             self.line(1, "}")
-        return self.finish(s, note)
+        return self.finish(s, note, self.leave_words() if self.waits else 0)
+
+    # ---- tiles that look back ----
+    @property
+    def words(self) -> int:
+        """Words that the tiles of a row tell: each, groups of 32, and groups of these."""
+        groups = -(-self.pieces // 32)
+        return self.pieces + groups + -(-groups // 32)
+
+    def note_tiles(self, what: str) -> str:
+        return f"scan of {what}{' from the end' if self.reverse else ''}, in tiles that look back"
+
+    def draw_tile(self) -> None:
+        """Number the tiles as their blocks begin."""
+        last = f"{self.cut.outer * self.pieces - 1}u"
+        self.threads_meet = True
+        self.line(1, "__shared__ unsigned drawn;")
+        self.line(1, f"if (threadIdx.x == 0) drawn = atomicInc((unsigned*)work, {last});")
+        self.line(1, "__syncthreads();")
+
+    def look_back(self, state: str, none: str) -> None:
+        """Find what the tiles before this one come to."""
+        at = "(unsigned long long*)work + 1"
+        if self.cut.outer > 1:
+            at += f" + row * {self.number(self.words)}"
+        self.line(1, f"__shared__ {state} before;")
+        tiles = f"{self.pieces}u, {'(unsigned)' if self.wide else ''}piece"
+        self.line(1, "if (threadIdx.x < 32u) {")
+        self.line(2, f"const {state} found = ga_look_back({at}, {tiles}, whole, {none}, merge);")
+        self.line(2, "if (threadIdx.x == 0) before = found;")
+        self.line(1, "}")
+        self.line(1, "__syncthreads();")
+
+    def leave_words(self) -> int:
+        """The block that ends last leaves all words as they were; returns the workspace bytes."""
+        words = self.cut.outer * self.words
+        last = f"{self.cut.outer * self.pieces - 1}u"
+        self.partial = 8 * words + 8
+        self.line(1, "__shared__ bool last;")
+        self.line(1, "// Nobody looks back any more when the last block is here.")
+        self.line(1, "if (threadIdx.x == 0) {")
+        self.line(2, "__threadfence();")
+        self.line(2, f"last = atomicInc((unsigned*)work + 1, {last}) == {last};")
+        self.line(1, "}")
+        self.line(1, "__syncthreads();")
+        self.line(1, "if (!last) return;")
+        self.line(1, "__threadfence();")
+        self.line(
+            1, f"for (unsigned k = threadIdx.x; k < {words}u; k += {TARGET.scan_threads}u) {{"
+        )
+        self.line(2, "ga_tell_word((unsigned long long*)work + 1 + k, 0ull);")
+        self.line(1, "}")
+        return 8 + 8 * words
 
     def in_vectors(self) -> bool:
         """Whether the elements of a thread are read and written in one access."""
@@ -245,7 +311,7 @@ class ScanTemplate(Template):
     def which_row(self, lanes: int, many: int) -> str:
         """Define the row and piece of a thread; returns a test if it may have none."""
         # Short rows share a block, and its last rows may not exist.
-        n, t, inside = self.number, self.index_type, ""
+        n, t, inside, block = self.number, self.index_type, "", "blockIdx.x"
         if many > 1:
             self.line(1, f"const unsigned lane = threadIdx.x % {lanes}u;")
             row = f"blockIdx.x * {n(many)} + threadIdx.x / {lanes}u"
@@ -254,11 +320,14 @@ class ScanTemplate(Template):
                 row, inside = f"inside ? {row} : 0u", "inside && "
         else:
             self.line(1, "const unsigned lane = threadIdx.x;")
-            row = "blockIdx.x" if self.pieces == 1 else f"blockIdx.x / {n(self.pieces)}"
+            if self.waits:
+                self.draw_tile()
+                block = "drawn"
+            row = block if self.pieces == 1 else f"{block} / {n(self.pieces)}"
         if self.cut.outer != 1:
             self.line(1, f"const {t} row = {row};")
         if self.pieces > 1:
-            piece = "blockIdx.x" if self.cut.outer == 1 else f"blockIdx.x % {n(self.pieces)}"
+            piece = block if self.cut.outer == 1 else f"{block} % {n(self.pieces)}"
             self.line(1, f"const {t} piece = {piece};")
         self.define_axes(1, "row", self.outer)
         return inside
@@ -299,19 +368,22 @@ class ScanTemplate(Template):
         deep = depth
         # A whole vector lies inside or outside of the row, since rows are multiples of it.
         if width > 1:
-            self.line(depth, f"if (j < {end}) {{")
+            place, at, depth = self.open_vectors(depth, items, width)
+            self.line(depth, f"if ({place} < {end}) {{")
             deep = depth + 1
-            self.set_position("j")
+            self.set_position(bracketed(place))
             read = self.vector_read(self.x, width, deep, {})
             self.line(deep, f"const {self.vector_of(self.x.source, width)} x = {read};")
         self.line(deep, "#pragma unroll")
-        self.line(deep, f"for (unsigned e = 0; e < {items}u; ++e) {{")
+        self.line(deep, f"for (unsigned e = 0; e < {width if width > 1 else items}u; ++e) {{")
         if width > 1:
             half = ct.is_half(self.x.source.aval)
             element = self.reducer_of.lift("ga_value(x.v[e])" if half else "x.v[e]", "0u")
-            self.line(deep + 1, f"run[e] = sum = {self.merge('sum', element)};")
+            self.line(deep + 1, f"run[{at}e] = sum = {self.merge('sum', element)};")
             self.line(deep, "}")
             self.line(depth, "}")
+            if at:
+                self.line(depth - 1, "}")
             return
         # Without vectors each element has its own test.
         self.set_position("(j + e)")
@@ -321,6 +393,16 @@ class ScanTemplate(Template):
         self.line(deep + 1, "}")
         self.line(deep + 1, "run[e] = sum;")
         self.line(deep, "}")
+
+    def open_vectors(self, depth: int, items: int, width: int) -> tuple[str, str, int]:
+        """Open the loop over a thread's vectors, if it has several; where one begins, where its
+        elements are in `run`, and the depth inside.
+        """
+        if items == width:
+            return "j", "", depth
+        self.line(depth, "#pragma unroll")
+        self.line(depth, f"for (unsigned q = 0; q < {items // width}u; ++q) {{")
+        return f"j + q * {self.number(width)}", f"q * {width}u + ", depth + 1
 
     def store_elements(
         self, depth: int, guard: str, items: int, width: int, ahead: bool, end: str
@@ -335,11 +417,17 @@ class ScanTemplate(Template):
             self.set_position("j")
             self.store(depth, value("sum"), f"if ({guard}) ")
             return
+        at = ""
+        if width > 1:
+            place, at, depth = self.open_vectors(depth, items, width)
+            guard = guard.replace("j <", f"{place} <")
+            self.set_position(bracketed(place))
         if width > 1 and self.epilogue:
             self.line(depth, f"if ({guard}) {{")
-            self.set_position("j")
-            self.store_vectors(depth + 1, value("run[e]"), width)
+            self.store_vectors(depth + 1, value(f"run[{at}e]"), width)
             self.line(depth, "}")
+            if at:
+                self.line(depth - 1, "}")
             return
         if width > 1:
             (v,) = self.outputs
@@ -347,12 +435,13 @@ class ScanTemplate(Template):
             self.line(depth + 1, f"{self.vector_of(v, width)} y;")
             self.line(depth + 1, "#pragma unroll")
             self.line(depth + 1, f"for (unsigned e = 0; e < {width}u; ++e) {{")
-            self.line(depth + 2, f"y.v[e] = {self.as_stored_text(value('run[e]'))};")
+            self.line(depth + 2, f"y.v[e] = {self.as_stored_text(value(f'run[{at}e]'))};")
             self.line(depth + 1, "}")
-            self.set_position("j")
-            at = self.at(self.output_index(v))
-            self.line(depth + 1, f"ga_store({self.out_name[v]} + {at}, y);")
+            first = self.at(self.output_index(v))
+            self.line(depth + 1, f"ga_store({self.out_name[v]} + {first}, y);")
             self.line(depth, "}")
+            if at:
+                self.line(depth - 1, "}")
             return
         self.line(depth, "#pragma unroll")
         self.line(depth, f"for (unsigned e = 0; e < {items}u; ++e) {{")

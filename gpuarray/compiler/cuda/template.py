@@ -66,6 +66,19 @@ class KernelSource(Struct, eq=False):
         return TARGET.vector_bytes if self.schedule.width > 1 else 1
 
 
+class Cell(Struct):
+    """A partial result that blocks leave for one another: its name, its type and its bytes."""
+
+    name: str
+    type: str
+    nbytes: int
+
+    @property
+    def slots(self) -> int:
+        """Slots of the workspace that it takes."""
+        return -(-self.nbytes // TARGET.slot_bytes)
+
+
 class Options(Struct):
     """Options of the text.
 
@@ -114,6 +127,7 @@ class Template(Writer, abc.ABC):
         count: int,
         place: str,
         shared: bool = False,
+        depth: int = 1,
     ) -> list[tuple[str, Load]]:
         """Declare `count` vectors for each load, in registers or in shared memory.
 
@@ -129,12 +143,18 @@ class Template(Writer, abc.ABC):
             if shared:
                 self.shared[f"{name}{k}"] = text
             else:
-                self.line(1, f"{text};")
+                self.line(depth, f"{text};")
             made.append((f"{name}{k}{place if count > 1 else ''}", load))
         return made
 
     def declare_carried(
-        self, slots: dict[Var, int], width: int, count: int, place: str, shared: bool
+        self,
+        slots: dict[Var, int],
+        width: int,
+        count: int,
+        place: str,
+        shared: bool = False,
+        depth: int = 1,
     ) -> None:
         """Declare `count` vectors for each slot; a value with a slot is stored there when it is
         computed, and later loops read it back.
@@ -147,16 +167,16 @@ class Template(Writer, abc.ABC):
             if shared:
                 self.shared[f"kept{k}"] = text
             elif k not in declared:
-                self.line(1, f"{text};")
+                self.line(depth, f"{text};")
             declared.add(k)
             element = ".v[e]" if width > 1 else ""
             self.carried[v] = f"kept{k}{place if count > 1 else ''}{element}"
 
-    def read_held(self, room: list[tuple[str, Load]], width: int) -> None:
+    def read_held(self, room: list[tuple[str, Load]], width: int, depth: int = 2) -> None:
         """Read loads into their declared vectors; from here on elements come from there."""
         for name, load in room:
-            text = self.vector_read(load, width, 2) if width > 1 else self.raw(load)
-            self.line(2, f"{name} = {text};")
+            text = self.vector_read(load, width, depth) if width > 1 else self.raw(load)
+            self.line(depth, f"{name} = {text};")
             self.registers[load.key, load.dims] = name
 
     def raw(self, load: Load) -> str:
@@ -189,12 +209,26 @@ class Template(Writer, abc.ABC):
             self.line(1, line, self.comment(reducer.eqn, ""))
         return found
 
+    def reread_loads(self, passes: list[Pass], width: int) -> dict[tuple, Load]:
+        """The loads that more than one pass reads."""
+        found: dict[tuple, tuple[Load, set[int]]] = {}
+        for number, one in enumerate(passes):
+            for load in (o for m in one.members for o in m.operands if isinstance(o, Load)):
+                if self.can_hold(load, width):
+                    found.setdefault((load.key, load.dims), (load, set()))[1].add(number)
+        return {k: load for k, (load, where) in found.items() if len(where) > 1}
+
     def reduce_over_block(self, v: Var, name: str, s: Schedule) -> None:
         """Merge the partial results of all threads of a block; every thread gets the result."""
+        reducer = self.reducer(v)
+        self.merge_threads(name, reducer.state, reducer.merger, s)
+
+    def merge_threads(self, name: str, state: str, merger: str, s: Schedule) -> None:
+        """The same for a value of a type."""
         self.threads_meet = True
         # Shuffles merge within a warp; one value per warp goes through shared memory.
-        reducer, warps = self.reducer(v), s.threads // 32
-        call = f"{name}, {self.shared_array(reducer.state, warps)}, {reducer.merger}"
+        warps = s.threads // 32
+        call = f"{name}, {self.shared_array(state, warps)}, {merger}"
         self.line(1, f"{name} = ga_block_reduce<{warps}>({call});")
 
     def finish_reduction(self, v: Var, name: str) -> None:
@@ -283,23 +317,48 @@ class Template(Writer, abc.ABC):
         rows, many, which: number of tickets, results per ticket, and the offset of this ticket
         steps: block at which a thread begins to merge, and the distance to its next one
         """
+        reducers = {name: self.reducer(v) for v, name in states.items()}
+        cells = [Cell(name, r.state, r.bytes) for name, r in reducers.items()]
+        starts, work = self.leave_partials(cells, s, slots, rows, many, which)
+        # Merge what all blocks found: each thread takes blocks at fixed distances.
+        for start, cell in zip(starts, cells, strict=True):
+            reducer = reducers[cell.name]
+            self.line(1, f"{cell.name} = {reducer.identity};")
+            self.open_blocks(s, steps)
+            got = self.left_by(cell, start, slots[2])
+            self.line(2, f"{cell.name} = {reducer.merge(cell.name, got)};")
+            self.line(1, "}")
+        return work
+
+    def leave_partials(
+        self,
+        cells: list[Cell],
+        s: Schedule,
+        slots: tuple[str, str, str],
+        rows: int,
+        many: int,
+        which: str,
+    ) -> tuple[list[int], int]:
+        """Write the results of each block, and end all blocks but the last one of a row.
+
+        Returns where the results of each cell begin in the workspace, and its bytes.
+        """
         self.threads_meet = True
         # Lay out the workspace: for each reduction one slot a block, then the tickets. A slot is a
         # multiple of a vector access, so that reading it takes few transactions.
-        writes, own, other = slots
+        writes, own, _ = slots
         room = rows * many * s.splits * TARGET.slot_bytes
-        slot_of = {v: -(-self.reducer(v).bytes // TARGET.slot_bytes) for v in states}
-        starts = list(itertools.accumulate((n * room for n in slot_of.values()), initial=0))
+        starts = list(itertools.accumulate((c.slots * room for c in cells), initial=0))
         tickets = starts.pop()
         # Each block writes its results as words, and the last one reads them.
-        words = sum(-(-self.reducer(v).bytes // 4) for v in states)
+        words = sum(-(-c.nbytes // 4) for c in cells)
         self.partial = 4 * (words * s.grid * s.rows_a_block + rows)
         # Write this block's results. __threadfence makes them visible to all other blocks before
         # the ticket is: whoever sees the last ticket sees every result.
         self.line(1, f"if ({writes}) {{")
-        for start, (v, name) in zip(starts, states.items(), strict=True):
-            put = "ga_put" if slot_of[v] == 1 else f"ga_put<{slot_of[v] * TARGET.slot_bytes}>"
-            self.line(2, f"{put}({self.partials_at(start)}, {own}, {name});")
+        for start, cell in zip(starts, cells, strict=True):
+            put = "ga_put" if cell.slots == 1 else f"ga_put<{cell.slots * TARGET.slot_bytes}>"
+            self.line(2, f"{put}({self.partials_at(start)}, {own}, {cell.name});")
         self.line(2, "__threadfence();")
         self.line(1, "}")
         self.line(1, "__shared__ bool last;")
@@ -316,20 +375,20 @@ class Template(Writer, abc.ABC):
         # fence keeps reads of the results from being moved before the ticket.
         self.line(1, "if (!last) return;")
         self.line(1, "__threadfence();")
-        # Merge what all blocks found: each thread takes blocks at fixed distances.
-        first, step = steps
-        for start, (v, name) in zip(starts, states.items(), strict=True):
-            reducer = self.reducer(v)
-            self.line(1, f"{name} = {reducer.identity};")
-            if s.splits > 8 * step:  # several reads under way hide their latency
-                self.line(1, "#pragma unroll 8")
-            self.line(1, f"for (unsigned b = {first}; b < {s.splits}u; b += {step}u) {{")
-            far = "" if slot_of[v] == 1 else f", {slot_of[v] * TARGET.slot_bytes}"
-            got = f"ga_get<{reducer.state}{far}>({self.partials_at(start)}, {other})"
-            self.line(2, f"{name} = {reducer.merge(name, got)};")
-            self.line(1, "}")
         # Tickets are 4 bytes each, rounded up to whole slots.
-        return tickets + -(-4 * rows // TARGET.slot_bytes) * TARGET.slot_bytes
+        return starts, tickets + -(-4 * rows // TARGET.slot_bytes) * TARGET.slot_bytes
+
+    def open_blocks(self, s: Schedule, steps: tuple[str, int]) -> None:
+        """Open the loop of a thread of the last block over what blocks have left."""
+        first, step = steps
+        if s.splits > 8 * step:  # several reads under way hide their latency
+            self.line(1, "#pragma unroll 8")
+        self.line(1, f"for (unsigned b = {first}; b < {s.splits}u; b += {step}u) {{")
+
+    def left_by(self, cell: Cell, start: int, slot: str) -> str:
+        """What a block has left in its slot."""
+        far = "" if cell.slots == 1 else f", {cell.slots * TARGET.slot_bytes}"
+        return f"ga_get<{cell.type}{far}>({self.partials_at(start)}, {slot})"
 
     def finish(self, schedule: Schedule, note: str, workspace: int = 0) -> KernelSource:
         """The finished kernel: the lines so far under their signature."""

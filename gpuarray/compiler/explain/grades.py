@@ -8,6 +8,7 @@ would move meanwhile.
 from __future__ import annotations
 
 from gpuarray.compiler.cuda.template import KernelSource
+from gpuarray.compiler.lower.schedule import busy, waited_for
 from gpuarray.compiler.lower.steps import step_work
 from gpuarray.core.target import TARGET
 
@@ -22,16 +23,8 @@ def grade(kernel: KernelSource) -> float:
     s, moved = kernel.schedule, kernel.traffic
     work = step_work(kernel.kernel) / TARGET.instructions_a_byte
     least = TARGET.launch_bytes + max(moved.least, work)
-    # Blocks a multiprocessor: the last of them work while others idle.
-    turns = -(-s.grid // TARGET.multiprocessors)
-    busy = s.grid / (turns * TARGET.multiprocessors)
     # Reads wait where too few of them are under way.
-    held = min(turns, max(1, TARGET.threads_held // s.threads))
-    if kernel.shared_bytes:
-        held = min(held, max(1, TARGET.shared_held // kernel.shared_bytes))
     waited = moved.bytes_written + moved.partial
-    for nbytes, ahead in moved.sweeps:
-        wanted = min(TARGET.bytes_under_way, nbytes / TARGET.multiprocessors)
-        waited += nbytes * max(1.0, wanted / max(1, held * s.threads * ahead))
+    waited += sum(waited_for(s, n, ahead, kernel.shared_bytes) for n, ahead in moved.sweeps)
     accesses = moved.accesses * TARGET.instructions_an_access / TARGET.instructions_a_byte
-    return least / (TARGET.launch_bytes + max(waited, work + accesses) / busy)
+    return least / (TARGET.launch_bytes + max(waited, work + accesses) / busy(s))

@@ -22,7 +22,7 @@ from gpuarray.compiler.fuse.group import (
     Operand,
 )
 from gpuarray.core.dtypes import in_kernels
-from gpuarray.core.graph import Eqn
+from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.index import view_rule
 from gpuarray.core.primitive import Kind
 from gpuarray.core.target import TARGET
@@ -77,7 +77,7 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
     members = [relabelled(m, match.axis_of, inner) for m in two.members]
     if not _keeps_extent(members, one, two, match.axis_of):
         return "a value is only broadcast, with nothing of full extent beside it"
-    if reduced and _waits_for_reduction(members, one, reduced) and not _rows_fit(axes, reduced):
+    if reduced and not _rows_fit(axes, reduced) and _waits(members, one, reduced):
         return "a row is too long to wait for its own reduction"
     # 5. Nothing speaks against it: from here on `one` changes.
     new_sources = sum(v not in one.read and v not in one.made for v in two.read)
@@ -286,21 +286,23 @@ def _keeps_extent(
     return True
 
 
-def _waits_for_reduction(members: list[Member], one: GroupBuilder, reduced: frozenset[int]) -> bool:
-    """Whether a value over P x R needs a finished reduction over R: in softmax one does, in a plain
-    sum none. Then each row is gone over again when its reduction is done.
+def _waits(members: list[Member], one: GroupBuilder, reduced: frozenset[int]) -> bool:
+    """Whether a value over P x R that costs more than reading it waits for a reduction over R: then
+    another sweep over the row would compute it again. In softmax the exponentials do, in a variance
+    only what is read from memory.
     """
-    # Values that are known only when a reduction of the group has finished.
-    finished = set(one.finished)
-    for member in members:
-        depends = any(isinstance(o, Inner) and o.var in finished for o in member.operands)
-        is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
-        if depends and any(d in reduced for d in member.space):
-            # It runs along the reduced axis and needs the result: the row has to be read a second
-            # time.
+    sweep: dict[Var, int] = {}  # how many reductions, one after another, a value needs
+    cost: dict[Var, float] = {}  # multiply-adds of an element of a value over P x R
+    for member in (*one.members, *members):
+        read = [o.var for o in member.operands if isinstance(o, Inner) and o.var in sweep]
+        now = max((sweep[v] for v in read), default=0)
+        if any(sweep[v] < now and cost[v] > TARGET.free for v in read):
             return True
-        if depends or is_reduction:
-            finished.update(member.eqn.outvars)
+        is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
+        wide = any(d in reduced for d in member.dims)
+        total = member.eqn.primitive.weight + sum(cost[v] for v in read)
+        for v in member.eqn.outvars:
+            sweep[v], cost[v] = now + is_reduction, total if wide else 0.0
     return False
 
 

@@ -1,6 +1,6 @@
 """Choose the loop form of a group: which threads share what work.
 
-Floor 3. In: a FusedGroup. Out: a Kernel, or a TypeError that says why there is none. The choice
+Floor 3. In: a FusedGroup. Out: a Kernel, or NoKernel, which says why there is none. The choice
 depends on shapes, dtypes and the order of memory alone, so the same graph gets the same kernels.
 """
 
@@ -30,6 +30,7 @@ from gpuarray.compiler.lower.kernel import (
     Top,
     User,
 )
+from gpuarray.compiler.lower.online import join_passes
 from gpuarray.compiler.lower.passes import axis_order, split_passes
 from gpuarray.compiler.lower.row_columns import is_column_fold
 from gpuarray.compiler.lower.scans import is_scan
@@ -49,7 +50,7 @@ def choose_forms(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
 def _kernel_or(group: FusedGroup) -> DeviceStep:
     try:
         return kernel_of(group)
-    except TypeError:  # whoever wants to emit it gets to read why
+    except NoKernel:  # whoever wants to emit it gets to read why
         return group
 
 
@@ -78,7 +79,7 @@ def form_of(step: Kernel | FusedGroup) -> str:
     try:
         # The same question that `_reduction` asks, but without the kernel's other conditions.
         return Columns.form if Accesses(group).run_along_columns() else Rows.form
-    except TypeError:  # a dtype that no kernel has
+    except NoKernel:  # a dtype that no kernel has
         return Rows.form
 
 
@@ -126,7 +127,8 @@ def _reduction(accesses: Accesses, name: str) -> Kernel:
     if accesses.run_along_columns():
         return Columns(accesses, name, tuple(passes), rows, length)
     # Blocks can share a row only if nothing waits for its result.
-    single = len(passes) == 1 and not passes[0].stored
+    joined = join_passes(group, passes)
+    single = len(joined) == 1 and not joined[0].stored
     # Fewer rows than multiprocessors, and each of them long enough to be worth sharing.
     shared = single and rows < TARGET.full_grid // 2 and length > TARGET.long_row
     return Rows(accesses, name, tuple(passes), rows, length, shared)

@@ -13,11 +13,8 @@ from gpuarray.compiler.fuse.group import FusedGroup, Load
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.core.graph import Eqn, Var
+from gpuarray.core.primitive import NoKernel as NoKernel
 from gpuarray.util import Struct
-
-
-class NoKernel(TypeError):
-    """A group or an operation that has no kernel, and why."""
 
 
 class Kernel(Struct, eq=False):

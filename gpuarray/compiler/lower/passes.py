@@ -11,19 +11,48 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuarray.compiler.fuse.group import FusedGroup, Inner, Member, members_in_order
-from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.graph import Eqn, Var, storage_dtype
 from gpuarray.core.primitive import Kind
 from gpuarray.util import Struct
 
 
+class Follower(Struct):
+    """A sum whose elements are compared with a reference, which an earlier fold decides.
+
+    total: the sum; leader: the earlier fold
+    reference: the value of each row that elements are compared with
+    chain: the members that make it from the leader
+    by: the exponential of the differences; None where they are squared, and the reference is a mean
+    """
+
+    total: Var
+    leader: Var
+    reference: Var
+    chain: tuple[Member, ...]
+    by: Eqn | None
+
+
 class Pass(Struct):
-    """One sweep over the rows: which members it runs, and what it keeps."""
+    """One sweep over the rows: which members it runs, and what it keeps.
+
+    Where `halves` are two passes, they share the sweep (online.py): the reductions of the second
+    are `followers`, and `members` and `after` are those of both.
+    """
 
     members: list[Member]
     partial: list[Var]  # reductions whose per-tile results are kept and merged
     stored: list[Var]  # outputs written tile by tile
     after: list[Member]  # members that need only finished values, run once at the end
     carried: list[Var] = []  # what later sweeps read of this one's values
+    halves: tuple[Pass, ...] = ()
+    followers: tuple[Follower, ...] = ()
+
+    def in_order(self) -> list[Member]:
+        """All members that the sweep runs, and those behind it, each behind those that it needs."""
+        if not self.halves:
+            return [*self.members, *self.after]
+        found = (m for half in self.halves for m in half.in_order())
+        return list({id(m): m for m in found}.values())
 
 
 def one_pass(group: FusedGroup) -> list[Pass]:

@@ -1,8 +1,9 @@
 """Scans (cumsum and the like) as groups: how one is split into kernels.
 
 Floor 3. In: an equation. Out: one group; or two, where few long rows would leave the machine idle:
-the totals of pieces of each row, then the pieces, each starting from the totals before it.
-cuda/scan.py writes them.
+the totals of pieces of each row, then the pieces, each starting from the totals before it. Along
+rows the two are one where a partial result and a flag are one word: blocks look back at what those
+before them tell. cuda/scan.py writes them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, group_of
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import ELEMENT
-from gpuarray.core.graph import Eqn, Var
+from gpuarray.core.graph import Eqn, Var, storage_dtype
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.target import TARGET
 from gpuarray.primitives.cuda_rules import is_half
@@ -65,6 +66,23 @@ def makes_totals(eqn: Eqn) -> bool:
 def reads_totals(eqn: Eqn) -> bool:
     """Whether an equation is the second half: it starts from the totals."""
     return is_piecewise(eqn) and len(eqn.invars) == 2
+
+
+def looks_back(eqn: Eqn) -> Cut | None:
+    """How a scan is cut into tiles whose blocks tell one another what they come to: all in one
+    kernel. None for scans down columns, of partial results that do not fit into a word with a flag,
+    and of rows that are short, or enough of them.
+    """
+    if is_piecewise(eqn):
+        return None
+    x = eqn.invars[0].aval
+    cut = cut_of(x, eqn.params["axis"])
+    if cut.pieces == 1 or not cut.in_rows or storage_dtype(x).itemsize > 4:
+        return None
+    step = TARGET.scan_threads * TARGET.scan_tile_items
+    if cut.length <= step:
+        return None
+    return cut.replace(pieces=-(-cut.length // step), step=step)
 
 
 def cut_of(aval: ShapedArray, axis: int) -> Cut:
@@ -152,8 +170,10 @@ def _last(scan: Primitive, rows: np.ndarray) -> np.ndarray:
 
 def scan_eqns(eqn: Eqn) -> list[Eqn]:
     """A scan as one equation, or as the two it is cut into."""
-    # An equation that is a half already is not cut again.
+    # An equation that is a half already is not cut again, nor one whose blocks look back.
     if is_piecewise(eqn) or cut_of(eqn.invars[0].aval, eqn.params["axis"]).pieces == 1:
+        return [eqn]
+    if looks_back(eqn) is not None:
         return [eqn]
     params = {"fold": eqn.primitive.name, **eqn.params}
     x = eqn.invars[0]

@@ -16,6 +16,7 @@ from gpuarray.config import state
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.element_rules import UpdateRule, rule_of
 from gpuarray.core.graph import Atom, Eqn, Literal, Var, storage_dtype
+from gpuarray.core.primitive import NoKernel
 from gpuarray.core.target import PROCESSOR, TARGET
 
 
@@ -38,9 +39,9 @@ def atomic(eqn: Eqn) -> str:
     if dtype.kind not in "iu" and not (dtype.kind == "f" and state.scatter_atomics):
         return ""  # the order shows in the last digits
     try:
-        # A rule refuses a dtype by a TypeError, as `cuda` rules do.
+        # A rule refuses a dtype by NoKernel, as `cuda` rules do.
         return rule.atomic([eqn.outvars[0].aval])
-    except TypeError:
+    except NoKernel:
         return ""
 
 

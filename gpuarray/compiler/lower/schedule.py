@@ -41,6 +41,25 @@ class Schedule(Struct):
         return self.threads // self.lanes
 
 
+def busy(s: Schedule) -> float:
+    """The share of multiprocessors that work: in the last turn of blocks some are idle."""
+    turns = -(-s.grid // TARGET.multiprocessors)
+    return s.grid / (turns * TARGET.multiprocessors)
+
+
+def waited_for(s: Schedule, nbytes: float, ahead: float, shared_bytes: int = 0) -> float:
+    """The time that reading so many bytes takes on a busy machine, told in bytes: more than they
+    are where threads ask for too few at a time, `ahead` each.
+
+    shared_bytes: shared memory of a block, of which a multiprocessor has only so much
+    """
+    held = min(-(-s.grid // TARGET.multiprocessors), max(1, TARGET.threads_held // s.threads))
+    if shared_bytes:
+        held = min(held, max(1, TARGET.shared_held // shared_bytes))
+    wanted = min(TARGET.bytes_under_way, nbytes / TARGET.multiprocessors)
+    return nbytes * max(1.0, wanted / max(1.0, held * s.threads * ahead))
+
+
 def vector_width(values: list[Var], length: int) -> int:
     """Elements of a vector access: 16 bytes of the widest dtype, as far as the length divides."""
     # The widest dtype decides: all arrays are accessed in vectors of equally many elements.

@@ -22,12 +22,15 @@ from gpuarray.compiler.fuse.group import (
     Step,
 )
 from gpuarray.compiler.lower.costs import can_emit
-from gpuarray.compiler.lower.passes import Pass, axis_order, split_passes
+from gpuarray.compiler.lower.online import join_passes
+from gpuarray.compiler.lower.passes import Pass, axis_order, once_each, split_passes
 from gpuarray.compiler.lower.schedule import (
-    Schedule,
+    busy,
     schedule_columns,
     schedule_rows,
+    turns_ahead,
     vector_width,
+    waited_for,
 )
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import TARGET
@@ -41,14 +44,14 @@ def split_into_passes(
     """The steps with such groups in pieces, and between which pieces values go through memory.
 
     is_slow: whether one kernel of a group takes longer than one for each of so many passes; by
-    default, whether a GPU does
+    default, whether a GPU does, on which passes are joined (online.py)
     """
-    is_slow = is_slow or _is_slow
+    join, is_slow = is_slow is None, is_slow or _is_slow
     made: list[Step] = []
     refusals: list[Refusal] = []
     for step in steps:
         # A step that is one kernel stays; pieces take the place of others.
-        pieces = _pieces(step, is_slow) if isinstance(step, FusedGroup) else None
+        pieces = _pieces(step, is_slow, join) if isinstance(step, FusedGroup) else None
         made += [step] if pieces is None else pieces
         if pieces is not None:
             refusals += [Refusal(one, two, WHY) for one, two in _exchanges(pieces)]
@@ -56,13 +59,18 @@ def split_into_passes(
 
 
 def _pieces(
-    group: FusedGroup, is_slow: Callable[[FusedGroup, int], bool]
+    group: FusedGroup, is_slow: Callable[[FusedGroup, int], bool], join: bool
 ) -> list[FusedGroup] | None:
     """A group for each pass; None where one kernel for all is as quick."""
     if not group.reduced or not can_emit(group):
         return None
     passes = split_passes(group, lambda m: m.eqn.primitive.has_fold)
-    if passes is None or len(passes) < 2 or not is_slow(group, len(passes)):
+    # What is written without waiting for anything takes no pass of its own.
+    if passes is None or len(once_each(group, passes, lambda _: False, early=True)) < 2:
+        return None
+    if join:
+        passes = join_passes(group, passes)
+    if len(passes) < 2 or not is_slow(group, len(passes)):
         return None
     # A pass writes what the group does, and what any later pass reads of it.
     later = [_reads(one) for one in passes]
@@ -74,43 +82,54 @@ def _pieces(
 
 
 def _is_slow(group: FusedGroup, passes: int) -> bool:
-    """Whether one kernel takes longer than one for each pass, by the bytes that both move."""
+    """Whether one kernel takes longer than one for each pass, by the figures that grade kernels
+    (explain/grades.py).
+    """
     space = {i for i, n in enumerate(group.axes) if n > 1}
     rows = math.prod(group.axes[i] for i in group.parallel)
     length = math.prod(group.axes[i] for i in group.reduced)
-    # Inputs along a reduced axis; others are small beside them.
-    wide = {x.source: x for x in group.loads() if group.reduced & space & set(x.dims)}
-    nbytes = sum(
-        storage_dtype(v.aval).itemsize * math.prod(group.axes[i] for i in x.dims if i is not None)
-        for v, x in wide.items()
+    # What lies along a reduced axis; all else is small beside it.
+    wide = {x.source: x.dims for x in group.loads() if group.reduced & space & set(x.dims)}
+    made = {v: group.made[v].dims for v in group.outputs if v in group.made}
+    stored = {v: dims for v, dims in made.items() if group.reduced & space & set(dims)}
+    read, written = (
+        sum(
+            storage_dtype(v.aval).itemsize * math.prod(group.axes[i] for i in dims if i is not None)
+            for v, dims in of.items()
+        )
+        for of in (wide, stored)
     )
-    # How often one kernel would read its rows, and with how many threads.
+    # How often one kernel would read its rows, and with how much under way.
     order = axis_order(group)
+    itemsize = sum(storage_dtype(v.aval).itemsize for v in wide)
     if order and order[-1] in group.reduced:
-        s = schedule_rows(rows, length, vector_width(list(wide), group.axes[order[-1]]))
-        reads = 1 if s.steps else passes  # a row of few vectors is held in registers
+        width = vector_width(list(wide), group.axes[order[-1]])
+        s = schedule_rows(rows, length, width)
+        # A row of few vectors is held in registers, one of few bytes in shared memory.
+        held = s.steps or (s.rows_a_block == 1 and length * itemsize <= TARGET.row_shared_bytes)
+        sweeps, ahead = (1 if held else passes), turns_ahead(width * itemsize, s, max(2, s.steps))
     else:
-        s = schedule_columns(rows, length, False, len(group.members))
-        reads = passes
-    # Bytes count more, the fewer threads ask for them; each further kernel costs a launch.
-    one_kernel = reads * nbytes * TARGET.full_threads / min(_threads(s), TARGET.full_threads)
-    return one_kernel > passes * nbytes + (passes - 1) * TARGET.launch_bytes
-
-
-def _threads(s: Schedule) -> int:
-    return s.grid * s.threads
+        width, s = 1, schedule_columns(rows, length, False, len(group.members))
+        sweeps, ahead = passes, turns_ahead(itemsize, s, 8)
+    one = (sweeps * waited_for(s, read, ahead * width * itemsize) + written) / busy(s)
+    # The passes have as many blocks as there is room for, but a block for each row of many; each
+    # but the first costs a launch.
+    many = order and order[-1] in group.reduced and rows >= TARGET.full_grid // 2
+    folds = passes - bool(stored)
+    each = folds * read / (busy(s) if many else 1) + (read + written if stored else 0)
+    return one > TARGET.split_gain * each + (passes - 1) * TARGET.launch_bytes
 
 
 def _reads(one: Pass) -> set[Var]:
     """What a pass reads of other members, or has to leave behind."""
-    members = [*one.members, *one.after]
+    members = one.in_order()
     return {o.var for m in members for o in m.operands if isinstance(o, Inner)} | set(one.stored)
 
 
 def _piece(group: FusedGroup, one: Pass, needed: set[Var]) -> FusedGroup:
     """One pass as a group; the results of earlier passes are read from memory."""
     # What runs in the sweep, and what follows from its reductions over rows.
-    members = [*one.members, *one.after]
+    members = one.in_order()
     here = {v for m in members for v in m.eqn.outvars}
     # A pass that only writes has no reduction: all its axes are parallel.
     reduced = group.reduced if one.partial else frozenset()

@@ -1,13 +1,15 @@
-"""Rewrite matrix products: absorb transposes of their results, and expand small ones.
+"""Rewrite matrix products: absorb transposes around them, and expand small ones.
 
 Floor 3. In: a simplified Graph. Out: one in which the transpose of a product is the product of its
 operands in the other order, so that gradients of weights are written transposed and read
-contiguously. And, for GPUs, one in which many small products are multiplications and sums.
+contiguously; and products read what their operands are the transposes of, as libraries can. And,
+for GPUs, one in which many small products are multiplications and sums.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
@@ -18,7 +20,9 @@ from gpuarray.core.target import TARGET
 
 
 def exchange_products(graph: Graph) -> Graph:
-    """The graph without transposes of products that nobody else reads, or itself."""
+    """The graph without transposes of products that nobody else reads, and without those that only
+    products read; or itself.
+    """
     # Most graphs have no product: they cost one walk and no index.
     if not any(e.primitive.rewrite.product for e in graph.eqns):
         return graph
@@ -26,6 +30,9 @@ def exchange_products(graph: Graph) -> Graph:
     gone: set[int] = set()
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
+        if eqn.primitive.rewrite.product is not None:
+            eqn, unread = _with_operands_turned(eqn, index)
+            gone |= {id(view) for view in unread}
         product = index.maker(eqn.invars[0]) if is_view(eqn) else None
         # The view computes the product itself; the product, which nobody else reads, goes.
         exchanged = None if product is None else _exchanged(product, eqn, index)
@@ -33,10 +40,38 @@ def exchange_products(graph: Graph) -> Graph:
             gone.add(id(product))
             eqn = exchanged
         eqns.append(eqn)
-    if not gone:
-        return graph
     kept = [e for e in eqns if id(e) not in gone]
+    if len(kept) == len(graph.eqns) and all(map(operator.is_, kept, graph.eqns)):
+        return graph
     return Graph(graph.invars, graph.outvars, kept, graph.constvars, graph.consts, graph.debug_name)
+
+
+def _with_operands_turned(product: Eqn, index: GraphIndex) -> tuple[Eqn, list[Eqn]]:
+    """The product that reads what its operands are transposes of, and the transposes that nobody
+    reads any more.
+    """
+    rules = product.primitive.rewrite.product
+    assert rules is not None
+    unread: list[Eqn] = []
+    for side in (0, 1):
+        view = index.maker(product.invars[side])
+        order = view_rule(view).order(view) if view is not None and is_view(view) else None
+        if view is None or order is None:
+            continue
+        # All axes of what it shows, each once: a transpose, and no reshape or broadcast.
+        base, axes = view.invars[0], tuple(d for d in order if d is not None)
+        if not isinstance(base, Var) or sorted(axes) != list(range(base.aval.ndim)):
+            continue
+        turned = rules.turned(product, side, axes, base) if len(axes) == len(order) else None
+        if turned is None:
+            continue
+        index.remove(product)
+        index.add([turned])
+        product = turned
+        if not index.uses.get(view.outvars[0]):
+            unread.append(view)
+            index.remove(view)
+    return product, unread
 
 
 def _exchanged(product: Eqn, view: Eqn, index: GraphIndex) -> Eqn | None:

@@ -31,6 +31,7 @@ from gpuarray.compiler.rewrite.sweep import (
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, has_effect, is_view, storage_dtype
 from gpuarray.core.index import Index, behind, linear, view_rule
 from gpuarray.core.primitive import Kind, Sentinel
+from gpuarray.core.rewrite import algebra_of
 from gpuarray.core.target import TARGET
 
 #: What sums of products are made of here: summed in float32.
@@ -345,10 +346,10 @@ class _Space:
         seen through those that are `through`.
         """
         eqn = self.made.get(a) if isinstance(a, Var) else None
-        while eqn is not None and through and eqn.primitive.rewrite.algebra == through:
+        while eqn is not None and through and algebra_of(eqn) == through:
             a = eqn.invars[0]
             eqn = self.made.get(a) if isinstance(a, Var) else None
-        return eqn if eqn is not None and eqn.primitive.rewrite.algebra == algebra else None
+        return eqn if eqn is not None and algebra_of(eqn) == algebra else None
 
     def fold_below(self, a: Any, ufunc: Any) -> Eqn | None:
         """Return the fold along columns that a broadcast value repeats: of this ufunc, as it is or
@@ -358,7 +359,7 @@ class _Space:
             return None
         v, _ = self.index.base(a)
         eqn = self.index.maker(v)
-        if eqn is not None and eqn.primitive.rewrite.algebra == "larger":
+        if eqn is not None and algebra_of(eqn) == "larger":
             low, v = eqn.invars
             if not isinstance(low, Literal) or low.val != -np.inf or not isinstance(v, Var):
                 return None

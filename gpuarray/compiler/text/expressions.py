@@ -35,6 +35,13 @@ def expression(eqn: Eqn, operands: Sequence[str]) -> list[str]:
     return texts
 
 
+def unrounded(eqn: Eqn, operands: Sequence[str]) -> str:
+    """The one result of a pointwise equation, as exact as registers hold it."""
+    (template,) = _templates(eqn.primitive.cuda, eqn, [a.aval for a in eqn.invars])
+    out = eqn.outvars[0].aval
+    return template.format(*operands, T=ct.value_type(out), M=ct.memory_type(out))
+
+
 def _is_exact(template: str) -> bool:
     """Whether a result is one of the operands up to its sign, so that it needs no rounding."""
     return (

@@ -17,6 +17,7 @@ import numpy as np
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.index import Index, Quotient, Remainder
+from gpuarray.core.primitive import NoKernel
 
 #: The C++ type of every dtype that kernels support, by name.
 TYPES = {
@@ -87,7 +88,7 @@ def memory_type(aval: ShapedArray) -> str:
     """The type of an element in memory."""
     name = _name(storage_dtype(aval))
     if name not in TYPES:
-        raise TypeError(
+        raise NoKernel(
             f"dtype {name} has no CUDA type here: keep it on the CPU, or convert it there, for "
             "example to float32"
         )

@@ -1,4 +1,4 @@
-"""Rewrite rules of `dot_general` (with operands exchanged, or as multiplication and sum) and of
+"""Rewrite rules of `dot_general` (operands exchanged or turned, or multiplication and sum) and of
 convolution (which windows it sums over).
 
 Floor 2. In: an equation. Out: as in core/rewrite.py.
@@ -51,6 +51,20 @@ def _exchanged(eqn: Eqn, order: tuple[int | None, ...], out: Var) -> Eqn | None:
     return eqn.replace(invars=eqn.invars[::-1], outvars=[out], params=params)
 
 
+def _turned(eqn: Eqn, side: int, order: tuple[int, ...], operand: Var) -> Eqn | None:
+    """Number the axes as `operand` has them; matrices may be stored either way round."""
+    summed, both = ([tuple(axes) for axes in of] for of in eqn.params["dimension_numbers"])
+    own = _roles(eqn)[side].own
+    batch, steps, rest = (tuple(order[d] for d in of) for of in (both[side], summed[side], own))
+    if tuple(range(len(order))) not in ((*batch, *rest, *steps), (*batch, *steps, *rest)):
+        return None
+    summed[side], both[side] = steps, batch
+    invars = list(eqn.invars)
+    invars[side] = operand
+    params = {**eqn.params, "dimension_numbers": (tuple(summed), tuple(both))}
+    return eqn.replace(invars=invars, params=params)
+
+
 def _expanded(eqn: Eqn) -> list[Eqn]:
     """Broadcast both operands to (batch, rows, columns, steps), multiply, and sum the steps."""
     batch, rows, columns, steps = _extents(eqn)
@@ -89,7 +103,7 @@ def _expanded(eqn: Eqn) -> list[Eqn]:
     return [*made, Eqn(reduce_sum_p, [product], [out], params, eqn.site)]
 
 
-PRODUCT = Product(_extents, _roles, _exchanged, _expanded)
+PRODUCT = Product(_extents, _roles, _exchanged, _turned, _expanded)
 
 
 # ---- convolution ----

@@ -92,6 +92,7 @@ def _mul_cuda(avals, *, out_dtype=None):
 
 mul_p = elementwise(
     "mul",
+    rewrite=Rewrite(algebra=lambda eqn: "squared" if eqn.invars[0] is eqn.invars[1] else ""),
     jvp=(
         # Tangents take the same `out_dtype`: they are those of the wide product.
         lambda t, out, x, y, **given: do.mul(t, y, **given),
@@ -261,6 +262,7 @@ def _square_complex(x):
 
 square_p = elementwise(
     "square",
+    rewrite=Rewrite(algebra="squared"),
     cuda=by_class("{0} * {0}", integer="ga_mul({0}, {0})", complex="ga_csquare({0})"),
     dtypes=NUMERIC,
     numpy_pick=by_dtype(integer=np.square, floating=np.square, complex=_square_complex),
@@ -301,6 +303,7 @@ def _power_rule(y: int):
 
 integer_pow_p = elementwise(
     "integer_pow",
+    rewrite=Rewrite(algebra=lambda eqn: "squared" if eqn.params["y"] == 2 else ""),
     jvp=rules.integer_pow_jvp,
     dtypes=NUMERIC,
     numpy_pick=lambda avals, *, y: _power_rule(y)(avals),

@@ -17,7 +17,7 @@ from gpuarray import config
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.factors import elementwise, leading
-from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, NoKernel, Primitive
 from gpuarray.primitives.axes import add_axis, move_axis, set_rank
 from gpuarray.primitives.define import broadcast_shape, do
 from gpuarray.primitives.movement.views import SAME
@@ -464,7 +464,7 @@ def _bits_text(avals, *, bit_width, shape, partitionable: bool = False) -> str:
     # Only for one key: several would need an index for the key as well.
     (keys,) = avals
     if keys.dtype.impl.name != "threefry2x32" or keys.ndim:
-        raise TypeError(f"no CUDA text for random bits from {keys.str_short()}")
+        raise NoKernel(f"no CUDA text for random bits from {keys.str_short()}")
     if partitionable:
         return "ga_random_bits<{T}>({0}, {1})"
     return f"ga_random_old_bits<{{T}}, {prod(shape)}>({{0}}, {{1}})"

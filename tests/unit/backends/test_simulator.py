@@ -195,8 +195,11 @@ def test_form(name, forms):
 def test_random_programs(forms, fuzz_count, monkeypatch):
     """200 programs, and one for a hundred of the others that --fuzz asks for."""
     count = max(200, fuzz_count // 100)
+    result = lambda x: x
     if forms != "as they are":  # else arrays would have to be large
         plan_for(monkeypatch, short_run=2, long_row=4)
+        result = lambda x: x.T if np.ndim(x) == 2 else x
+    compute = lambda p, xp, xs: [result(x) for x in programs.run(p, xp, xs)]
     kinds: set[str] = set()
     with ga.enable_x64(True), strict(True):
         for start in range(0, count, 200):
@@ -204,12 +207,12 @@ def test_random_programs(forms, fuzz_count, monkeypatch):
             for seed in range(start, min(start + 200, count)):
                 program = programs.generate(seed)
                 inputs = programs.inputs_of(program, seed)
-                function = ga.jit(lambda *xs, p=program: programs.run(p, gnp, list(xs)))
+                function = ga.jit(lambda *xs, p=program: compute(p, gnp, list(xs)))
                 made.append((seed, program, inputs, built(function.lower(*inputs).jaxpr)))
             for seed, program, inputs, function in made:
                 wrong = f"seed {seed}\n{program}"
                 with np.errstate(all="ignore"):
-                    expected = programs.run(program, np, inputs)
+                    expected = compute(program, np, inputs)
                 first = run(function, inputs, SEEDS[0])
                 for f, e in zip(first, expected, strict=True):
                     np.testing.assert_allclose(f, e, 1e-9, 1e-11, err_msg=wrong)
@@ -461,6 +464,18 @@ def test_what_has_no_kernel_is_refused_or_announced(monkeypatch):
     with strict(False), pytest.warns(FallbackWarning, match="so NumPy runs it"):
         function = built(graph)
     assert np.array_equal(run(function, [floats(4)])[0], floats(4) * 2)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_mistake_in_a_rule_is_no_missing_kernel(allowed, monkeypatch):
+    """It is raised, and not taken for a refusal, with which NumPy would run the operation."""
+
+    def wrong(avals, **_):
+        return "{0} * " + len(avals)  # pyright: ignore
+
+    monkeypatch.setattr(registry["mul"], "cuda", wrong)
+    with strict(allowed), pytest.raises(TypeError, match="can only concatenate"):
+        built(ga.jit(lambda x, y: x * y + allowed).lower(floats(4), floats(4)).jaxpr)
 
 
 def test_host_rule_of_a_library_step_needs_no_fallback():

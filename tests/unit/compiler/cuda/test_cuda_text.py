@@ -36,9 +36,9 @@ ROOT = str(golden.HERE.parent.parent)
 #: Programs that take several kernels: what waits for all threads of the one before.
 SEVERAL = {
     "scatter_add": ["k0_map", "k1_map", "k2_map"],
-    "cumsum_long": ["k0_scan", "k1_scan"],
     "bincount": ["k0_map", "k1_scatter"],
-    "batch_norm": ["k0_columns", "k1_columns", "k2_map"],
+    "batch_norm": ["k0_columns", "k1_map"],
+    "softmax_columns": ["k0_columns", "k1_map"],
     "layer_norm_backwards": ["k0_rowcolumns", "k1_columns"],
     "rms_norm_backwards": ["k0_rowcolumns", "k1_columns"],
     "attention_gradient": [

@@ -15,6 +15,7 @@ from gpuarray import nn
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from tests import golden
 from tests.support import simulated
+from tests.support.targets import plan_for
 
 simulated.need_compiler()
 
@@ -53,7 +54,8 @@ def test_each_operation_is_written_once_where_rows_are_held(dtype, shape, held):
     assert kernel.text.count("in0 + ") + kernel.text.count("in0[") == 1  # the row is read once
 
 
-def test_rows_that_are_too_long_are_computed_again():
+def test_rows_that_are_too_long_are_computed_again(monkeypatch):
+    plan_for(monkeypatch, launch_bytes=1 << 40)
     text = emitted(normal_twice, golden.shape("float32", 300, 50000)).text
     assert "held" not in text and calls(text, "ga_exp") > 2
 

@@ -22,12 +22,9 @@ ENOUGH = 0.85
 REASONS = {
     ("channels_last", "k0_tiles"): "a block asks for one tile of 4 KB at a time",
     ("cumsum", "k0_scan"): "a thread asks for one vector, and there is nothing else to read",
-    ("cumsum_long", "k0_scan"): "two blocks a multiprocessor, which read element by element",
-    ("cumsum_long", "k1_scan"): "two blocks a multiprocessor, each with one vector a thread",
     ("in_blocks", "k0_rows"): "a thread asks for one vector, and a row is eight threads",
     ("integers", "k0_map"): "four blocks: 4096 elements are done before the launch is over",
     ("transmitted", "k0_scan"): "a thread asks for one vector, and then for the same again",
-    ("softmax_columns", "k0_columns"): "columns are read three times, by half of the blocks",
     ("ema_scan", "k0_loop"): "8192 chains of steps, each of which waits for the one before",
 }
 
@@ -48,7 +45,7 @@ def test_what_is_read_again_lowers_the_grade():
     """Rows that no block can hold are read by each pass."""
     held, long = shape("bfloat16", 2640, 8192), shape("bfloat16", 2640, 131072)
     assert graded(nn.softmax, held) > 0.9
-    assert graded(nn.softmax, long) < 0.6
+    assert graded(nn.softmax, long) < 0.7
 
 
 def test_idle_multiprocessors_lower_the_grade():

@@ -41,13 +41,17 @@ def count(function, *shapes, dtype: str = "float32") -> int:
 @pytest.mark.parametrize(
     ("function", "shapes", "kernels"),
     [
-        (batch_norm, [(32, 56, 56, 64), (64,), (64,)], 3),
-        (lambda x: nn.softmax(x), [(2, 1_000_000)], 3),
+        (batch_norm, [(32, 56, 56, 64), (64,), (64,)], 2),  # mean and variance are one pass
+        (lambda x: nn.softmax(x), [(2, 1_000_000)], 2),
         (lambda x: nn.softmax(x), [(2000, 3000)], 1),
-        (lambda x: nn.softmax(x, 0), [(4096, 1024)], 1),
-        (lambda x: nn.softmax(x, 0), [(100_000, 64)], 3),
-        (lambda x: nn.softmax(x), [(1, 30_000)], 1),  # quicker than two more launches
-        (lambda x: nn.logsumexp(x, axis=1), [(8, 500_000)], 2),
+        (lambda x: nn.softmax(x, 0), [(4096, 1024)], 2),
+        (lambda x: nn.softmax(x, 0), [(512, 8448)], 1),
+        (lambda x: nn.softmax(x, 0), [(100_000, 64)], 2),
+        (lambda x: nn.softmax(x), [(1, 4096)], 1),  # quicker than another launch
+        (lambda x: nn.softmax(x), [(1, 30_000)], 2),
+        (lambda x: nn.softmax(x), [(2000, 131_072)], 1),
+        (lambda x: nn.softmax(x), [(133, 131_072)], 2),  # one block more than multiprocessors
+        (lambda x: nn.logsumexp(x, axis=1), [(8, 500_000)], 1),
         (lambda x: x.sum(1), [(2, 4_000_000)], 1),  # one pass is shared by many blocks anyway
     ],
 )
@@ -59,8 +63,8 @@ def test_each_pass_reads_the_input_and_the_last_one_alone_writes():
     shapes = [(32, 56, 56, 64), (64,), (64,)]
     found = ga.explain(batch_norm, platform="cuda")(*(golden.shape("float32", *s) for s in shapes))
     whole = 4 * 32 * 56 * 56 * 64
-    assert [k.bytes_read // whole for k in found.kernels] == [1, 1, 1]
-    assert [k.bytes_written // whole for k in found.kernels] == [0, 0, 1]
+    assert [k.bytes_read // whole for k in found.kernels] == [1, 1]
+    assert [k.bytes_written // whole for k in found.kernels] == [0, 1]
     assert all(k.grid * k.block >= 1 << 16 for k in found.kernels)
     assert {b.reason for b in found.why_not_fused} == {split_passes.WHY}
     assert "too few to fill a GPU" in str(found)
@@ -129,7 +133,7 @@ def test_cut_groups_compute_what_whole_ones_do():
 @pytest.mark.usefixtures("always")
 def test_random_programs_with_every_group_cut_that_can_be():
     cut = 0
-    for seed in range(40):
+    for seed in range(60):
         program = programs.generate(seed, longest=12)
         inputs = programs.inputs_of(program, seed)
         with ga.enable_x64(True):

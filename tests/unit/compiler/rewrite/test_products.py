@@ -1,4 +1,4 @@
-"""Transposed products are products the other way round, where nobody else reads them."""
+"""Transposes around products are gone: of results that nobody else reads, and of operands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,24 @@ TURNED = {
     ),
     "precision of each operand": (precise, (numbers(3, 4), numbers(4, 5))),
 }
+ABSORBED = {
+    "left": (lambda a, b: a.T @ b, (numbers(4, 3), numbers(4, 5))),
+    "right": (lambda a, b: a @ b.T, (numbers(3, 4), numbers(5, 4))),
+    "both": (lambda a, b: a.T @ b.T, (numbers(4, 3), numbers(5, 4))),
+    "all three": (lambda a, b: (a.T @ b.T).T, (numbers(4, 3), numbers(5, 4))),
+    "with itself": (lambda a, b: a.T @ a + b, (numbers(4, 3), numbers(3, 3))),
+    "a stack": (lambda a, b: gnp.swapaxes(a, 1, 2) @ b, (numbers(2, 4, 3), numbers(2, 4, 5))),
+    "behind arithmetic": (lambda a, b: (a * 2).T @ b, (numbers(4, 3), numbers(4, 5))),
+    "precision of each operand": (
+        lambda a, b: lax.dot(a.T, b, precision=(lax.Precision.HIGH, lax.Precision.DEFAULT)),
+        (numbers(4, 3), numbers(4, 5)),
+    ),
+}
 KEPT = {
+    "heads": (
+        lambda a, b: gnp.swapaxes(a, 1, 2) @ b,  # a library would copy them again
+        (numbers(2, 3, 4, 5), numbers(2, 4, 5, 6)),
+    ),
     "read by others": (lambda a, b: ((c := a @ b).T, c), (numbers(3, 4), numbers(4, 5))),
     "batches moved": (lambda a, b: batched(a, b, (1, 0, 2)), (numbers(2, 3, 4), numbers(2, 4, 5))),
     "not a product": (lambda a, b: (a + b).T, (numbers(3, 4), numbers(3, 4))),
@@ -49,6 +66,22 @@ def test_turned(name):
     assert [e.primitive.name for e in other.eqns if e.primitive.name == "transpose"] == []
     (found,) = driver.compile_graph(other)(*arguments)
     assert np.array_equal(found, function(*arguments))
+
+
+@pytest.mark.parametrize("name", list(ABSORBED))
+def test_transposed_operands_are_read_as_they_lie(name):
+    function, arguments = ABSORBED[name]
+    graph = ga.jit(function).lower(*arguments).plan.graph
+    assert not any(e.primitive.name == "transpose" for e in graph.eqns)
+    with ga.fusion(False):  # without any rewrite
+        expected = function(*arguments)
+    assert np.array_equal(ga.jit(function)(*arguments), expected)
+
+
+def test_a_transpose_that_others_read_stays():
+    a, b = numbers(4, 3), numbers(4, 5)
+    one, two = ga.jit(lambda a, b: ((t := a.T) @ b, t))(a, b)
+    assert np.array_equal(one, a.T @ b) and np.array_equal(two, a.T)
 
 
 @pytest.mark.parametrize("name", list(KEPT))

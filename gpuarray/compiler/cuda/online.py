@@ -1,0 +1,290 @@
+"""Sums that follow another fold in the same sweep: the softmax's beside the largest element, the
+squares beside the mean.
+
+Floor 3. In: a joined Pass (lower/online.py). Out: `OnlineTemplate`, the part of the templates of
+rows and columns that writes it. A thread takes a few elements at a time: it folds them, corrects
+its sums for the reference that this gives, and adds what these elements have. Threads and blocks
+merge the folds first, and then the sums, each corrected for the reference of all.
+"""
+
+from __future__ import annotations
+
+from gpuarray.compiler.cuda.template import Cell, Template
+from gpuarray.compiler.fuse.group import Load, Member
+from gpuarray.compiler.lower.passes import Follower, Pass, once_each
+from gpuarray.compiler.lower.schedule import Schedule
+from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.expressions import unrounded
+from gpuarray.compiler.text.statements import Fetched
+from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.target import TARGET
+from gpuarray.util import Struct
+
+
+class Turns(Struct):
+    """The loop of a joined pass: its head, and the elements that a thread takes in each turn.
+
+    place: the position of vector `u` of a turn; guard: whether it lies beyond the end, or nothing
+    """
+
+    head: str
+    place: str
+    guard: str
+    count: int
+    width: int
+    reduced: list[int]
+
+
+class Reference(Struct):
+    """What the sums of a thread refer to so far, and in how many elements it has been found.
+
+    name, many: variables; `many` is empty where the number does not matter
+    """
+
+    of: Follower
+    name: str
+    many: str
+    type: str
+
+
+class OnlineTemplate(Template):
+    """Loops in which some sums follow other folds."""
+
+    def turns_at_most(self, one: Pass, width: int, ahead: int) -> int:
+        """Vectors that a thread takes at a time: up to so many, as far as registers hold them."""
+        first, second = once_each(self.group, list(one.halves), self.is_dear, False)
+        held = [x.source for x in self.reread_loads([first, second], width).values()]
+        size = width * sum(storage_dtype(v.aval).itemsize for v in (*held, *first.carried))
+        return max(1, min(ahead, TARGET.row_bytes // max(1, size)))
+
+    def is_dear(self, member: Member) -> bool:
+        """Whether a value is kept from the first half of a turn to the second."""
+        made = any(isinstance(o, Load) and self.is_inlined(o) for o in member.operands)
+        return made or member.eqn.primitive.weight > 1
+
+    # ---- the loop ----
+    def sweep_online(
+        self, one: Pass, turns: Turns, comment: str
+    ) -> tuple[dict[Var, str], list[Reference]]:
+        """Write the loop of a joined pass; returns the names of partial results and references."""
+        states = self.declare_partials(one)
+        references = self._references(one)
+        first, second = once_each(self.group, list(one.halves), self.is_dear, False)
+        self.line(1, turns.head, comment)
+        self.touched.begin(turns.count)
+        # What both halves need of these elements stays in registers.
+        slots = {v: k for k, v in enumerate(first.carried)}
+        place = "[u]"
+        self.declare_carried(slots, turns.width, turns.count, place, depth=2)
+        loads = self.reread_loads([first, second], turns.width)
+        if loads:
+            held = self.declare_held("row", loads, turns.width, turns.count, place, depth=2)
+            self._open_turn(turns, "read")
+            self.read_held(held, turns.width, 3)
+            self.line(2, "}")
+        for r in references:
+            if r.many:
+                self.line(2, f"const {r.type} {r.many}_before = {r.many};")
+        # Fold these elements.
+        self._open_turn(turns, "fold")
+        folded = {v: states[v] for v in first.partial}
+        self.elements(3, first.members, [], folded, turns.width)
+        for r in references:
+            if r.many:
+                self.line(3, f"{r.many} = {r.many} + {turns.width};")
+        self.line(2, "}")
+        # What they are compared with from now on.
+        fetched: Fetched = {}
+        for r in references:
+            self._correct_for_new(r, one, states, fetched)
+        # Add what they have.
+        self._open_turn(turns, "add what follows")
+        added = {v: states[v] for v in second.partial}
+        self.elements(3, second.members, [], added, turns.width)
+        self.line(2, "}")
+        self.line(1, "}")
+        # Registers of a turn end with it.
+        for load in loads.values():
+            del self.registers[load.key, load.dims]
+        for v in slots:
+            del self.carried[v]
+            self.names.pop(v, None)
+        return states, references
+
+    def _open_turn(self, turns: Turns, comment: str) -> None:
+        self.line(2, "#pragma unroll")
+        self.line(2, f"for (unsigned u = 0; u < {turns.count}u; ++u) {{", comment)
+        self.line(3, f"const {self.index_type} j = {turns.place};")
+        if turns.guard:
+            self.line(3, f"if ({turns.guard}) continue;")
+        self.define_axes(3, "j", turns.reduced)
+
+    def _references(self, one: Pass) -> list[Reference]:
+        """Declare the references of a pass, each once."""
+        found: dict[Var, Follower] = {}
+        for f in one.followers:
+            # One reference may serve exponentials and squares; the latter count elements.
+            if f.reference not in found or f.by is None:
+                found[f.reference] = f
+        made = []
+        for k, f in enumerate(found.values()):
+            kind = ct.value_type(f.reference.aval)
+            r = Reference(f, f"base{k}", f"many{k}" if f.by is None else "", kind)
+            self.line(1, f"{kind} {r.name} = 0;", "what sums refer to so far")
+            if r.many:
+                self.line(1, f"{kind} {r.many} = 0;", "in so many elements")
+            made.append(r)
+        return made
+
+    def _of(self, one: Pass, r: Reference) -> list[Follower]:
+        return [f for f in one.followers if f.reference is r.of.reference]
+
+    def _now(self, r: Reference, states: dict[Var, str], depth: int, fetched: Fetched) -> str:
+        """The reference that a fold gives so far, as text."""
+        leader = states[r.of.leader]
+        finished = self.reducer(r.of.leader).finish(leader)
+        if r.many:
+            return f"{finished} / {r.many}"
+        outside = dict(self.names)
+        self.names[r.of.leader] = finished
+        for m in r.of.chain:
+            self.member(m, depth, fetched)
+        v = self.names[r.of.reference]
+        self.names = outside
+        # No reference can be infinite: with any other one exponentials of -inf are 0.
+        return f"{v} - {v} == 0 ? {v} : 0"
+
+    def _correct_for_new(
+        self, r: Reference, one: Pass, states: dict[Var, str], fetched: Fetched
+    ) -> None:
+        """Correct the sums of a thread for the reference that its last elements give."""
+        now = f"{r.name}_now"
+        self.line(2, f"const {r.type} {now} = {self._now(r, states, 2, fetched)};")
+        for f in self._of(one, r):
+            before = f"{r.many}_before" if r.many else ""
+            name = states[f.total]
+            self.line(2, f"{name} = {self._corrected(f, name, r.name, now, before)};")
+        self.line(2, f"{r.name} = {now};")
+        self.names[r.of.reference] = r.name
+
+    def _corrected(self, f: Follower, total: str, was: str, now: str, many: str) -> str:
+        """A sum that refers to `now`, from one that refers to `was`."""
+        if f.by is None:
+            return f"{total} + {many} * ({was} - {now}) * ({was} - {now})"
+        # A sum of nothing is 0, whatever it refers to.
+        return f"{total} == 0 ? {total} : {total} * {unrounded(f.by, [f'{was} - {now}'])}"
+
+    # ---- merging ----
+    def merge_online(
+        self, one: Pass, states: dict[Var, str], references: list[Reference], s: Schedule
+    ) -> None:
+        """Merge what the threads of a row have found, and finish all results of a joined pass."""
+        first, second = one.halves
+        for v in first.partial:
+            self.merge_fold(v, states[v], s)
+            self.finish_reduction(v, states[v])
+        for m in first.after:
+            self.member(m, 1, self.read_outside)
+        for r in references:
+            now = self.names[r.of.reference]
+            for f in self._of(one, r):
+                name = states[f.total]
+                self.line(1, f"{name} = {self._corrected(f, name, r.name, now, r.many)};")
+                self.merge_fold(f.total, name, s)
+        self._finish(one, states)
+        for m in second.after:
+            self.member(m, 1, self.read_outside)
+
+    def merge_online_blocks(
+        self,
+        one: Pass,
+        states: dict[Var, str],
+        references: list[Reference],
+        s: Schedule,
+        slots: tuple[str, str, str],
+        rows: int,
+        many: int,
+        which: str,
+        steps: tuple[str, int],
+    ) -> int:
+        """The same where several blocks share a row: they leave what they have found, each with
+        what it refers to; the last one merges all. Returns the workspace bytes.
+        """
+        first, second = one.halves
+        # 1. Within the block.
+        for v in first.partial:
+            self.merge_fold(v, states[v], s)
+        for r in references:
+            own = r.many
+            if r.many:
+                own = f"{r.many}_own"
+                self.line(1, f"const {r.type} {own} = {r.many};")
+                merger = f"[]({r.type} p, {r.type} q) -> {r.type} {{ return p + q; }}"
+                self.merge_threads(r.many, r.type, merger, s)
+            now = f"{r.name}_now"
+            self.line(1, f"const {r.type} {now} = {self._now(r, states, 1, self.read_outside)};")
+            for f in self._of(one, r):
+                name = states[f.total]
+                self.line(1, f"{name} = {self._corrected(f, name, r.name, now, own)};")
+                self.merge_fold(f.total, name, s)
+            self.line(1, f"{r.name} = {now};")
+        # 2. From block to block.
+        cells = {
+            v: Cell(n, self.reducer(v).state, self.reducer(v).bytes) for v, n in states.items()
+        }
+        sizes = {r.name: storage_dtype(r.of.reference.aval).itemsize for r in references}
+        sides = [
+            Cell(x, r.type, max(4, sizes[r.name]))
+            for r in references
+            for x in (r.name, r.many)
+            if x
+        ]
+        every = [*cells.values(), *sides]
+        starts, work = self.leave_partials(every, s, slots, rows, many, which)
+        begin = {c.name: start for c, start in zip(every, starts, strict=True)}
+        left = {c.name: self.left_by(c, begin[c.name], slots[2]) for c in every}
+        # 3. The folds of all blocks, and what follows from them.
+        for v in first.partial:
+            name, reducer = states[v], self.reducer(v)
+            self.line(1, f"{name} = {reducer.identity};")
+            self.open_blocks(s, steps)
+            self.line(2, f"{name} = {reducer.merge(name, left[name])};")
+            self.line(1, "}")
+            self.merge_fold(v, name, s)
+            self.finish_reduction(v, name)
+        for m in first.after:
+            self.member(m, 1, self.read_outside)
+        # 4. The sums.
+        for r in references:
+            now = self.names[r.of.reference]
+            for f in self._of(one, r):
+                name, reducer = states[f.total], self.reducer(f.total)
+                self.line(1, f"{name} = {reducer.identity};")
+                self.open_blocks(s, steps)
+                self.line(2, f"const {reducer.state} theirs = {left[name]};")
+                self.line(2, f"const {r.type} was = {left[r.name]};")
+                if r.many:
+                    self.line(2, f"const {r.type} many = {left[r.many]};")
+                fixed = self._corrected(f, "theirs", "was", now, "many")
+                self.line(2, f"{name} = {reducer.merge(name, f'({fixed})')};")
+                self.line(1, "}")
+                self.merge_fold(f.total, name, s)
+        self._finish(one, states)
+        for m in second.after:
+            self.member(m, 1, self.read_outside)
+        return work
+
+    def _finish(self, one: Pass, states: dict[Var, str]) -> None:
+        """Name the results of the sums."""
+        for f in one.followers:
+            name = states[f.total]
+            if f.by is not None:
+                now = self.names[f.reference]
+                # Compared with an infinite reference some element was no number.
+                self.line(1, f"{name} = {name} + ({now} - {now});")
+            self.finish_reduction(f.total, name)
+
+    def merge_fold(self, v: Var, name: str, s: Schedule) -> None:
+        """Merge the partial results of the threads that share a row or column."""
+        reducer = self.reducer(v)
+        self.merge_threads(name, reducer.state, reducer.merger, s)

@@ -172,8 +172,9 @@ def install_as_jax(*, threefry_partitionable: bool | None = None) -> None:
     sys.meta_path.insert(0, finder)
     # After the finder, which the modules below `jax` need.
     sys.modules["jax"] = module
-    # Libraries tell jitted functions by the name of their class.
+    # Libraries tell jitted functions by the name of their class, under which pickles look for it.
     Jitted.__qualname__ = "PjitFunction"
+    vars(sys.modules[Jitted.__module__])["PjitFunction"] = Jitted
     _choose_stream(threefry_partitionable)
 
 

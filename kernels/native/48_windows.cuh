@@ -36,16 +36,17 @@ template <class T, ga_index W> struct ga_vector {
 // o[r, c] += sum over i, j, k, l of x[r, i, j, k, l] y[i, j, k, l, c] for R rows and V vectors of W columns, of L that y and o
 // have; in registers, up i, j, k, l for every element. With OWN each column has an x of its own, beside its neighbours'.
 template <ga_index R, ga_index V, ga_index W, ga_index L, class X, class T>
-GA_FUSING static __attribute__((noinline)) void ga_panel_tile(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
+GA_FUSING static __attribute__((noinline)) void ga_panel_tile(
+    const X by, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     GA_FUSED
     typedef typename ga_vector<T, W>::type vector;
     vector sum[R][V];
     for (ga_index r = 0; r < R; ++r)
         for (ga_index v = 0; v < V; ++v) sum[r][v] = *(const vector*)(o + r * L + v * W);
-    for (ga_index i = 0; i < X::K0; ++i)
-        for (ga_index j = 0; j < X::K1; ++j)
-            for (ga_index k = 0; k < X::K2; ++k)
-                for (ga_index l = 0; l < X::K3; ++l) {
+    for (ga_index i = 0; i < by.K0; ++i)
+        for (ga_index j = 0; j < by.K1; ++j)
+            for (ga_index k = 0; k < by.K2; ++k)
+                for (ga_index l = 0; l < by.K3; ++l) {
                     const T* const at = x + i * X::S0 + j * X::S1 + k * X::S2 + l * X::S3;
                     vector right[V];
                     for (ga_index v = 0; v < V; ++v) right[v] = *(const vector*)(y + v * W);
@@ -65,7 +66,7 @@ GA_FUSING static __attribute__((noinline)) void ga_panel_tile(const T* GA_ALONE 
 
 //@ ga_panel
 // The same for M rows and all L columns, in tiles that fit the registers and are about equally long.
-template <ga_index M, ga_index L, class X, class T> GA_INLINE void ga_panel(const T* x, const T* y, T* o) {
+template <ga_index M, ga_index L, class X, class T> GA_INLINE void ga_panel(const X by, const T* x, const T* y, T* o) {
     constexpr ga_index W = L * sizeof(T) < ga_register_bytes ? L : ga_register_bytes / sizeof(T), vectors = L / W;
     constexpr ga_index V = vectors <= (ga_register_bytes == 64 ? 3 : 2) ? vectors : 2;
     // Registers hold the sums, a row of the right operand and an element of the left one.
@@ -74,8 +75,8 @@ template <ga_index M, ga_index L, class X, class T> GA_INLINE void ga_panel(cons
     for (ga_index c = 0; c < L; c += V * W) {
         ga_index m = 0;
         const T* const of = x + (X::OWN ? c : 0);
-        for (; m + R <= M; m += R) ga_panel_tile<R, V, W, L, X>(of + m * X::SR, y + c, o + m * L + c);
-        if constexpr (M % R != 0) ga_panel_tile<M % R, V, W, L, X>(of + m * X::SR, y + c, o + m * L + c);
+        for (; m + R <= M; m += R) ga_panel_tile<R, V, W, L>(by, of + m * X::SR, y + c, o + m * L + c);
+        if constexpr (M % R != 0) ga_panel_tile<M % R, V, W, L>(by, of + m * X::SR, y + c, o + m * L + c);
     }
 }
 
@@ -179,8 +180,8 @@ static void ga_windows(
                 T* const of = sums + (p - part) * block * P::L;
                 for (ga_index i = 0; i < P::B0; ++i)
                     for (ga_index j = 0; j < P::B1; ++j)
-                        ga_panel<P::B2, P::L, reads>(
-                            seen + (i * P::S0 * H1 + j * P::S1) * H2 * lanes, panel, of + (i * P::B1 + j) * P::B2 * P::L);
+                        ga_panel<P::B2, P::L>(
+                            reads{}, seen + (i * P::S0 * H1 + j * P::S1) * H2 * lanes, panel, of + (i * P::B1 + j) * P::B2 * P::L);
             }
         }
         const ga_index n0 = ga_least(P::B0, P::O0 - o0), n1 = ga_least(P::B1, P::O1 - o1), n2 = ga_least(P::B2, P::O2 - o2);
@@ -223,8 +224,9 @@ static void ga_long_windows(ga_index first, ga_index last, const T* GA_ALONE x, 
     constexpr bool joined = P::OWN || P::S2 == 1;
     constexpr ga_index M = joined ? P::O2 * P::NB : P::NB, lines = joined ? 1 : P::O2, lanes = P::OWN ? P::L : P::NB;
     struct reads {
-        enum : ga_index { K0 = 1, S0 = 0, K1 = P::B0, S1 = P::D0 * H1 * H2 * lanes, OWN = P::OWN };
-        enum : ga_index { K2 = P::B1, S2 = P::D1 * H2 * lanes, K3 = P::B2, S3 = P::D2 * lanes, SR = OWN ? P::S2 * lanes : 1 };
+        enum : ga_index { S0 = 0, S1 = P::D0 * H1 * H2 * lanes, S2 = P::D1 * H2 * lanes, S3 = P::D2 * lanes };
+        enum : ga_index { K0 = 1, OWN = P::OWN, SR = OWN ? P::S2 * lanes : 1 };
+        const ga_index K1, K2, K3;
     };
     alignas(64) T seen[H0 * H1 * H2 * lanes];
     alignas(64) T panel[P::B0 * P::B1 * P::B2 * P::L];
@@ -236,36 +238,34 @@ static void ga_long_windows(ga_index first, ga_index last, const T* GA_ALONE x, 
         for (ga_index b = piece * turn; b < ga_least(blocks, (piece + 1) * turn); ++b) {
             const ga_index w2 = b % T2 * P::B2, w1 = b / T2 % T1 * P::B1, w0 = b / (T2 * T1) % T0 * P::B0;
             const ga_index c = b / (T2 * T1 * T0);
+            const reads by{ga_least(P::B0, P::W0 - w0), ga_least(P::B1, P::W1 - w1), ga_least(P::B2, P::W2 - w2)};
             ga_window_copy<P, H0, H1, H2, lanes, P::OWN ? P::XG : P::XN>(
                 x + c * P::XC + (P::OWN ? part * P::L * P::XG : g * P::XG + n * P::XN), (long long)(w0 * P::D0) - P::A0,
                 (long long)(w1 * P::D1) - P::A1, (long long)(w2 * P::D2) - P::A2,
                 P::OWN ? ga_least(P::L, P::F - part * P::L) : ga_least(P::NB, P::N - n), seen);
             for (ga_index p = part; p < ga_least(part + P::PB, P::FBS); ++p) {
-                // The window's elements side by side, with zeros where it has ended.
+                // The window's elements side by side: no more than there are, as zeros would make nan of infinities.
                 const ga_index features = ga_least(P::L, P::F - p * P::L);
                 const T* const from = y + g * P::YG + c * P::YC + p * P::L * P::YF + w0 * P::Y0 + w1 * P::Y1 + w2 * P::Y2;
                 T* to = panel;
-                for (ga_index i = 0; i < P::B0; ++i)
-                    for (ga_index j = 0; j < P::B1; ++j, to += P::B2 * P::L) {
+                if (features < P::L) __builtin_memset(panel, 0, sizeof panel);
+                for (ga_index i = 0; i < by.K1; ++i)
+                    for (ga_index j = 0; j < by.K2; ++j, to += by.K3 * P::L) {
                         const T* const at = from + i * P::Y0 + j * P::Y1;
-                        const ga_index length = ga_least(P::B2, P::W2 - w2);
-                        if (w0 + i >= P::W0 || w1 + j >= P::W1 || length < P::B2 || features < P::L)
-                            __builtin_memset(to, 0, P::B2 * P::L * sizeof(T));
-                        if (w0 + i >= P::W0 || w1 + j >= P::W1) continue;
                         if (P::YF == 1 && features == P::L) {
-                            for (ga_index k = 0; k < length; ++k)
+                            for (ga_index k = 0; k < by.K3; ++k)
                                 for (ga_index f = 0; f < P::L; ++f) to[k * P::L + f] = at[k * P::Y2 + f];
                         } else {
                             for (ga_index f = 0; f < features; ++f)
-                                for (ga_index k = 0; k < length; ++k) to[k * P::L + f] = at[k * P::Y2 + f * P::YF];
+                                for (ga_index k = 0; k < by.K3; ++k) to[k * P::L + f] = at[k * P::Y2 + f * P::YF];
                         }
                     }
                 T* of = sums + (p - part) * rows * P::L;
                 for (ga_index i = 0; i < P::O0; ++i)
                     for (ga_index j = 0; j < P::O1; ++j)
                         for (ga_index k = 0; k < lines; ++k, of += M * P::L)
-                            ga_panel<M, P::L, reads>(
-                                seen + ((i * P::S0 * H1 + j * P::S1) * H2 + k * P::S2) * lanes, panel, of);
+                            ga_panel<M, P::L>(
+                                by, seen + ((i * P::S0 * H1 + j * P::S1) * H2 + k * P::S2) * lanes, panel, of);
             }
         }
     }

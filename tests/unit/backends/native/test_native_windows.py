@@ -247,15 +247,47 @@ def test_the_same_bits_for_any_number_of_threads(threads, rng):
             np.testing.assert_array_equal(a, b)
 
 
-def test_nan_and_infinities_are_where_numpy_has_them(rng):
+#: Shapes of operands with channels last, and strides: short and long windows, with parts that do
+#: not fill a block.
+BROKEN = [
+    ((1, 6, 6, 3), (3, 3, 3, 5), (1, 1)),
+    ((1, 6, 6, 20), (3, 3, 20, 3), (2, 2)),
+    ((2, 9, 70, 5), (3, 3, 5, 35), (1, 1)),
+    ((3, 90, 73, 3), (84, 71, 3, 5), (2, 1)),
+]
+
+
+@pytest.mark.parametrize("left, right, strides", BROKEN)
+def test_nan_and_infinities_are_where_numpy_has_them(left, right, strides, rng):
     # Padding is zeros that are multiplied: an infinite weight makes nan of it.
-    x = rng.standard_normal((1, 6, 6, 3)).astype("float32")
-    w = rng.standard_normal((3, 3, 3, 5)).astype("float32")
-    x[0, 2, 2, 1], w[0, 0, 0, 2] = np.nan, np.inf
-    f = lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=LAST)
-    (p,) = compiled([(f, (x, w))])
+    x, w = (rng.standard_normal(shape).astype("float32") for shape in (left, right))
+    for at in [(0, 2, 2, 1), (0, left[1] - 1, left[2] - 1, 0)]:
+        x[at] = np.nan if at[3] else np.inf
+    infinite = w.copy()
+    infinite[0, 0, 0, 2] = np.inf
+    for padding, weights in (("SAME", infinite), ("VALID", w)):
+        f = lambda x, w, p=padding: lax.conv_general_dilated(
+            x, w, strides, p, dimension_numbers=LAST
+        )
+        (p,) = compiled([(f, (x, weights))])
+        with np.errstate(invalid="ignore"):
+            wanted = np.asarray(f(x, weights))
+        np.testing.assert_allclose(p(x, weights)[0], wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_a_nan_reaches_those_gradients_that_see_it(rng):
+    x = rng.standard_normal((2, 37, 41, 3)).astype("float32")
+    x[0, -1, -1, 0], x[1, 0, 5, 1] = np.nan, np.inf
+    ct = rng.standard_normal((2, 35, 39, 4)).astype("float32")
+    f = lambda w, x, ct: ga.vjp(
+        lambda w: lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=LAST), w
+    )[1](ct)[0]
+    w = np.zeros((3, 3, 3, 4), np.float32)
+    (p,) = compiled([(f, (w, x, ct))])
     with np.errstate(invalid="ignore"):
-        np.testing.assert_allclose(p(x, w)[0], np.asarray(f(x, w)), rtol=1e-5, atol=1e-6)
+        wanted = np.asarray(f(w, x, ct))
+    assert not np.isnan(wanted).all()
+    np.testing.assert_allclose(p(w, x, ct)[0], wanted, rtol=1e-3, atol=1e-3)
 
 
 def test_a_convolution_in_a_loop(rng):

@@ -69,6 +69,7 @@ class StepsWriter:
         self.room = Room()
         self.count = self.kernels = self.inside = self.loops = 0
         self.over = {*over}  # updates that are written into their operand
+        self.unread: set[Var] = set()  # results of the step at hand that nothing reads
         self.length = 0  # elements of a loop that goes over blocks of them
         self.work = 0.0
 
@@ -222,11 +223,14 @@ class StepsWriter:
                 continue
             taken = {v: over[v] for v in step_outputs(step) if v in over and v not in targets}
             own = {**targets, **{v: self.places[a] for v, a in taken.items()}}
+            self.unread = {
+                v for v in step_outputs(step) if last.get(base(v)[0]) == number and v not in own
+            }
             self.step(depth, step, own)
             for v in (*step_outputs(step), *step_inputs(step)):
                 v = base(v)[0]
                 gone = v in made and last[v] == number and v not in targets
-                if gone and v not in taken.values():
+                if gone and v not in taken.values() and v in self.places:
                     self.room.free(self.places[v])
         # Other results are copied there.
         found: list[str] = []
@@ -276,9 +280,14 @@ class StepsWriter:
 
     def put_in_order(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
         """A sort, or a selection of the largest."""
-        found = ordering(eqn, f"{self.name}_k{self.kernels}_{eqn.primitive.name}", not self.inside)
+        name = f"{self.name}_k{self.kernels}_{eqn.primitive.name}"
+        wanted = [k for k, v in enumerate(eqn.outvars) if v not in self.unread]
+        found = ordering(eqn, name, wanted, not self.inside)
         at = {f"in{k}": self.place(a) for k, a in enumerate(eqn.invars)}
-        at |= {f"out{k}": self.made(depth, v, targets) for k, v in enumerate(eqn.outvars)}
+        written = {a for p in found.phases for a in p.arguments}
+        for k, v in enumerate(eqn.outvars):
+            if f"out{k}" in written:
+                at[f"out{k}"] = self.made(depth, v, targets)
         for part, (kind, elements, size) in found.room.items():
             at[part] = self.buffer(depth, kind, elements, size)
         self.functions.append(found.functions)

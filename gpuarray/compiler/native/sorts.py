@@ -46,11 +46,18 @@ def ordering(eqn: Eqn, name: str, wanted: Sequence[int], alone: bool) -> Orderin
         n, count = length_of(eqn), eqn.outvars[0].aval.shape[axis_of(eqn)]
         if count <= PROCESSOR.largest_kept and count <= max(1, n * PROCESSOR.largest_part):
             return _largest(eqn)
-    elif alone and len(eqn.invars) == 1 and storage_dtype(eqn.invars[0].aval).kind != "c":
+    elif alone and _for_numpy(eqn):
         raise NoKernel("values alone are sorted by NumPy, which has vector instructions for it")
     if length_of(eqn) > PROCESSOR.sorted_row:
         return _LongRows(eqn, name, wanted).ordering()
     return _rows(_Writer(eqn, name, wanted))
+
+
+def _for_numpy(eqn: Eqn) -> bool:
+    """Whether NumPy sorts faster, for all that another call costs: many real values alone."""
+    aval = eqn.invars[0].aval
+    real = len(eqn.invars) == 1 and storage_dtype(aval).kind != "c"
+    return real and aval.size > PROCESSOR.sorted_alone
 
 
 def _largest(eqn: Eqn) -> Ordering:

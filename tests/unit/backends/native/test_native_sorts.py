@@ -182,8 +182,8 @@ def test_the_number_of_threads_changes_nothing(rng):
 
 
 def test_what_numpy_does(rng):
-    """Values alone, outside of loops; and elements that kernels cannot hold."""
-    x = rng.standard_normal(1000).astype(np.float32)
+    """Many values alone, outside of loops; and elements that kernels cannot hold."""
+    x = rng.standard_normal(PROCESSOR.sorted_alone + 1).astype(np.float32)
     program = natively.written(ga.jit(gnp.sort).lower(x).jaxpr)
     assert not program.kernels and "vector instructions" in next(
         iter(program.writer.by_host.values())

@@ -422,6 +422,9 @@ class Processor(Struct):
     ranked_row: int = 96
     #: Elements of a row that is a task, sorted in the second cache; threads share longer ones.
     sorted_row: int = 1 << 12
+    #: Values alone that are sorted outside of loops too: for more, NumPy's vector instructions save
+    #: more than its call costs. Measure: python -m bench host.
+    sorted_alone: int = 1024
     #: Bits of a key by which long rows are sorted at a time. Measure: argsort.
     digit_bits: int = 11
     #: Largest elements that are kept while a row is read, and as which part of the row at most; for

@@ -231,7 +231,7 @@ class StepsWriter:
             for v in (*step_outputs(step), *step_inputs(step)):
                 v = base(v)[0]
                 gone = v in made and last[v] == number and v not in targets
-                if gone and v not in taken.values():
+                if gone and v not in taken.values() and v in self.places:
                     self.room.free(self.places[v])
         # Other results are copied there.
         found: list[str] = []
@@ -308,9 +308,14 @@ class StepsWriter:
 
     def put_in_order(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
         """A sort, or a selection of the largest."""
-        found = ordering(eqn, f"{self.name}_k{self.kernels}_{eqn.primitive.name}", not self.inside)
+        name = f"{self.name}_k{self.kernels}_{eqn.primitive.name}"
+        wanted = [k for k, v in enumerate(eqn.outvars) if v not in self.unread]
+        found = ordering(eqn, name, wanted, not self.inside)
         at = {f"in{k}": self.place(a) for k, a in enumerate(eqn.invars)}
-        at |= {f"out{k}": self.made(depth, v, targets) for k, v in enumerate(eqn.outvars)}
+        written = {a for p in found.phases for a in p.arguments}
+        for k, v in enumerate(eqn.outvars):
+            if f"out{k}" in written:
+                at[f"out{k}"] = self.made(depth, v, targets)
         for part, (kind, elements, size) in found.room.items():
             at[part] = self.buffer(depth, kind, elements, size)
         self.functions.append(found.functions)

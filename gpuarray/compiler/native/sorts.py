@@ -7,6 +7,8 @@ long ones, and the phases that call them; what orders and moves elements is in k
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 
 from gpuarray.compiler.lower.kernel import NoKernel
 from gpuarray.compiler.lower.sorts import axis_of, has_kernel, keys_of, length_of, takes_largest
@@ -31,9 +33,10 @@ class Ordering(Struct):
     work: float
 
 
-def ordering(eqn: Eqn, name: str, alone: bool) -> Ordering:
-    """The functions of a sort, or of a selection of the largest. If it has none, the NoKernel says
-    why; `alone` is outside of loops, where NumPy can be called.
+def ordering(eqn: Eqn, name: str, wanted: Sequence[int], alone: bool) -> Ordering:
+    """The functions of a sort, or of a selection of the largest, of which the results `wanted` are
+    read. If it has none, the NoKernel says why; `alone` is outside of loops, where NumPy can be
+    called.
     """
     if not has_kernel(eqn):
         raise NoKernel(f"{eqn.primitive.name} of no elements, or of a dtype that kernels lack")
@@ -43,11 +46,18 @@ def ordering(eqn: Eqn, name: str, alone: bool) -> Ordering:
         n, count = length_of(eqn), eqn.outvars[0].aval.shape[axis_of(eqn)]
         if count <= PROCESSOR.largest_kept and count <= max(1, n * PROCESSOR.largest_part):
             return _largest(eqn)
-    elif alone and len(eqn.invars) == 1 and storage_dtype(eqn.invars[0].aval).kind != "c":
+    elif alone and _for_numpy(eqn):
         raise NoKernel("values alone are sorted by NumPy, which has vector instructions for it")
     if length_of(eqn) > PROCESSOR.sorted_row:
-        return _LongRows(eqn, name).ordering()
-    return _rows(eqn, name)
+        return _LongRows(eqn, name, wanted).ordering()
+    return _rows(_Writer(eqn, name, wanted))
+
+
+def _for_numpy(eqn: Eqn) -> bool:
+    """Whether NumPy sorts faster, for all that another call costs: many real values alone."""
+    aval = eqn.invars[0].aval
+    real = len(eqn.invars) == 1 and storage_dtype(aval).kind != "c"
+    return real and aval.size > PROCESSOR.sorted_alone
 
 
 def _largest(eqn: Eqn) -> Ordering:
@@ -85,8 +95,8 @@ class _Writer:
     of those before it where its own are equal.
     """
 
-    def __init__(self, eqn: Eqn, name: str):
-        self.eqn, self.name = eqn, name
+    def __init__(self, eqn: Eqn, name: str, wanted: Sequence[int]):
+        self.eqn, self.name, self.wanted = eqn, name, wanted
         self.n, axis = length_of(eqn), axis_of(eqn)
         shape = eqn.invars[0].aval.shape
         self.inside = math.prod(shape[axis + 1 :])
@@ -129,7 +139,7 @@ class _Writer:
             i, k = self.inside, self.count
             begin = f"row * {k}" if i == 1 else f"row / {i} * {k * i} + row % {i}"
             to = f"{begin} + j" if i == 1 else f"{begin} + j * {i}"
-        for k in range(len(self.eqn.outvars)):
+        for k in self.wanted:
             value = f"(int){place}" if self.largest and k else f"in{k}[{self.at(place)}]"
             self.line(depth, f"out{k}[{to}] = {value};")
 
@@ -140,7 +150,11 @@ class _Writer:
         return [(f"{const}{ct.memory_type(v.aval)}*", f"{prefix}{k}") for k, v in enumerate(values)]
 
     def end_function(self, name: str, given: list[tuple[str, str]]) -> tuple[str, ...]:
-        """End the function that the lines are the body of; the names of its arguments."""
+        """End the function that the lines are the body of; return the names of its arguments, those
+        of `given` that the lines name.
+        """
+        words = set(re.findall(r"\w+", "\n".join(self.lines)))
+        given = [(kind, a) for kind, a in given if a in words]
         parameters = [f"{kind} GA_ALONE {a}" for kind, a in given]
         head = f"GA_TASKS {name}(\n    ga_index first, ga_index last,\n    "
         self.done += [head + ",\n    ".join(parameters) + ") {", *self.lines, "}"]
@@ -152,9 +166,8 @@ class _Writer:
         return self.rows * self.n * self.eqn.primitive.weight
 
 
-def _rows(eqn: Eqn, name: str) -> Ordering:
+def _rows(w: _Writer) -> Ordering:
     """Rows that are a task each, in memory of the function's own."""
-    w = _Writer(eqn, name)
     n = w.n
     w.line(1, "for (ga_index row = first; row < last; ++row) {")
     w.define_row(2)
@@ -163,7 +176,7 @@ def _rows(eqn: Eqn, name: str) -> Ordering:
     short = n <= PROCESSOR.ranked_row
     function = "ga_put_in_order" if short else "ga_put_in_order_by_digits"
     for number, (operand, _) in enumerate(w.keys):
-        kind, _ = _key_type(eqn, operand)
+        kind, _ = _key_type(w.eqn, operand)
         w.line(2, f"{kind} key{number}[{n}];")
         key = w.key(number, "order[j]" if number else "j")
         w.line(2, f"for (ga_index j = 0; j < {n}; ++j) key{number}[j] = {key};")
@@ -172,8 +185,8 @@ def _rows(eqn: Eqn, name: str) -> Ordering:
     w.store(3, "order[j]")
     w.line(2, "}")
     w.line(1, "}")
-    given = w.end_function(name, [*w.arrays("in"), *w.arrays("out")])
-    phase = Phase(name, w.rows, max(1, PROCESSOR.task // (4 * n)), given)
+    given = w.end_function(w.name, [*w.arrays("in"), *w.arrays("out")])
+    phase = Phase(w.name, w.rows, max(1, PROCESSOR.task // (4 * n)), given)
     return Ordering("\n".join(w.done) + "\n", (phase,), {}, w.work)
 
 

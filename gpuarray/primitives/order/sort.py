@@ -28,7 +28,7 @@ from gpuarray.primitives.numpy_rules import is_foreign, order_key
 _STABLE = "stable"
 #: From this many elements on it pays to look for zeros of both signs, which rule out the faster
 #: unstable sort.
-_LONG = 4096
+_LONG = 256
 #: Elements whose keys stay in cache.
 AT_ONCE = 1 << 16
 

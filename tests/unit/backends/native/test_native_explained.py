@@ -18,7 +18,7 @@ from gpuarray.backends.native import library
 from gpuarray.config import config
 from tests.support import natively
 
-X = ga.ShapeDtypeStruct((50, 30), "float32")
+X = ga.ShapeDtypeStruct((2000, 30), "float32")
 
 
 def several(x):
@@ -49,7 +49,7 @@ def test_steps_have_their_calls_and_numpy_has_reasons():
 def test_loops_show_their_bodies():
     e = ga.explain(several, platform="native")(X)
     (scan,) = [s for s in e.steps if s.ops == ("scan",)]
-    assert (scan.kind, scan.facts["turns"]) == ("loop", 50)
+    assert (scan.kind, scan.facts["turns"]) == ("loop", 2000)
     assert [s.ops for s in scan.body] == [("mul", "add", "reduce_sum")]
     e = ga.explain(branches, platform="native")(X)
     inside = {s.ops[0]: [b.name.split(":")[0] for b in s.body] for s in e.steps if s.body}
@@ -72,7 +72,7 @@ def test_text_svg_and_html():
 def test_the_text_shown_has_the_users_lines_and_the_text_compiled_has_not():
     shown = ga.jit(several).lower(X).cpp_source()
     assert "test_native_explained.py:" in shown
-    assert "// library sort(f32[50]) -> f32[50]: NumPy runs it" in shown
+    assert "// library sort(f32[2000]) -> f32[2000]: NumPy runs it" in shown
     assert ga.jit(several).lower(X).compile().cpp_source() == shown
     written = natively.written(ga.jit(several).lower(X).jaxpr)
     for source in written.kernels:
@@ -102,7 +102,7 @@ def test_a_donated_array_that_changes_where_it_is():
 
 def test_a_profile_names_routines_and_kernels():
     natively.need_compiler()
-    x = np.ones((500, 30), "float32")
+    x = np.ones((2000, 30), "float32")
     config.update("native", "wait")
     found = ga.profile(several)(x)
     assert library.loaded()

@@ -362,7 +362,7 @@ DONATED = {
 def test_donated_operands_of_updates(name, how):
     """Written over or not, and in one piece or not, the values are the same."""
     f = DONATED[name]
-    x = np.linspace(0, 1, 1000).astype("float32")
+    x = np.linspace(0, 1, 2000).astype("float32")
     expected = [np.asarray(y) for y in ga.tree.leaves(f(gnp.array(x)))]
     graph = ga.jit(f, donate_argnums=0).lower(ga.ShapeDtypeStruct(x.shape, x.dtype)).jaxpr
     made = natively.written(graph, frozenset([0]))

@@ -182,14 +182,22 @@ def test_the_number_of_threads_changes_nothing(rng):
 
 
 def test_what_numpy_does(rng):
-    """Values alone, outside of loops; and elements that kernels cannot hold."""
-    x = rng.standard_normal(1000).astype(np.float32)
+    """Many values alone, outside of loops."""
+    x = rng.standard_normal(PROCESSOR.sorted_alone + 1).astype(np.float32)
     program = natively.written(ga.jit(gnp.sort).lower(x).jaxpr)
-    assert not program.kernels and "vector instructions" in next(
-        iter(program.writer.by_host.values())
-    )
+    (why,) = program.writer.by_host.values()
+    assert not program.kernels and "vector instructions" in why
+
+
+def test_random_keys_go_along():
+    """Elements of several words, in an order that others decide."""
     keys = ga.random.split(ga.random.key(0), 5)
     order_of = np.array([3, 1, 2, 5, 4])
-    function = lambda o, k: lax.sort((o, k), num_keys=1)
-    found = ga.jit(function)(order_of, keys)[1]
+    function = lambda o, k: lax.sort((o, k), num_keys=1)[1]
+    assert "native code: 1 call" in ga.explain(function, platform="native")(order_of, keys).remarks
+    ga.config.update("native", "wait")
+    try:
+        found = ga.jit(function)(order_of, keys)
+    finally:
+        ga.config.update("native", "off")
     assert (ga.random.key_data(found) == ga.random.key_data(keys)[np.argsort(order_of)]).all()

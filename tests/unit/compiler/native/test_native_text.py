@@ -56,7 +56,10 @@ def steps_of(function, *arguments):
 
 def assembly(function, *arguments) -> str:
     """The machine code of a function's kernels, as the library compiles them."""
-    text, _ = unit([emit(s) for s in steps_of(function, *arguments)])
+    return compiled(unit([emit(s) for s in steps_of(function, *arguments)])[0])
+
+
+def compiled(text: str) -> str:
     cxx = hostcc.compiler()
     command = [cxx, *library._FLAGS, *library._tuned(cxx), "-S", "-o", "-", "-x", "c++", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
@@ -97,6 +100,26 @@ def test_each_loop_is_packed(name):
     assert re.search(r"\bv?(?:mul|add|max)ps\b", code)
 
 
+@needs_packed
+@pytest.mark.parametrize("length", [40, 100, 3000])
+def test_positions_of_extremes_are_packed(length):
+    """In lanes, and of the rest behind them: a number compared alone would be a branch."""
+    code = assembly(lambda x: gnp.argmax(x, 1), golden.shape("float32", 1000, length))
+    assert len(re.findall(r"\bv?cmp\w*ps\b", code)) > len(re.findall(r"\bv?u?comiss\b", code))
+
+
+@needs_packed
+@pytest.mark.parametrize("function", [lambda x: lax.top_k(x, 8), lambda x: gnp.argsort(x, 1)])
+def test_sorts_of_rows_are_packed(function):
+    """Keys are made and compared many at a time."""
+    lowered = ga.jit(function).lower(golden.shape("float32", 1000, 64))
+    written = natively.written(lowered.jaxpr)
+    code = compiled(unit(written.kernels)[0])
+    # Without AVX-512 the largest of two unsigned numbers takes part in their comparison.
+    assert len(re.findall(r"\bv?pcmp(?:gt|eq|u)?d\b|\bv?pcmpud\b|\bv?pm(?:in|ax)ud\b", code)) >= 2
+    assert not calls_in(code)
+
+
 # ---- what has no text ----
 
 
@@ -109,7 +132,7 @@ def test_forms_without_text_say_so():
 
 
 def test_what_has_no_text_stays_a_step_of_its_own():
-    """A sort is NumPy's, which is not worse than before."""
+    """A sort of many values is NumPy's, which is not worse than before."""
     f = lambda x: (gnp.cumsum(x * 2, 0), gnp.sort(x, 1))
     steps = steps_of(f, golden.shape("float32", 4096, 8))
     assert [s.primitive.name for s in steps if not isinstance(s, Kernel)] == ["sort"]

@@ -352,10 +352,13 @@ class Processor(Struct):
     #: joined arrays, updates) are kernels of their own: compilers may not vectorise both in one.
     #: Measure: ctc, ppo.
     heavy: int = 8
-    #: Elements of a row that is long enough for vectors along it, and rows that fill a vector side
-    #: by side. Measure: ppo.
+    #: Elements of a row that is long enough for vectors along it, or so short that compilers have
+    #: vectors over the rows anyway; rows that fill a vector side by side, and elements of rows that
+    #: are. Measure: ppo.
     short_row: int = 32
+    shortest_row: int = 3
     side_by_side: int = 8
+    row_block: int = 1 << 13
     #: Bytes of a line of a cache, at which values between steps begin.
     line: int = 64
     #: Bytes of a value between steps that is a local array of a routine; larger ones are in the

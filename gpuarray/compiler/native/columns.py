@@ -28,7 +28,10 @@ class ColumnsWriter(FoldWriter):
         self.passes = self.passes_of(kernel.passes, 1 << 62)
         *self.outer, self.across = self.parallel
         self.columns = self.axes[self.across]
-        self.width = min(PROCESSOR.columns, self.columns)
+        # Rows that stand side by side stay in the first cache from pass to pass.
+        rows = PROCESSOR.row_block // max(1, self.length) // PROCESSOR.lanes * PROCESSOR.lanes
+        most = PROCESSOR.columns if isinstance(kernel, Columns) else rows
+        self.width = min(PROCESSOR.columns, most, self.columns)
         self.blocks = -(-self.columns // self.width)
         self.tasks = self.blocks * math.prod(self.axes[i] for i in self.outer)
 
@@ -58,13 +61,14 @@ class ColumnsWriter(FoldWriter):
         axis, apart = self.axis_name[self.across], set()
 
         def hidden(found: re.Match[str]) -> str:
-            n = int(found[1])
-            if n & (n - 1) == 0 or n == 3:
-                return found[0]
-            apart.add(n)
-            return f"{axis} * apart{n}"
+            apart.add(int(found[1]))
+            return f"{axis} * apart{found[1]}"
 
-        lines = [re.sub(rf"\b{axis} \* (\d+)\b", hidden, line) for line in self.lines]
+        # Compilers know how to load what is 2, 3, 4, 8, ... apart, but not how to store it.
+        some = re.compile(rf"\b{axis} \* (?!(?:8|16|32)\b)(\d+)\b")
+        odd = re.compile(rf"\b{axis} \* (?!(?:3|2|4|8|16|32)\b)(\d+)\b")
+        stores = re.compile(r" +out\d+\[[^\]]*\] = ")
+        lines = [(some if stores.match(x) else odd).sub(hidden, x) for x in self.lines]
         known = [f"    const ga_index apart{n} = ga_apart({n});" for n in sorted(apart)]
         self.lines = [*known, *lines]
         super().end_function(name, arguments, tasks, grain)

@@ -33,7 +33,8 @@ def is_short(kernel: Rows) -> bool:
     the rows: those along a row would be filled badly.
     """
     group = kernel.group
-    if kernel.length >= PROCESSOR.short_row or not group.parallel:
+    short = PROCESSOR.shortest_row <= kernel.length < PROCESSOR.short_row
+    if not short or not group.parallel:
         return False
     many = group.axes[group.parallel[-1]] >= PROCESSOR.side_by_side
     return many and takes_long(group)

@@ -44,7 +44,18 @@ def cross_entropy(x, labels):
 
 #: Ours, NumPy's, operands.
 CASES: dict = {}
-for n, k in [(8, 6), (511, 5), (513, 10), (2000, 31), (40, 2), (1030, 4), (600, 3), (9, 7)]:
+for n, k in [
+    (8, 6),
+    (511, 5),
+    (300, 3),
+    (9000, 8),
+    (513, 10),
+    (2000, 31),
+    (40, 2),
+    (1030, 4),
+    (600, 3),
+    (9, 7),
+]:
     CASES[f"softmax {n}x{k}"] = nn.softmax, softmax, (floats(n, k),)
 CASES |= {
     "softmax of three axes": (nn.softmax, softmax, (floats(7, 33, 6),)),
@@ -142,13 +153,16 @@ def test_bits_do_not_depend_on_threads(programs):
 
 def test_short_rows_stand_side_by_side():
     assert "lane < width" in lowered("softmax 513x10").cpp_source()
-    # Elements six apart are read in vectors only where that is not seen.
-    assert "* apart10" in lowered("softmax 513x10").cpp_source()
-    assert "apart" not in lowered("softmax 1030x4").cpp_source().split("// k0_rows")[1]
+    # What is ten apart is read in vectors only where that is not seen; four: written.
+    assert "in0[i0 * apart10" in lowered("softmax 513x10").cpp_source()
+    four = lowered("softmax 1030x4").cpp_source()
+    assert "in0[i0 * 4" in four
+    assert "out0[i0 * apart4" in four
 
 
 @pytest.mark.parametrize(
-    ("function", "shape"), [(gnp.sum, (513, 10)), (nn.softmax, (513, 40)), (nn.softmax, (4, 10))]
+    ("function", "shape"),
+    [(gnp.sum, (513, 10)), (nn.softmax, (513, 40)), (nn.softmax, (4, 10)), (nn.softmax, (513, 2))],
 )
 def test_cheap_long_and_few_rows_do_not(function, shape):
     lowered = ga.jit(lambda x: function(x, -1)).lower(ga.ShapeDtypeStruct(shape, "float32"))

@@ -9,6 +9,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.experimental.shard_map import shard_map as old_shard_map
+from gpuarray.runtime import cache
 from gpuarray.sharding import AxisType, Mesh, NamedSharding, use_abstract_mesh
 from gpuarray.sharding import PartitionSpec as P
 
@@ -470,3 +471,13 @@ def test_nothing_varies_outside():
             lax.pcast(X, "x", to="varying")
         with pytest.raises(NameError, match="unbound axis name: z"):
             lax.pcast(X, "z", to="varying")
+
+
+def test_eager_calls_of_one_function_share_a_program():
+    f = ga.shard_map(matmul, mesh=MESH, **SPECS)
+    f(X, W)
+    before = len(cache.history)
+    close(f(X + 1, W), (X + 1) @ W)
+    close(ga.shard_map(matmul, mesh=MESH, **SPECS)(X, W), X @ W)
+    made = [line for line in list(cache.history)[before:] if line.kind != "eager"]
+    assert not made

@@ -503,9 +503,9 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
             f"pcast axis_name={axis_name} must be a tuple or a str, since it is ordered"
         )
     _declared("pcast", to, ("varying", "reduced", "unreduced"))
-    here = named.axes_around()
+    mesh = None if named.axes_around() else contexts.abstract
     for name in _axes(axis_name):
-        if name not in here and contexts.abstract and name in contexts.abstract.axis_names:
+        if mesh is not None and name in mesh.axis_names:
             raise ValueError(
                 f"pvary should be called under jax.shard_map: {name!r} is an axis of the mesh in "
                 "context, and outside of a shard_map no value varies along it."

@@ -471,6 +471,14 @@ def test_nothing_varies_outside():
             lax.pcast(X, "x", to="varying")
         with pytest.raises(NameError, match="unbound axis name: z"):
             lax.pcast(X, "z", to="varying")
+        f = ga.shard_map(
+            lambda v: lax.pcast(v, "y", to="varying"),
+            in_specs=P(),
+            out_specs=P(),
+            axis_names={"x"},
+        )
+        with pytest.raises(NameError, match="unbound axis name: y"):
+            f(X)
 
 
 def test_eager_calls_of_one_function_share_a_program():

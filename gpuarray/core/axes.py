@@ -7,7 +7,7 @@ function. Out: the length of an axis for the collectives inside, and a key for c
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.errors import UnboundAxisError
@@ -81,6 +81,16 @@ def axis_size(name: Any, what: str = "collectives") -> int:
 def typed_names(names: Sequence[Any]) -> frozenset:
     """Return those of the names along which types say whether a value varies."""
     return frozenset(name for name in names if _innermost(name).typed)
+
+
+def typed_around(names: Iterable[Any]) -> frozenset:
+    """Return those of the names that are axes here, and along which types say what varies."""
+    return typed_names([n for n in names if _named.axes.get(n)])
+
+
+def axes_around() -> frozenset:
+    """Return the names of all axes here."""
+    return frozenset(name for name, axes in _named.axes.items() if axes)
 
 
 def spread_names() -> frozenset:

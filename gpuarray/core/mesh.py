@@ -48,6 +48,8 @@ class Mesh(Axes, contextlib.ContextDecorator):
     devices: np.ndarray
     #: The same axes, without the devices.
     abstract_mesh: AbstractMesh
+    #: It can be called, as a decorator, and holds no values: programs over it may be kept.
+    captures = False
 
     def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
         # An object array of its own: the caller's stays writable.

@@ -18,7 +18,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.formats import Format, Layout, format_of
 from gpuarray.core.graph import Graph
-from gpuarray.core.layout import cuts_of
+from gpuarray.core.layout import cuts_of, with_names
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding
@@ -155,7 +155,10 @@ class ShapeDtypeStruct:
 def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     """An aval as the public struct."""
     sharding = None if cuts_of(aval.layout) is None else aval.sharding
-    return ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
+    made = ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
+    if aval.vma:  # inside of a shard_map
+        made.aval = made.aval.update(layout=with_names(made.aval.layout, aval.vma))
+    return made
 
 
 @dataclasses.dataclass(frozen=True)

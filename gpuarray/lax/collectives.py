@@ -14,6 +14,7 @@ import numpy as np
 from gpuarray import errors
 from gpuarray.core import axes as named
 from gpuarray.core.avals import aval_of
+from gpuarray.core.mesh import contexts
 from gpuarray.core.trace import owned
 from gpuarray.core.value import Array
 from gpuarray.lax.args import operands
@@ -502,6 +503,13 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
             f"pcast axis_name={axis_name} must be a tuple or a str, since it is ordered"
         )
     _declared("pcast", to, ("varying", "reduced", "unreduced"))
+    mesh = None if named.axes_around() else contexts.abstract
+    for name in _axes(axis_name):
+        if mesh is not None and name in mesh.axis_names:
+            raise ValueError(
+                f"pvary should be called under jax.shard_map: {name!r} is an axis of the mesh in "
+                "context, and outside of a shard_map no value varies along it."
+            )
     names = _named(axis_name, "pcast")
     typed = tuple(n for n in names if n in named.typed_names(names))
 

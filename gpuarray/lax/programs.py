@@ -253,6 +253,8 @@ def _with_explicit_cuts(sharding: NamedSharding, aval: ShapedArray) -> NamedShar
         names = (*cut, *names_of(part))
         even = n % prod(mesh.shape[name] for name in names) == 0
         parts.append(((names if even else cut) if cut else part) or None)
+    while parts and parts[-1] is None:
+        parts.pop()
     return NamedSharding(sharding.mesh, spec.update(partitions=parts))
 
 

@@ -17,10 +17,12 @@ from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, machine_int
+from gpuarray.core.axes import typed_around
 from gpuarray.core.layout import cuts_of, out_given, reconciled
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape, dtype_of, shape_of
 from gpuarray.lax.args import operand as bindable
+from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.movement.generate import empty_p, iota_p, rng_uniform_p
 from gpuarray.primitives.movement.ops import (
@@ -528,7 +530,19 @@ def full_like(
     value = _as_scalar(bindable("full_like", fill_value, 1), target, weak)
     if sharding is None:
         sharding = sharding_like(x, shape)
-    return full(shape, value, sharding=sharding)
+    return varying_like(full(shape, value, sharding=sharding), x)
+
+
+def varying_like(made: Any, x: Any) -> Any:
+    """Return a value with a type that says that it varies between devices as `x` does.
+
+    Only inside of a `shard_map` that checks types do any.
+    """
+    vma = getattr(getattr(x, "aval", None), "vma", None)
+    if not vma:
+        return made
+    names = tuple(sorted(typed_around(vma) - aval_of(made).vma, key=str))
+    return pcast_p.bind(made, axis_name=names) if names else made
 
 
 def iota(dtype: Any, size: int) -> Array:

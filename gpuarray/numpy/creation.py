@@ -20,6 +20,7 @@ from gpuarray.core.dims import Dim, count_between
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
+from gpuarray.lax.shapes import varying_like
 from gpuarray.numpy.arithmetic import add, multiply, power, sign, true_divide
 from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import array as array
@@ -192,11 +193,13 @@ def _like(name: str, a, fill, dtype, shape, device, out_sharding) -> Array:
         out_sharding = sharding_like(a, shape)
     fill = value(fill)
     if getattr(fill, "shape", ()):
-        return _placed(_spread(as_type(fill, dtype), shape), device, out_sharding)
+        made = _spread(as_type(fill, dtype), shape)
+        return varying_like(_placed(made, device, out_sharding), a)
     # Through as_type, which warns where an imaginary part is discarded.
     if isinstance(fill, (complex, np.complexfloating)):
         fill = as_type(asarray(fill), dtype)
-    return _placed(as_type(lax.full(shape, fill, dtype), dtype, weak), device, out_sharding)
+    made = as_type(lax.full(shape, fill, dtype), dtype, weak)
+    return varying_like(_placed(made, device, out_sharding), a)
 
 
 # ---- ranges ----

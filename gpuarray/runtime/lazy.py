@@ -23,8 +23,10 @@ from gpuarray.core.dtypes import float0
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, params_key
 from gpuarray.core.layout import resolving
 from gpuarray.core.linear import check_defined
+from gpuarray.core.mesh import Mesh
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.core.sharding import Device, Place, place_of
+from gpuarray.core.sharding import Device, Place, Sharding, place_of
+from gpuarray.primitives.reshard import stated
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import spread
 from gpuarray.runtime.array import ArrayImpl
@@ -202,7 +204,12 @@ class EvalTrace(traces.Trace):
             invars = [Var(aval_of(a)) for a in args]
             outvars = [Var(a) for a in prim.out_avals([v.aval for v in invars], params)]
             eqn = Eqn(prim, invars, outvars, params, sites.user_frame())
-            out = run_graph(Graph(invars, outvars, [eqn], debug_name=prim.name), args)
+            graph, wanted = Graph(invars, outvars, [eqn], debug_name=prim.name), None
+            if prim.name == "shard_map" and not resolving.depth:
+                mesh = params["mesh"]
+                if isinstance(mesh, Mesh) and params["manual_axes"].issuperset(mesh.axis_names):
+                    wanted = stated(graph, mesh)  # in the very words of the user's out_specs
+            out = run_graph(graph, args, wanted=wanted)
             return out if prim.multiple_results else out[0]
         if prim.decompose is None:
             raise TypeError(f"primitive {prim.name!r} has no rule for evaluation")
@@ -282,8 +289,16 @@ def _shown(place: Place) -> str:
     return ", ".join(map(str, place.all_devices))
 
 
-def run_graph(graph: Graph, args: Sequence[Any], device: Device | None = None) -> list[ArrayImpl]:
-    """Run a Graph as one compiled program, on `device` if it is given."""
+def run_graph(
+    graph: Graph,
+    args: Sequence[Any],
+    device: Device | None = None,
+    wanted: Sequence[Sharding | None] | None = None,
+) -> list[ArrayImpl]:
+    """Run a Graph as one compiled program, on `device` if it is given.
+
+    `wanted` says how results over several devices are to lie, where that is known.
+    """
     place = None
     inputs: list[Any] = []
     for x, v in zip(args, graph.invars, strict=True):
@@ -296,7 +311,7 @@ def run_graph(graph: Graph, args: Sequence[Any], device: Device | None = None) -
     executable, constants = compiled_graph(graph, graph.debug_name)
     if executable.meshes or constants.over is not None or not place.is_single:
         flush_all()
-        wanted = [None] * len(graph.outvars)
+        wanted = wanted or [None] * len(graph.outvars)
         return spread.run(executable, inputs, wanted, constants=constants.values)
     device = same_device(device, executable.device)
     if device is not None:

@@ -207,7 +207,10 @@ def sharding_like(x: Any, shape: tuple[int, ...]) -> Sharding | None:
     # A ShapeDtypeStruct may say it as well.
     sharding = getattr(x, "sharding", None)
     if isinstance(sharding, NamedSharding):
-        sharding = _over_devices(sharding)
+        around = None if traces.is_base() else contexts.abstract
+        # A program over the very axes learns its devices later.
+        if around is None or around.shape_tuple != sharding.mesh.shape_tuple:
+            sharding = _over_devices(sharding)
     # Another shape can lie so where every device has it whole.
     if isinstance(sharding, Sharding) and (shape == x.shape or sharding.is_fully_replicated):
         return sharding

@@ -9,6 +9,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.experimental.shard_map import shard_map as old_shard_map
+from gpuarray.runtime import cache
 from gpuarray.sharding import AxisType, Mesh, NamedSharding, use_abstract_mesh
 from gpuarray.sharding import PartitionSpec as P
 
@@ -426,3 +427,65 @@ def test_bad_input(name):
     call, kind, message = BAD[name]
     with pytest.raises(kind, match=f"(?s){message}"):
         call()
+
+
+# ---- types and words as JAX's ----
+
+
+def test_what_is_like_a_value_varies_as_it_does():
+    seen = []
+
+    def f(v):
+        struct = ga.eval_shape(lambda v: v * 2, v)
+        for like in (v, struct):
+            seen.extend((lax.full_like(like, 1), gnp.zeros_like(like), gnp.full_like(like, 3)))
+        seen.append(gnp.ones_like(lax.psum(v, "x")))
+        assert all(ga.typeof(x).vma == {"x"} for x in seen[:6]) and not seen[6].aval.vma
+        return v + sum(seen[:6]) + seen[6]
+
+    run = ga.shard_map(f, mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    np.testing.assert_array_equal(ga.jit(run)(X), X + 9)
+    # Where types are off nothing is said; and outside nothing varies.
+    off = lambda v: v + gnp.zeros_like(v)
+    run = ga.shard_map(off, mesh=MESH, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    np.testing.assert_array_equal(run(X), X)
+    slopes = ga.grad(lambda v: (run(v) ** 2).sum())(X)
+    np.testing.assert_allclose(slopes, 2 * X, rtol=1e-6)
+
+
+@pytest.mark.parametrize("spec", [P("x"), P("x", None), P(("x", "y")), P(None, "y")])
+def test_results_lie_in_the_words_of_out_specs(spec):
+    mesh = Mesh(np.array(ga.devices()[:4]).reshape(2, 2), ("x", "y"), (AxisType.Explicit,) * 2)
+    x = ga.device_put(X, NamedSharding(mesh, spec))
+    f = ga.shard_map(lambda v: v * 2, mesh=mesh, in_specs=spec, out_specs=spec)
+    assert f(x).sharding == NamedSharding(mesh, spec)
+    # In a program types say it, for every axis.
+    full = P(*spec.partitions, *[None] * (2 - len(spec)))
+    assert ga.jit(f)(x).sharding == NamedSharding(mesh, full)
+    np.testing.assert_array_equal(f(x), 2 * X)
+
+
+def test_nothing_varies_outside():
+    with ga.set_mesh(mesh_of(types=(AxisType.Explicit,) * 2)):
+        with pytest.raises(ValueError, match="pvary should be called under jax.shard_map: 'x'"):
+            lax.pcast(X, "x", to="varying")
+        with pytest.raises(NameError, match="unbound axis name: z"):
+            lax.pcast(X, "z", to="varying")
+        f = ga.shard_map(
+            lambda v: lax.pcast(v, "y", to="varying"),
+            in_specs=P(),
+            out_specs=P(),
+            axis_names={"x"},
+        )
+        with pytest.raises(NameError, match="unbound axis name: y"):
+            f(X)
+
+
+def test_eager_calls_of_one_function_share_a_program():
+    f = ga.shard_map(matmul, mesh=MESH, **SPECS)
+    f(X, W)
+    before = len(cache.history)
+    close(f(X + 1, W), (X + 1) @ W)
+    close(ga.shard_map(matmul, mesh=MESH, **SPECS)(X, W), X @ W)
+    made = [line for line in list(cache.history)[before:] if line.kind != "eager"]
+    assert not made

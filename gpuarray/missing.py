@@ -95,7 +95,7 @@ GROUPS = (
         "not written here",
         """
         experimental.hijax: HiPspec TransformedRef
-        experimental: EArray cur_qdd primal_tangent_dtype random
+        experimental: EArray cur_qdd primal_tangent_dtype
         """,
     ),
     Group(

@@ -156,6 +156,19 @@ def two_sizes(x):
     return y, y + x
 
 
+def norm_arguments() -> tuple[np.ndarray, ...]:
+    """A cotangent, rows and their gains."""
+    return floats(40, 256), floats(40, 256) + 1, floats(256) + 2
+
+
+#: Programs whose kernels only devices have.
+ON_DEVICES = ("sweep", "scan", "rows and columns", "rows, in one")
+#: Sizes from which kernels take these forms, for small programs.
+SMALL = {
+    "swept_bytes": 1, "partials_worth": 0, "row_column_least": 32, "scan_row": 1 << 11,
+    "scan_threads": 64, "scan_tile_items": 4,
+}  # fmt: skip
+
 #: name: (function, arguments); the same function with arguments of the same shapes is one kernel.
 PROGRAMS = {
     "map, vectors": (lambda x, y: 2.0 * x + y, (floats(2312), floats(2312) + 1)),
@@ -217,6 +230,25 @@ PROGRAMS = {
     "columns, deep": (lambda x: nn.softmax(x, 0), (deepest(),)),
     "columns, few": (lambda x: gnp.sum(x, 0), (floats(900, 5),)),
     "columns, int8": (lambda x: gnp.max(x, 0), (LEAST,)),
+    # Far from zero, so that what nobody read or corrected shows.
+    "columns, in one sweep": (lambda x: gnp.var(x, 0), (floats(4100, 9) * 3 - 300,)),
+    "columns, in one sweep and another": (
+        lambda x: (x - gnp.mean(x, 0)) / gnp.var(x, 0),
+        (np.sort(floats(6001, 5), 0) * 3 - 300,),
+    ),
+    "columns, softmax in one sweep": (
+        lambda x: gnp.log(gnp.exp(x - gnp.max(x, 0)).sum(0)),
+        (floats(4100, 9) - 20,),
+    ),
+    "columns, softmax in one sweep and another": (
+        lambda x: nn.softmax(x, 0),
+        (np.sort(floats(6001, 5), 0) - 20,),
+    ),
+    "rows, in one sweep": (lambda x: nn.logsumexp(x, -1), (floats(2, 40_000) * 3 - 300,)),
+    "rows and columns": (golden.backwards(golden.rms_norm), norm_arguments()),
+    "scan": (lambda x: gnp.cumsum(x, 1), (np.round(floats(3, 300) * 9),)),
+    "scan, and more": (lambda x: x * gnp.cumprod(1 - x / 9, axis=1), (floats(5, 1200),)),
+    "scan, looking back": (gnp.cumsum, (np.round(floats(270_004) * 9),)),
     "sweep": (nn.dot_product_attention, (floats(70, 36, 1, 8), *[floats(70, 39, 1, 8)] * 2)),
 }
 
@@ -240,18 +272,20 @@ def cases() -> list[Case]:
     made = []
     with (
         mock.patch.object(Target, "many_blocks", 1),
-        mock.patch.dict(vars(TARGET), swept_bytes=1),
+        mock.patch.dict(vars(TARGET), SMALL),
         ga.enable_x64(True),
     ):
         for name, (function, arguments) in PROGRAMS.items():
             shapes = [golden.shape(x.dtype.name, *x.shape) for x in arguments]
             plan = ga.jit(function).lower(*shapes).plan
-            if name == "sweep":  # which only devices have
+            if name.startswith(ON_DEVICES):
                 plan = plan.on_device
             given = dict(zip(plan.graph.invars, arguments, strict=True))
-            for group in plan.groups:  # they need nothing of one another
+            for group in plan.groups:
                 kernel = emit(group)
-                made.append(Case(name, kernel, [given[v] for v in kernel.inputs], []))
+                # What a kernel leaves for another one is only there when both run.
+                if all(v in given for v in kernel.inputs):
+                    made.append(Case(name, kernel, [given[v] for v in kernel.inputs], []))
     for some in batches(made):
         source, names = together([(c, c.text) for c in some])
         library = hostcc.compile_library(source, names)
@@ -457,7 +491,7 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     ),
     (r"\? .* : 0u;    \[0u -> 1u", "threads outside compute something that nobody reads"),
     (r"\(T\)-1 < \(T\)0.*\[(?:< -> <=|.*more\])", "all ones is small only below zero"),
-    (r"rows.* u < .*\[(?:< -> <=|.*more\])", "one round more finds the row at its end"),
+    (r"(?:rows|columns).* u < .*\[(?:< -> <=|.*more\])", "one round more finds the row at its end"),
     (r"if \(lane \* \d+u < .*more\]$", "the same lanes have something to do"),
     (r"(?:if|for) \(.*(?:<|>=) .*less\]$", "vectors begin at multiples of their width"),
     (
@@ -478,6 +512,14 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"threadIdx\.x % 32u == 0.*33u more\]$", "still one lane of each warp"),
     (r"atomicInc.*\[\+ -> -", "the bytes between slots serve as well"),
     (r"all.*b < \du;.*\[(?:< -> <=|.*more\])", "the slot behind the last adds nothing"),
+    (r"base\d = 0;.*\[0 -> 1", "nothing refers to it yet"),
+    (r"in one sweep: .*for \(unsigned k = .*\[\+= -> -=", "one turn is all"),
+    (r"row < (\d+)u; row \+= \1u.*more\]$", "there is a block for each row"),
+    (r"deep; b < (\d+)u; b \+= \1u.*\[\1u -> .*more\]$", "one round is all"),
+    (r"base\d_now = .* == 0 .*\[0 -> 1", "what is infinite is compared with any number"),
+    (r"r\d \+ \((\w+) - \1\);    \[\+ -> -", "what is added is 0, or no number"),
+    (r"for \(unsigned k = .*\[(?:< -> <=|.*more\])", "a turn beyond the end has no elements"),
+    (r"ga_look_back.* \+ 1, .*\[1 -> 2", "the last word is told by one tile of 1024"),
     (r"ga_f16: .*\[(?:>= -> >|< -> <=|- -> \+)", "the bits that are kept are the same"),
     (r"ga_saturate: .*lowest.*\[<= -> <", "a number that fits is itself"),
     (r"integers: .*bool v\d+ = v\d+ < .*\[(?:< -> <=|0 -> 1)", "zero is decided before"),

@@ -279,7 +279,16 @@ def params_key(params: dict[str, Any]) -> tuple:
     return tuple([(name, _value_key(params[name])) for name in sorted(params)])
 
 
+#: Types of most parameters: they are their own keys.
+_PLAIN = frozenset({int, str, type(None)})
+
+
 def _value_key(value):
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is tuple:
+        return ("tuple", *map(_value_key, value))
     # By value: an array in params is part of the program.
     if isinstance(value, np.ndarray):
         return ("ndarray", value.dtype.str, value.shape, value.tobytes())

@@ -94,6 +94,14 @@ def scans() -> dict[str, Workload]:
             (shape(F32, 512, 1 << 17),),
             8 << 26,
         ),
+        "linear recurrence": Workload(
+            lambda a, b: lax.associative_scan(
+                lambda x, y: (x[0] * y[0], y[0] * x[1] + y[1]), (a, b), axis=1
+            )[1],
+            (shape(F32, 8192, 4096),) * 2,
+            12 << 25,
+            "each level of the tree is written and read again",
+        ),
         "sums of windows": Workload(
             lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 8), (1, 1), "SAME"), (rows,), 8 << 26
         ),
@@ -275,6 +283,14 @@ def images() -> dict[str, Workload]:
             bytes_of(picture) * 5 // 4,
         ),
         "a filter a channel": Workload(golden.each_channel, (each, filters), 2 * bytes_of(each)),
+        "convolution of 64 channels": Workload(
+            lambda x, w: lax.conv_general_dilated(
+                x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            ),
+            (each, shape(F32, 3, 3, 64, 64)),
+            2 * bytes_of(each) + 9 * 4 * 64 * 64,
+            "every pixel is copied nine times, for a product",
+        ),
         "edges": Workload(
             sobel, (picture,), 2 * bytes_of(picture), "differences along one axis are written"
         ),

@@ -49,7 +49,7 @@ from gpuarray.primitives.indexing.ops import (
 )
 from gpuarray.primitives.movement.ops import dynamic_slice_p, dynamic_update_slice_p
 from gpuarray.pytree import tree
-from gpuarray.runtime.array import ArrayImpl, rebuild, rebuild_key
+from gpuarray.runtime import array as arrays
 from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.tree_util import register_pytree_node
 from gpuarray.util import Struct
@@ -120,12 +120,12 @@ class Site(Struct):
         return self.kind(self.message(payload))
 
 
-def _shown(value: Any, key: KeyDtype | None) -> ArrayImpl:
+def _shown(value: Any, key: KeyDtype | None) -> Array:
     """What is formatted: an Array as the user has it, of numbers or random keys."""
     found = np.asarray(value)
     if key is None:
-        return rebuild(found, False)
-    return rebuild_key(np.ascontiguousarray(found).view(key.storage)[..., 0], key)
+        return arrays.rebuild(found, False)
+    return arrays.rebuild_key(np.ascontiguousarray(found).view(key.storage)[..., 0], key)
 
 
 def _own_payload(sites: Sequence[Site], code: int, payload: Sequence) -> Sequence:

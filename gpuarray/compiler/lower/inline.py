@@ -367,8 +367,8 @@ class _Inliner:
         # How often each element would be computed, on average.
         times = sum(u.reads for u in uses) / max(v.aval.size, 1)
         if self.serial and times > 0.5:
-            readers, costs = [u.reader for u in uses], self.work[v].values()
-            if keeps_from_vectors(self.made_by[v], costs, readers):
+            readers = [u.reader for u in uses]
+            if keeps_from_vectors(self.made_by[v], self.work[v], readers):
                 return False
         if computed and any(_is_fused(u.reader, times) for u in uses):
             return False  # fusion refused to merge these two, for a reason

@@ -6,7 +6,7 @@ kernel could also compute where it reads them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.core.element import Guarded, Held, Lookup
@@ -17,13 +17,15 @@ from gpuarray.core.primitive import Kind
 from gpuarray.core.target import PROCESSOR
 
 
-def keeps_from_vectors(eqn: Eqn, costs: Iterable[float], readers: Sequence[object]) -> bool:
+def keeps_from_vectors(eqn: Eqn, work: Mapping[Eqn, float], readers: Sequence[object]) -> bool:
     """Whether a value had better be in memory for the loops of its readers to be vectorised.
 
-    costs: of the equations that an element of it takes
+    work: the equations that an element of it takes, each with its cost
     """
     if is_guarded(eqn) and any(map(is_heavy, readers)):
         return True
+    # What only moves elements is not computed under conditions; its costs are those of choosing.
+    costs = [c for e, c in work.items() if e.primitive.kind is Kind.POINTWISE]
     slow = sum(c for c in costs if c > PROCESSOR.worth_keeping)
     moved = any(isinstance(r, Eqn) and is_guarded(r) for r in readers)
     return slow >= PROCESSOR.heavy and moved

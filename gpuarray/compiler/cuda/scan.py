@@ -286,7 +286,9 @@ class ScanTemplate(Template):
         """The block that ends last leaves all words as they were; returns the workspace bytes."""
         words = self.cut.outer * self.words
         last = f"{self.cut.outer * self.pieces - 1}u"
-        self.partial = 8 * words + 8
+        # Told by each tile, and by the last one of each group; then all are zero again.
+        told = self.cut.outer * (self.pieces + self.pieces // 32 + self.pieces // 1024)
+        self.partial = 8 * (told + words) + 8
         self.line(1, "__shared__ bool last;")
         self.line(1, "// Nobody looks back any more when the last block is here.")
         self.line(1, "if (threadIdx.x == 0) {")

@@ -176,7 +176,8 @@ def _nvidia(facts: dict) -> list[tuple[str, str]]:
     nvrtc = [(d, v) for d in _NVRTC if (v := _version(d))]
     # Asked last: the reason why gpuarray uses no GPU, although parts may be there.
     missing = gpus_missing()
-    if missing and driver["text"] == "not found":  # to install CuPy would not help
+    # To install CuPy would not help.
+    if missing and not facts["cupy"] and driver["text"] == "not found":
         missing = "this machine has no driver of NVIDIA's"
     if not missing:
         facts["too_old"] = _too_old()

@@ -197,7 +197,8 @@ def BatchNorm(
     Array([[-0.999995],
            [ 0.999995]], dtype=float32)
     """
-    axes = (util.index(axis, "an axis"),) if gnp.ndim(axis) == 0 else util.indices(axis, "axes")
+    several = isinstance(axis, Sequence)
+    axes = util.indices(axis, "axes") if several else (util.index(axis, "an axis"),)
     beta_init, gamma_init = _initializer(beta_init), _initializer(gamma_init)
 
     def init_fun(rng: Any, input_shape: Sequence[int]) -> tuple:

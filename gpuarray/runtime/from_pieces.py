@@ -176,14 +176,15 @@ def make_array_from_single_device_arrays(
                 f"the part of {shape} under {laid}"
             )
         by_device[device] = x
-    if not arrays and dtype is None:
-        raise ValueError(_UNKNOWN.format(what))
+    unknown = "" if arrays or dtype is not None else _UNKNOWN.format(what)
     lacking = [d for d in place.devices if d not in by_device]
     if lacking:
         raise ValueError(
-            f"{what} needs a piece for each of the {len(place.devices)} devices of {laid}, got "
-            f"{len(by_device)}: none is on {lacking}"
+            f"{unknown and unknown + ' '}{what} needs a piece for each of the {len(place.devices)} "
+            f"devices of {laid}, got {len(by_device)}: none is on {lacking}"
         )
+    if unknown:
+        raise ValueError(unknown)
     avals = {x.aval.strip_weak_type().dtype for x in by_device.values()}
     if len(avals) > 1:
         raise ValueError(

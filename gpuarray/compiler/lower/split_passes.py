@@ -111,12 +111,14 @@ def _is_slow(group: FusedGroup, passes: int) -> bool:
     else:
         width, s = 1, schedule_columns(rows, length, False, len(group.members))
         sweeps, ahead = passes, turns_ahead(itemsize, s, 8)
-    one = (sweeps * waited_for(s, read, ahead * width * itemsize) + written) / busy(s)
-    # The passes have as many blocks as there is room for, but a block for each row of many; each
-    # but the first costs a launch.
+    waited = waited_for(s, read, ahead * width * itemsize)
+    one = (sweeps * waited + written) / busy(s)
+    # The passes have as many blocks as there is room for, but a block for each row of many, which
+    # waits as one kernel does; each but the first costs a launch.
     many = order and order[-1] in group.reduced and rows >= TARGET.full_grid // 2
+    fold = waited / busy(s) if many else read
     folds = passes - bool(stored)
-    each = folds * read / (busy(s) if many else 1) + (read + written if stored else 0)
+    each = folds * fold + ((waited if many else read) + written if stored else 0)
     return one > TARGET.split_gain * each + (passes - 1) * TARGET.launch_bytes
 
 

@@ -38,6 +38,10 @@ def exchange_products(graph: Graph) -> Graph:
         exchanged = None if product is None else _exchanged(product, eqn, index)
         if exchanged is not None:
             gone.add(id(product))
+            # A later product must not take the view for the transpose of what is gone.
+            for old in (product, eqn):
+                index.remove(old)
+            index.add([exchanged])
             eqn = exchanged
         eqns.append(eqn)
     kept = [e for e in eqns if id(e) not in gone]

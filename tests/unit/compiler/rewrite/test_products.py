@@ -40,6 +40,11 @@ ABSORBED = {
     "both": (lambda a, b: a.T @ b.T, (numbers(4, 3), numbers(5, 4))),
     "all three": (lambda a, b: (a.T @ b.T).T, (numbers(4, 3), numbers(5, 4))),
     "with itself": (lambda a, b: a.T @ a + b, (numbers(4, 3), numbers(3, 3))),
+    "of a product": (lambda a, b: (a @ b).T @ a, (numbers(4, 3), numbers(3, 5))),
+    "of a product, twice": (
+        lambda a, b: ((t := (a @ b).T) @ a, t @ a * 2),
+        (numbers(4, 3), numbers(3, 5)),
+    ),
     "a stack": (lambda a, b: gnp.swapaxes(a, 1, 2) @ b, (numbers(2, 4, 3), numbers(2, 4, 5))),
     "behind arithmetic": (lambda a, b: (a * 2).T @ b, (numbers(4, 3), numbers(4, 5))),
     "precision of each operand": (

@@ -157,14 +157,15 @@ class Statics(tuple):
     __hash__ = tuple.__hash__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Statics) and tuple.__eq__(self, other) and _alike(self, other)
+        # Types first: values of different ones need not be comparable, as np.int64(1) and (2, 0).
+        return isinstance(other, Statics) and _alike(self, other) and tuple.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Whether equal values are of the same types, inside of tuples too."""
+    """Whether values are of the same types, inside of tuples too, and floats written alike."""
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(_alike, a, b))
     if type(a) is not type(b):

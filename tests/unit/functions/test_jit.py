@@ -441,3 +441,12 @@ def test_the_signature_is_that_of_the_function():
     for follow in (True, False):
         assert str(inspect.signature(f, follow_wrapped=follow)) == "(x, y=2, *, z)"
     assert ga.jit(max).__signature__ is None
+
+
+def test_static_values_that_do_not_compare_with_each_other():
+    """A NumPy number and a tuple compare element by element; as keys they are just different."""
+    f = ga.jit(lambda x, axis: x.sum(axis), static_argnums=1)
+    x = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
+    for axis in ((2, 0), np.int64(1), (0, 1), 1):
+        np.testing.assert_allclose(f(x, axis), x.sum(axis))
+    assert f._cache_size() == 4

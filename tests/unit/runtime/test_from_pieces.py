@@ -111,7 +111,7 @@ def test_callback_results():
         (
             lambda make: make((8, 4), laid("x"), lambda i: VALUE),
             ValueError,
-            r"Expected shard shape \(2, 4\) .* shape \(8, 4\) .* for index \(slice\(0, 2, None\), .* cpu:0",
+            r"shape \(2, 4\) .* shape \(8, 4\) .* for index \(slice\(0, 2, None\), .* cpu:0",
         ),
         (
             lambda make: make((8, 4), laid("x"), lambda i: 1.0),

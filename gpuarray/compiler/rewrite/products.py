@@ -36,7 +36,7 @@ def exchange_products(graph: Graph) -> Graph:
         product = index.maker(eqn.invars[0]) if is_view(eqn) else None
         # The view computes the product itself; the product, which nobody else reads, goes.
         exchanged = None if product is None else _exchanged(product, eqn, index)
-        if exchanged is not None:
+        if product is not None and exchanged is not None:
             gone.add(id(product))
             # A later product must not take the view for the transpose of what is gone.
             for old in (product, eqn):

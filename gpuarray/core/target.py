@@ -392,6 +392,9 @@ class Processor(Struct):
     #: Operations on a small matrix that is factored, or whose systems are solved, by loops: for
     #: more, LAPACK's blocks are faster than starting it is slow. Measure: kalman, cholesky_8x8.
     matrix_work: float = 1 << 13
+    #: Rows of a matrix on which LAPACK works beside others, in memory of the thread's stack.
+    #: Measure: eigh.
+    stacked_rows: int = 64
     #: Bytes of the features that are computed side by side in sums over windows, and what they
     #: take, in units of an optimum: a few vectors of AVX-512 keep its multipliers busy. Measure:
     #: convolution.

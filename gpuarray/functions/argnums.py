@@ -165,9 +165,10 @@ class Statics(tuple):
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Whether values are of the same types, inside of tuples too, and floats written alike."""
+    """Whether values are of the same types, inside of tuples too, and numbers written alike."""
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(_alike, a, b))
     if type(a) is not type(b):
         return False
-    return repr(a) == repr(b) if type(a) in (float, complex) else True
+    # 0.0 == -0.0, of Python's numbers and NumPy's.
+    return repr(a) == repr(b) if isinstance(a, float | complex | np.generic) else True

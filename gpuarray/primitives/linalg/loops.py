@@ -11,10 +11,8 @@ import math
 from typing import Any
 
 from gpuarray.core.rewrite import Loops
+from gpuarray.core.target import PROCESSOR
 from gpuarray.primitives.linalg.host import is_many_small
-
-#: Rows of a matrix on which LAPACK works beside others, in memory of the thread's stack.
-_LARGEST = 64
 
 
 def _of_floats(eqn: Any) -> bool:
@@ -36,7 +34,12 @@ def eigh(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
     *stack, n, _ = aval.shape
     count, some, vectors = math.prod(stack), p["subset_by_index"], read[0]
     first, last = (0, n) if some is None else some
-    if not _of_floats(eqn) or first == last or p["algorithm"] is not None or n > _LARGEST:
+    if (
+        not _of_floats(eqn)
+        or first == last
+        or p["algorithm"] is not None
+        or n > PROCESSOR.stacked_rows
+    ):
         return None
     # For those stacks NumPy calls the LAPACK that it brings: other signs, with a compiler or not.
     if vectors and is_many_small(aval.shape):

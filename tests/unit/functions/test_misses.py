@@ -132,7 +132,7 @@ def test_objects_with_jax_array_are_no_arguments():
 
 # 1 == 1.0 == True and 0.0 == -0.0, but programs made for them differ.
 EQUAL = [1, True, 1.0, np.int8(1), (1 + 0j)]
-ZEROS = [0.0, -0.0]
+ZEROS = [0.0, -0.0, np.float32(0.0), np.float32(-0.0), np.float64(-0.0)]
 
 
 def _jitted(f):

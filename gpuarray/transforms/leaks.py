@@ -24,6 +24,7 @@ def check_leaks(trace: traces.Trace, what: str) -> None:
     """
     if not config.state.check_tracer_leaks:
         return
+    # Cycles keep tracers alive that nothing refers to from outside: those are no leak.
     gc.collect()
     leaked = [x for x in gc.get_referrers(trace) if isinstance(x, traces.Tracer)]
     if leaked:

@@ -174,11 +174,19 @@ def pure_callback(
 
     It may be called any number of times, or never if its result is not used.
 
-    result_shape_dtypes: a pytree of things with `shape` and `dtype`, as the function returns them
-    sharding: the device of the results
-    vmap_method: what vmap does: "sequential" calls it for every element; "expand_dims" calls it
-    once, with a new leading axis on every argument, of length 1 where it is the same for all;
-    "broadcast_all" the same with full length; None refuses
+    Parameters
+    ----------
+    result_shape_dtypes :
+        A pytree of things with `shape` and `dtype`, as the function returns them.
+    sharding :
+        The device of the results.
+    vmap_method :
+        What vmap does: "sequential" calls it for every element; "expand_dims" calls it once, with a
+        new leading axis on every argument, of length 1 where it is the same for all;
+        "broadcast_all" the same with full length; None refuses.
+
+    Examples
+    --------
 
     >>> import numpy as np, gpuarray as ga
     >>> out = ga.ShapeDtypeStruct((), np.float32)
@@ -213,10 +221,16 @@ def io_callback(
 ) -> Any:
     """Call a Python function for its side effects, from inside any program: once for each run.
 
-    result_shape_dtypes: a pytree of things with `shape` and `dtype`, as the function returns them;
-    None for nothing
-    ordered: keep the order of all such calls, across programs (they always run in the order of the
-    program that holds them)
+    Parameters
+    ----------
+    result_shape_dtypes :
+        A pytree of things with `shape` and `dtype`, as the function returns them; None for nothing.
+    ordered :
+        Whether to keep the order of all such calls across programs. Those of one program always run
+        in its order.
+
+    Examples
+    --------
 
     >>> import numpy as np, gpuarray as ga
     >>> seen = []

@@ -225,11 +225,19 @@ def checkpoint(
 ) -> Any:
     """`fun`, whose derivative keeps its arguments only and computes the rest again when needed.
 
-    policy: which intermediate values to keep all the same: one of `checkpoint_policies`, or a
-    function of a primitive, the avals of its operands and its parameters
-    prevent_cse: keep the second computation apart from the first, also where both are in one
-    program; False where that program is the body of a loop
-    static_argnums, static_argnames: arguments that are Python values
+    Parameters
+    ----------
+    policy :
+        Which intermediate values to keep nevertheless: one of `checkpoint_policies`, or a function
+        of a primitive, the avals of its operands and its parameters.
+    prevent_cse :
+        Whether to keep the second computation apart from the first where both are in one program.
+        False is for programs that are the body of a loop.
+    static_argnums, static_argnames :
+        Arguments that are Python values.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> @ga.checkpoint

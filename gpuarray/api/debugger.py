@@ -165,9 +165,19 @@ def breakpoint(
     Inside a jitted function too: names then mean the values of this call. Under vmap it stops once
     for each element.
 
-    filter_frames: leave the library's own frames out; num_frames: at most so many, from the
-    innermost; ordered: keep several breakpoints in the order of the program; stdin, stdout: where
-    to talk, instead of the terminal
+    Parameters
+    ----------
+    filter_frames :
+        Whether to leave the library's own frames out.
+    num_frames :
+        The most frames to show, from the innermost.
+    ordered :
+        Whether several breakpoints keep the order of the program.
+    stdin, stdout :
+        Where to talk; default: the terminal.
+
+    Examples
+    --------
 
     >>> import io, gpuarray as ga
     >>> talk = io.StringIO()

@@ -35,11 +35,18 @@ LEAST, MOST, SECONDS = 3, 50, 0.5
 class StepTime(Struct):
     """A step of a program, and the time it takes in one call.
 
-    depth: how many loops and branches it is in, whose times hold its own
-    calls: how often it runs in one call of the function, on all devices
-    seconds: the time of all of them together, the median of the calls
-    nbytes: bytes that they read and write, as `explain` has them; None where that is not known
-    share: the time in which a plain copy moves so many bytes, of the time that the step takes
+    Attributes
+    ----------
+    depth :
+        How many loops and branches it is in, whose times hold its own.
+    calls :
+        How often it runs in one call of the function, on all devices.
+    seconds :
+        The time of all of them together, the median of the calls.
+    nbytes :
+        Bytes that they read and write, as `explain` has them; None where that is not known.
+    share :
+        The time in which a plain copy moves so many bytes, of the time that the step takes.
     """
 
     name: str
@@ -55,9 +62,14 @@ class StepTime(Struct):
 class Profile(Struct):
     """The steps of a function in the order in which they run, and how long each takes.
 
-    seconds: a whole call, the median of `calls`
-    between: what of a call no step takes: the host's part, or waiting
-    bandwidth: bytes a second, read and written, of a large copy on this device
+    Attributes
+    ----------
+    seconds :
+        A whole call, the median of `calls`.
+    between :
+        What of a call no step takes: the host's part, or waiting.
+    bandwidth :
+        Bytes a second, read and written, of a large copy on this device.
     """
 
     name: str

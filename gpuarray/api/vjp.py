@@ -195,8 +195,14 @@ class Pullback:
     def with_refs(self, *wanted: Any) -> Callable[[Any], Any]:
         """The same function, which adds cotangents to references instead of returning them.
 
-        wanted: like the arguments: a reference to add to, `ad.GradValue()` for a cotangent to be
-        returned, `ad.DontWant()` for one that nobody reads
+        Parameters
+        ----------
+        wanted :
+            Like the arguments: a reference to add to, `ad.GradValue()` for a cotangent to be
+            returned, `ad.DontWant()` for one that nobody reads.
+
+        Examples
+        --------
 
         >>> import gpuarray as ga, gpuarray.numpy as gnp
         >>> total = ga.new_ref(gnp.zeros(2))

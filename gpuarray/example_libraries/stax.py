@@ -370,7 +370,13 @@ def FanInConcat(axis: int = -1) -> Layer:
 def Dropout(rate: float, mode: str = "train") -> Layer:
     """Some inputs set to 0 at random; `rate` is how many are kept, and the rest grows by as much.
 
-    mode: "train", or anything else to let all pass.
+    Parameters
+    ----------
+    mode :
+        "train", or anything else to let all pass.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.example_libraries import stax

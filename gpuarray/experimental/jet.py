@@ -321,10 +321,20 @@ def jet(
 ) -> tuple[Any, Any]:
     """The Taylor series of `fun` of a path: (fun(*primals), higher terms).
 
-    primals: the arguments, arrays each. series: for each of them a list of terms, as many for all.
-    factorial_scaled: term k is the k-th derivative along the path; False: it is that over k!, the
-    coefficient of the series. The result is fun's, and in the place of each of its arrays the list
-    of its terms.
+    The result is fun's, and in the place of each of its arrays the list of its terms.
+
+    Parameters
+    ----------
+    primals :
+        The arguments, each an array.
+    series :
+        For each argument a list of terms, the same number for all.
+    factorial_scaled :
+        Whether term k is the k-th derivative along the path; False: that over k!, the coefficient
+        of the series.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental.jet import jet

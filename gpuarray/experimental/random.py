@@ -161,7 +161,13 @@ register_pytree_node(StatefulPRNG, lambda x: ((x._base_key, x._counter), None), 
 def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
     """A generator that keeps its state, from a seed or, outside of transformed functions, without.
 
-    impl: the kind of its keys, as `random.key` takes it
+    Parameters
+    ----------
+    impl :
+        The kind of its keys, as `random.key` takes it.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> from gpuarray.experimental import random

@@ -118,8 +118,17 @@ def lstm(
 ) -> tuple[Array, Array, Array]:
     """Outputs and last states (y, h_n, c_n) of an LSTM.
 
-    x: (batch, time, input_size); h_0, c_0: (directions * num_layers, batch, hidden_size);
-    seq_lengths: (batch,), how much of each sequence counts: behind it y is 0. dropout must be 0.
+    Parameters
+    ----------
+    x :
+        (batch, time, input_size).
+    h_0, c_0 :
+        (directions * num_layers, batch, hidden_size).
+    seq_lengths :
+        (batch,): how many steps of each sequence count; y is 0 after them.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental import rnn

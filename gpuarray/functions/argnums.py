@@ -95,7 +95,10 @@ def leaf_names(
 ) -> list[str]:
     """A name for every leaf, for messages: the parameter's, with the path inside the argument.
 
-    fixed: positions that `args` leaves out, because they are static
+    Parameters
+    ----------
+    fixed :
+        Positions that `args` leaves out, because they are static.
     """
     params = [] if signature is None else list(signature.parameters.values())
     known = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

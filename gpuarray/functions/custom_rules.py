@@ -250,7 +250,10 @@ class Results:
     def check(self, out: list, spec: Any, must: str, rule: str, fun: str) -> None:
         """TypeError where a rule's primal output is not like the function's result, if known.
 
-        must: what the rule must produce; a pair of braces in it stands for what must be alike
+        Parameters
+        ----------
+        must :
+            What the rule must produce; a pair of braces in it stands for what must be alike.
         """
         if self.of_fun is None:
             return

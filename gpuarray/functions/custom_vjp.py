@@ -42,8 +42,14 @@ from gpuarray.transforms.tracing import TracedFunction, stage
 class custom_vjp(CustomFunction):
     """A function with its own rule for cotangents: reverse mode only.
 
-    nondiff_argnums, nondiff_argnames: arguments that are Python values (functions, sizes): `fwd`
-    gets them in their places, `bwd` first
+    Parameters
+    ----------
+    nondiff_argnums, nondiff_argnames :
+        Arguments that are Python values (functions, sizes): `fwd` gets them in their places, `bwd`
+        first.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> @ga.custom_vjp
@@ -83,9 +89,13 @@ class custom_vjp(CustomFunction):
         """Give the rules: `fwd(*args) -> (output, residuals)` and `bwd(residuals, cotangent) ->
         cotangents`, one an argument (None: zero).
 
-        symbolic_zeros: `fwd` gets CustomVJPPrimals, which say whether they are differentiated, and
-        cotangents that are nothing come to `bwd` as SymbolicZero
-        optimize_remat: accepted; what `fwd` computes for nobody is dropped in any case
+        Parameters
+        ----------
+        symbolic_zeros :
+            `fwd` gets CustomVJPPrimals, which say whether they are differentiated, and cotangents
+            that are nothing come to `bwd` as SymbolicZero.
+        optimize_remat :
+            Accepted; what `fwd` computes for nobody is dropped in any case.
         """
         check_rule("defvjp", "fwd", fwd)
         check_rule("defvjp", "bwd", bwd)

@@ -41,7 +41,13 @@ def make_jaxpr(
     """A function that returns the Graph of `fun` for the arguments it is given; printing it shows
     the equations.
 
-    axis_env: names and lengths of axes that collectives in `fun` may name
+    Parameters
+    ----------
+    axis_env :
+        Names and lengths of axes that collectives in `fun` may name.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> ga.make_jaxpr(lambda x: 2 * x)(gnp.ones(3))

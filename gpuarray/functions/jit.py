@@ -544,10 +544,21 @@ def jit(
     """Compile a function: traced once for each kind of arguments, fused into few kernels, then only
     launched.
 
-    static_argnums/static_argnames: arguments that are Python values, part of the cache key
-    donate_argnums/donate_argnames: arguments whose memory the results may use; they are deleted
-    device, backend, in_shardings, out_shardings: the one device it runs on, said for all, for
-    arguments or for results (a prefix of their pytree)
+    Parameters
+    ----------
+    static_argnums, static_argnames :
+        Arguments that are Python values instead of arrays: the function is traced for each of their
+        values.
+    donate_argnums, donate_argnames :
+        Arguments whose memory the results may use; they are deleted.
+    in_shardings, out_shardings :
+        How arguments and results lie over devices: a Sharding, a PartitionSpec under a mesh, or
+        None to leave it open, each a prefix of their pytree.
+    device, backend :
+        The one device, or the platform, that the function runs on.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> @ga.jit

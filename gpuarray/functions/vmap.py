@@ -35,11 +35,16 @@ def vmap(
 ) -> Callable:
     """Map `fun` over an axis of its arguments, without a loop.
 
-    in_axes, out_axes: where the axis is, as one int for all or a pytree that is a prefix of the
-    arguments; None for arguments that are the same for all
+    Parameters
+    ----------
+    in_axes, out_axes :
+        Where the axis is, as one int for all or a pytree that is a prefix of the arguments; None
+        for arguments that are the same for all.
+    spmd_axis_name :
+        Axes of a mesh along which a `shard_map` or sharding constraint inside cuts the mapped axis.
 
-    spmd_axis_name: axes of a mesh along which a `shard_map` or sharding constraint inside cuts the
-    mapped axis
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> ga.vmap(gnp.dot)(gnp.ones((3, 4)), gnp.ones((3, 4)))

@@ -187,7 +187,13 @@ def take_along_axis(
 def put(a, ind, v, mode: str | None = None, *, inplace: bool = True) -> Array:
     """`a` with the elements at flat positions `ind` replaced by `v`, which repeats as needed.
 
-    mode: "clip" (the default) or "wrap". Arrays are immutable, so `inplace=False` has to be passed.
+    Parameters
+    ----------
+    mode :
+        "clip" (the default) or "wrap". Arrays are immutable, so `inplace=False` has to be passed.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.put(gnp.zeros(3), gnp.array([0, 2]), 5., inplace=False)
@@ -287,8 +293,18 @@ def ravel_multi_index(
 ) -> Array:
     """One index array an axis as flat positions.
 
-    mode: out of range: "raise" (not while tracing), "wrap", "clip" or "ignore". order: "C" or "F".
-    dtype: by default that of the indices; one that does not hold the last position is refused.
+    Parameters
+    ----------
+    mode :
+        What positions out of range do: "raise" (not while tracing), "wrap", "clip" or "ignore".
+    order :
+        "C" or "F".
+    dtype :
+        Dtype of the result; default: that of the indices. One that does not hold the last position
+        is refused.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.ravel_multi_index((gnp.array([0, 1]), gnp.array([1, 2])), (2, 3))

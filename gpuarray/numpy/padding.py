@@ -43,10 +43,18 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 def pad(array, pad_width, mode: str | Callable[..., Any] = "constant", **kwargs) -> Array:
     """`array` with `pad_width` elements more before and after, along every axis.
 
-    pad_width: n for all sides, (before, after) for all axes, or one pair an axis. mode: "constant"
-    (constant_values), "edge", "linear_ramp" (end_values), "maximum", "mean", "median" and "minimum"
-    (stat_length), "reflect" and "symmetric" (reflect_type "even" or "odd"), "wrap", "empty", or a
-    function f(vector, widths, axis, kwargs) of every padded vector.
+    Parameters
+    ----------
+    pad_width :
+        A number for all sides, (before, after) for all axes, or one such pair for each axis.
+    mode :
+        "constant" (constant_values), "edge", "linear_ramp" (end_values), "maximum", "mean",
+        "median" and "minimum" (stat_length), "reflect" and "symmetric" (reflect_type "even" or
+        "odd"), "wrap", "empty", or a function f(vector, widths, axis, kwargs) of every padded
+        vector.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.pad(gnp.arange(1, 4), (1, 2), mode="reflect")

@@ -218,8 +218,14 @@ def poly(seq_of_zeros) -> Array:
 def roots(p, *, strip_zeros: bool = True) -> Array:
     """The roots of a polynomial, as eigenvalues of its companion matrix.
 
-    strip_zeros: leading zeros are taken away first, which needs the values; False works while
-    tracing and puts nan in the places of the roots that are not there.
+    Parameters
+    ----------
+    strip_zeros :
+        Leading zeros are taken away first, which needs the values; False works while tracing and
+        puts nan in the places of the roots that are not there.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.sort(gnp.roots(gnp.array([1., -3., 2.])).real).round(3)

@@ -283,7 +283,13 @@ def tensordot(
 ) -> Array:
     """The sum of products over several axes of both.
 
-    axes: how many (the last of `a`, the first of `b`), or two lists of axes that go together.
+    Parameters
+    ----------
+    axes :
+        How many (the last of `a`, the first of `b`), or two lists of axes that go together.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.tensordot(gnp.ones((2, 3)), gnp.ones((3, 4)), 1).shape

@@ -106,7 +106,13 @@ def select(condlist: Sequence, choicelist: Sequence, default=0) -> Array:
 def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
     """For every place, the element of the choice that `a` numbers there.
 
-    mode: what a number out of range does: "raise", "wrap" or "clip".
+    Parameters
+    ----------
+    mode :
+        What a number out of range does: "raise", "wrap" or "clip".
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.choose(gnp.array([1, 0]), [gnp.array([1, 2]), gnp.array([10, 20])])
@@ -158,8 +164,14 @@ def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
 def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]:
     """The positions of elements that are not zero, one array an axis, in row-major order.
 
-    size: how many to return, needed while tracing; `fill_value` (one, or one an axis) stands in for
-    missing ones.
+    Parameters
+    ----------
+    size :
+        How many to return, needed while tracing; `fill_value` (one, or one an axis) stands in for
+        missing ones.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.nonzero(gnp.array([3, 0, 4]))

@@ -144,9 +144,16 @@ def unique(
 ) -> Any:
     """The distinct elements in order; with `axis`, the distinct slices along it.
 
-    return_index, return_inverse, return_counts: also where each first occurs, which of them each
-    element is, and how often each occurs. size: how many to return, needed while tracing
-    (`fill_value`, by default the first, fills up).
+    Parameters
+    ----------
+    return_index, return_inverse, return_counts :
+        Whether to return also where each value first occurs, which of them each element is, and how
+        often each occurs.
+    size :
+        How many to return, needed while tracing (`fill_value`, by default the first, fills up).
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.unique(gnp.array([3, 1, 3]), return_counts=True)

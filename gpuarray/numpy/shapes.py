@@ -96,8 +96,15 @@ def iterable(y) -> bool:
 def reshape(a, shape, order: str = "C", *, copy: bool | None = None, out_sharding=None) -> Array:
     """The elements of `a` in row-major order (column-major with order="F"), in another shape.
 
-    shape: (…) -> shape, of the same size; one length may be -1 and is worked out. copy: True gives
-    a new Array even for the same shape.
+    Parameters
+    ----------
+    shape :
+        New shape, of the same size; one length may be -1 and follows from the others.
+    copy :
+        True returns a new Array even for the same shape.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.reshape(gnp.arange(6), (2, -1))
@@ -418,7 +425,13 @@ def rot90(m, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 def roll(a, shift, axis: int | Sequence[int] | None = None) -> Array:
     """The elements moved along by `shift`, those pushed out coming in on the other side.
 
-    axis: None rolls the flattened array; several axes may share one shift, or have one each.
+    Parameters
+    ----------
+    axis :
+        None rolls the flattened array; several axes may share one shift, or have one each.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.roll(gnp.arange(5), 2)

@@ -170,8 +170,15 @@ def searchsorted(a, v, side: str = "left", sorter=None, *, method: str = "scan")
     """Where elements of `v` would have to be inserted into the sorted (n,) array `a` to keep it
     sorted.
 
-    side: before ("left") or after ("right") elements equal to them. sorter: positions that sort
-    `a`.
+    Parameters
+    ----------
+    side :
+        Whether the positions are before ("left") or after ("right") elements that are equal.
+    sorter :
+        Positions that sort `a`.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.searchsorted(gnp.array([1, 2, 2, 3]), gnp.array([2, 5]))

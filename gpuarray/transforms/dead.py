@@ -69,7 +69,10 @@ def without_dead(graph: Graph) -> Graph:
 def narrow_call(eqn: Eqn, used: list[bool], per_operand: str) -> Eqn:
     """The rule of equations that apply a Graph, `jaxpr`, to all of their operands.
 
-    per_operand: the param that may say something of each
+    Parameters
+    ----------
+    per_operand :
+        Param that may have an entry for each operand.
     """
     short, read = shortened(eqn.params["jaxpr"], used)
     # Params with an entry for each operand lose those of operands that are gone.

@@ -32,8 +32,12 @@ def taken_out(
 ) -> tuple[list[Ref], Any]:
     """Return the Refs among arguments, and the arguments with Slots in their places.
 
-    purpose: what takes the arguments, for messages
-    names: gives a name for each leaf
+    Parameters
+    ----------
+    purpose :
+        What takes the arguments, for messages.
+    names :
+        Function that returns a name for each leaf.
     """
     leaves, spec = tree.flatten_raw(args)
     places: dict[int, int] = {}  # the leaf of each Ref, by its id

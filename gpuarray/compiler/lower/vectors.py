@@ -20,7 +20,10 @@ from gpuarray.core.target import PROCESSOR
 def keeps_from_vectors(eqn: Eqn, work: Mapping[Eqn, float], readers: Sequence[object]) -> bool:
     """Whether a value had better be in memory for the loops of its readers to be vectorised.
 
-    work: the equations that an element of it takes, each with its cost
+    Parameters
+    ----------
+    work :
+        The equations that an element of it takes, each with its cost.
     """
     if is_guarded(eqn) and any(map(is_heavy, readers)):
         return True

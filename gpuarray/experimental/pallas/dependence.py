@@ -22,7 +22,10 @@ def depending(
 ) -> tuple[list[bool], list[Any]]:
     """Return which results depend on marked inputs, and the known scalars among the results.
 
-    known: the value of each input where it is a known scalar, else None
+    Parameters
+    ----------
+    known :
+        The value of each input where it is a known scalar, else None.
     """
     values: dict[Var, Any] = {
         v: x for v, x in zip(graph.invars, known, strict=True) if x is not None

@@ -54,7 +54,13 @@ def load(
 
     What a part has beyond the end of the array is NaN (or the least integer, or False).
 
-    cache_modifier, eviction_policy, volatile: only their defaults: the compiler chooses how to read
+    Parameters
+    ----------
+    cache_modifier, eviction_policy, volatile :
+        Only their defaults: the compiler chooses how to read.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental import pallas as pl
@@ -82,7 +88,13 @@ def store(ref: Ref | Part, val: Any, *, mask: Any = None, eviction_policy: Any =
 
     What a part has beyond the end of the array is dropped.
 
-    eviction_policy: only None: the compiler chooses how to write
+    Parameters
+    ----------
+    eviction_policy :
+        Only None: the compiler chooses how to write.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental.pallas import triton
@@ -324,7 +336,13 @@ def dot(
 ) -> Array:
     """The product of two matrices, either of them transposed first; sums are in float32 or int32.
 
-    allow_tf32: whether precision is HIGH or HIGHEST
+    Parameters
+    ----------
+    allow_tf32 :
+        Whether precision is HIGH or HIGHEST.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental.pallas import triton

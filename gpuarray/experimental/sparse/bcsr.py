@@ -283,7 +283,13 @@ def bcsr_fromdense(
 ) -> BCSR:
     """A BCSR array of the elements of a dense array that are not zero.
 
-    nse: how many elements are stored for each element of the batch; it has to be given under jit.
+    Parameters
+    ----------
+    nse :
+        How many elements are stored for each element of the batch; it has to be given under jit.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import sparse

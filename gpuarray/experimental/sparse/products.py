@@ -58,8 +58,15 @@ def bcoo_dot_general(
     The result is dense unless both operands are sparse. Axes that are paired must be batch axes of
     a sparse operand, those that are summed over batch or sparse ones.
 
-    precision: elements of sparse operands are multiplied in full
-    out_sharding: where a dense result lies; a sparse one cannot be asked for there
+    Parameters
+    ----------
+    precision :
+        Elements of sparse operands are multiplied in full.
+    out_sharding :
+        Where a dense result lies; refused for a sparse one.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import sparse

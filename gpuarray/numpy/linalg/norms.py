@@ -27,7 +27,13 @@ def norm(x, ord=None, axis: int | tuple[int, ...] | None = None, keepdims: bool 
     """The norm of vectors (one axis) or matrices (two axes); without `ord`, the root of the sum of
     squares of all.
 
-    ord: for vectors any number; for matrices "fro", "nuc", 1, -1, 2, -2, inf, -inf.
+    Parameters
+    ----------
+    ord :
+        For vectors any number, for matrices "fro", "nuc", 1, -1, 2, -2, inf or -inf.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.norm(gnp.array([3., 4.]))

@@ -144,7 +144,14 @@ def lstsq(
     values.
 
     (m, n), (m,) or (m, k) -> (n,) or (n, k), (k,), (), (min(m, n),). rcond: as rtol in `pinv`.
-    numpy_resid: no residuals where NumPy gives none.
+
+    Parameters
+    ----------
+    numpy_resid :
+        Whether there are no residuals where NumPy gives none.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.lstsq(gnp.array([[1., 0.], [0., 2.]]), gnp.array([1., 4.]))[0].round(4)
@@ -264,7 +271,13 @@ def _parity(pivots: Array, dtype) -> Array:
 def slogdet(a, *, method: str | None = None) -> SlogdetResult:
     """The sign of the determinant and the logarithm of its absolute value: (…, n, n) -> (…), (…).
 
-    method: the factorisation, "lu" or "qr".
+    Parameters
+    ----------
+    method :
+        The factorisation, "lu" or "qr".
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.slogdet(gnp.array([[-1., 0.], [0., 1.]])).sign

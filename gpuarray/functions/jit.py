@@ -198,7 +198,7 @@ class Jitted:
         except errors.UnexpectedTracerError:
             raise
         except (OverflowError, TypeError) as error:
-            self._explain_bad_leaf(args, kwargs, error)
+            argnums.explain_bad_leaf(self._fun, self._signature, args, kwargs, error)
             raise
         return arrays
 
@@ -212,7 +212,7 @@ class Jitted:
         try:
             avals = tuple([aval(x) for x in leaves])
         except (TypeError, OverflowError) as error:
-            self._explain_bad_leaf(args, kwargs, error)
+            argnums.explain_bad_leaf(self._fun, self._signature, args, kwargs, error)
             raise
         return Call(leaves, spec, argnums.Statics(statics) if statics else (), avals)
 
@@ -234,41 +234,6 @@ class Jitted:
             else:
                 dynamic[name] = kwargs[name]
         return tuple(kept), dynamic, statics
-
-    def _explain_bad_leaf(self, args, kwargs, error) -> None:
-        for name, x in zip(
-            argnums.leaf_names(self._signature, args, kwargs),
-            tree.flatten_raw((args, kwargs))[0],
-            strict=True,
-        ):
-            try:
-                host.own(x, aval_of(x))
-            except OverflowError:
-                raise OverflowError(
-                    "An overflow was encountered while parsing an argument to a jitted "
-                    f"computation, whose argument path is {name}. Got {type(x)} with value {x}; "
-                    "int32 holds up to 2147483647. Use a float, or switch on 64-bit types "
-                    "(jax_enable_x64)."
-                ) from error
-            except TypeError as reason:
-                if hasattr(x, "__jax_array__"):
-                    raise ValueError(
-                        "Triggering __jax_array__() during abstractification is no longer "
-                        f"supported. Call it before, or register {type(x)}, which was passed to "
-                        f"the function at path {name}, as a pytree."
-                    ) from None
-                if hasattr(x, "aval"):
-                    raise TypeError(
-                        f"Argument '{name}' of shape {x.aval.str_short()} of type {type(x)} is not "
-                        f"a valid JAX type. {reason}"
-                    ) from None
-                raise TypeError(
-                    f"Error interpreting argument to {self._fun} as an abstract array. The "
-                    f"problematic value is of type {type(x)} and was passed to the function at "
-                    f"path {name}. A jitted function takes arrays and containers of arrays: mark "
-                    "other arguments static with static_argnums or static_argnames, or register "
-                    "their class as a pytree."
-                ) from None
 
     def _program(self, call: Call, key: tuple) -> Program:
         """Trace the function for one kind of call."""

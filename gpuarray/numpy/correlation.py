@@ -13,11 +13,12 @@ from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import true_divide
+from gpuarray.numpy.axes import flip
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.functions import clip, conj, real, sqrt
 from gpuarray.numpy.operands import arrays, promoted_inexact
 from gpuarray.numpy.products import dot
-from gpuarray.numpy.shapes import atleast_2d, flip
+from gpuarray.numpy.shapes import atleast_2d
 
 
 def convolve(a, v, mode: str = "full", *, precision=None, preferred_element_type=None) -> Array:

@@ -20,11 +20,11 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.functions.explicit import as_program, makes_terms
+from gpuarray.numpy.axes import moveaxis, transpose
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.operands import arrays, no_out
 from gpuarray.numpy.products import diagonal
 from gpuarray.numpy.promotion import convert
-from gpuarray.numpy.shapes import moveaxis, transpose
 from gpuarray.primitives.sums import check_product
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import lazy_module

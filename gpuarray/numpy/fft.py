@@ -17,10 +17,10 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.arithmetic import mod
+from gpuarray.numpy.axes import moveaxis
+from gpuarray.numpy.axes import roll as _roll
 from gpuarray.numpy.functions import conj
 from gpuarray.numpy.operands import array, as_tuple
-from gpuarray.numpy.shapes import moveaxis
-from gpuarray.numpy.shapes import roll as _roll
 from gpuarray.runtime.transfer import device_put
 from gpuarray.util import canonical_axis
 

@@ -19,6 +19,7 @@ from gpuarray.core.layout import out_given
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
+from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.indexer import known_value, wrapped
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, need_concrete, no_out, promoted
@@ -27,7 +28,6 @@ from gpuarray.numpy.shapes import (
     atleast_1d,
     atleast_2d,
     atleast_3d,
-    moveaxis,
     ravel,
     reshape,
     stretch,

@@ -14,13 +14,14 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.numpy.axes import flip, moveaxis
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.joining import stack, unstack
 from gpuarray.numpy.operands import array, need_concrete
 from gpuarray.numpy.quantiles import median
-from gpuarray.numpy.shapes import broadcast_to, flip, moveaxis, reshape
+from gpuarray.numpy.shapes import broadcast_to, reshape
 from gpuarray.runtime.memory import accounted
 
 # Each mode with the only options that it takes, and their defaults.

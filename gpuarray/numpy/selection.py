@@ -18,12 +18,13 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import mod
+from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, need_concrete, no_out, promoted
 from gpuarray.numpy.promotion import binary, check_arraylike, promote_dtypes, value
-from gpuarray.numpy.shapes import broadcast_shapes, moveaxis, ravel, reshape, stretch
+from gpuarray.numpy.shapes import broadcast_shapes, ravel, reshape, stretch
 from gpuarray.primitives.elementwise.arithmetic import ne_p, select_n_p
 from gpuarray.runtime.memory import accounted
 from gpuarray.runtime.transfer import placed, sharding_like

@@ -13,12 +13,13 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, need_concrete, promoted
 from gpuarray.numpy.selection import choose_by, nonzero
-from gpuarray.numpy.shapes import moveaxis, ravel, reshape
+from gpuarray.numpy.shapes import ravel, reshape
 from gpuarray.numpy.sorting import argsort, searchsorted, sort
 from gpuarray.util import canonical_axis
 

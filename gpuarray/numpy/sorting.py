@@ -10,11 +10,12 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.numpy.axes import flip
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.joining import unstack
 from gpuarray.numpy.operands import array, arrays, promoted
 from gpuarray.numpy.selection import choose_by
-from gpuarray.numpy.shapes import flip, ravel
+from gpuarray.numpy.shapes import ravel
 from gpuarray.primitives.order.search import searchsorted_p
 from gpuarray.primitives.order.sort import sort_p
 from gpuarray.util import canonical_axis

@@ -14,9 +14,9 @@ from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import sign
+from gpuarray.numpy.axes import matrix_transpose
 from gpuarray.numpy.index_tricks import take_along_axis
 from gpuarray.numpy.operands import array, promoted_inexact
-from gpuarray.numpy.shapes import matrix_transpose
 from gpuarray.numpy.sorting import argsort
 
 

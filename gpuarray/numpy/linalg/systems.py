@@ -17,6 +17,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.numpy.arithmetic import sign
+from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.comparison import equal, not_equal
 from gpuarray.numpy.einsum import einsum
 from gpuarray.numpy.functions import conj, log
@@ -34,7 +35,7 @@ from gpuarray.numpy.linalg.decompositions import (
 from gpuarray.numpy.operands import array, arrays, promoted_inexact
 from gpuarray.numpy.products import diagonal, matmul
 from gpuarray.numpy.selection import where
-from gpuarray.numpy.shapes import broadcast_shapes, moveaxis, ravel, reshape, stretch
+from gpuarray.numpy.shapes import broadcast_shapes, ravel, reshape, stretch
 
 # ---- systems of equations -------------------------------------------------------------------
 

@@ -101,6 +101,7 @@ class custom_jvp(CustomFunction):
                 check_rule("defjvps", "each rule (or None)", rule)
 
         def jvp(primals, tangents):
+            # Through the function itself, so that its derivative in turn is by these rules.
             out = self(*primals)
             shares = [
                 rule(t, out, *primals)

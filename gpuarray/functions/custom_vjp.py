@@ -108,6 +108,7 @@ class custom_vjp(CustomFunction):
             raise AttributeError(
                 f"No VJP defined for custom_vjp function {name_of(self.fun)} using defvjp."
             )
+        # Arguments by position, and which of them are Python values.
         fixed, static, dynamic = self._split(self._positional(args, kwargs))
         # `bwd` runs later, when a tracer of now is gone.
         for x in tree.flatten(static)[0]:
@@ -141,6 +142,8 @@ class custom_vjp(CustomFunction):
             new, out = held.call(lambda given: results.note(self.fun(*put(given))), values)
             return [*new, *out]
 
+        # Function and rules as functions of flat arrays: what the primitive holds. They run when
+        # a transformation asks for them.
         fwd, bwd = self._flat_rules(put, static, leaves, in_spec, results, held)
         out = custom_vjp_call_p.bind(
             *leaves,
@@ -218,6 +221,7 @@ class custom_vjp(CustomFunction):
             return [*new, *out], residuals
 
         def bwd(residuals, cotangents):
+            # New values of references come first among the results, and have no cotangents.
             cotangents = cotangents[len(held.refs) :]
             given = [to_symbolic(ct) if symbolic else as_array(ct) for ct in cotangents]
             found = bwd_rule(
@@ -338,6 +342,8 @@ def custom_gradient(fun: Callable) -> Callable:
             return given
 
         avals = [tangent_aval(aval_of(x)) for x in leaves]
+        # The user's rule closes over values of the forward pass. Staged at once, it becomes a
+        # Graph whose constants are these values: residuals, that every transformation can see.
         graph = stage(flat, avals, TracedFunction(rule, "custom_gradient"))
         return out, _Staged(graph.consts, (opened(graph), in_spec))
 

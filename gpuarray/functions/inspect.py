@@ -128,6 +128,7 @@ _entered = _Entered()
 def _transformed(name: str) -> str:
     """A scope's name within the transformations that began since the scope around was entered."""
     trace: traces.Trace | None = traces.state.trace
+    # Up to the Graph that is traced: what is around it stands in the name already.
     while trace is not None and trace is not _entered.trace and not isinstance(trace, GraphTrace):
         if trace.transform:
             name = f"{trace.transform}({name})"

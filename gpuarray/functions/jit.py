@@ -158,6 +158,7 @@ class Jitted:
         return Referring(self._fun, self._signature, statics, pure, touched, argnums.leaf_names)
 
     def _call_without_references(self, args: tuple, kwargs: dict):
+        # The three steps of every call: take it apart, find or make its program, run that.
         call = self._take_apart(args, kwargs)
         # What decides the program: settings, structure, static values, shapes and dtypes.
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
@@ -334,6 +335,8 @@ class Jitted:
             # A graph that holds tracers is of this outer trace only.
             if not any(isinstance(c, traces.Tracer) for c in program.graph.consts):
                 self._cache.programs.put(key, program)
+        # Constants become operands: a Graph inside another one holds no arrays of its own, so
+        # that equal ones are shared.
         graph, consts = lifted(program.graph)
         where = program.where
         given = call.leaves
@@ -471,6 +474,7 @@ class _Pure(Jitted):
 
 def _shifted(options: Options) -> Options:
     """The options of a function that takes one more argument, the first."""
+    # Numbers from the front move by one; those from the end stay where they are.
     move = lambda nums: tuple(n + 1 if n >= 0 else n for n in nums)
     return options._replace(
         static_argnums=move(options.static_argnums), donate_argnums=move(options.donate_argnums)

@@ -83,6 +83,8 @@ class FlatCallback:
 
     def _checked(self, out: Any, avals: Sequence[ShapedArray]) -> list:
         """Results as buffers of the avals that were promised."""
+        # What the program was promised is what it will read: anything else is refused here, by
+        # the user's name for it.
         leaves, found = tree.flatten(out)
         # A function without results returns None, whatever its empty structure is said to be.
         if not leaves and not avals:
@@ -340,6 +342,7 @@ class _Check(string.Formatter):
         return ""
 
     def check_unused_args(self, used_args, args, kwargs):
+        # As in JAX: a value that no field shows was probably meant to be shown.
         unused = [a for i, a in enumerate(args) if i not in used_args]
         if unused:
             raise ValueError(f"Unused positional arguments to `jax.debug.print`: {unused}")
@@ -362,6 +365,7 @@ class _Printer:
         self.fmt, self.options = fmt, np.get_printoptions()
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
+        # NumPy's values print as users of NumPy expect, with its options.
         plain = tree.tree_map(_printable, (args, kwargs))
         with np.printoptions(**self.options):
             text = self.fmt.format(*plain[0], **plain[1])

@@ -281,6 +281,8 @@ def checkpoint(
 
         # Run once without mutable references; `threading` calls again with those that were touched.
         def attempt(refs: list[Ref]) -> Any:
+            # Values of references are arguments like the others, and the new ones come before the
+            # result.
             leaves, in_spec = tree.flatten((dynamic, named, values_of(refs)))
             out_spec: Any = None
 
@@ -353,6 +355,8 @@ def print_saved_residuals(f: Callable, *args, **kwargs) -> None:
         given, named = tree.unflatten(in_spec, values)
         return tree.flatten(f(*given, **named))[0]
 
+    # Nothing runs: the answer is in the Graph of the derivative, split as a backward pass
+    # splits it.
     graph = stage(flat, [aval_of(x) for x in leaves], TracedFunction(f, "print_saved_residuals"))
     nonzero = tuple(is_inexact(v.aval) for v in graph.invars)
     # Primals are known in the forward pass, tangents come later: what crosses is what is kept.

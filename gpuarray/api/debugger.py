@@ -193,6 +193,7 @@ def breakpoint(
     if backend not in (None, "cli"):
         raise ValueError(f"Debugger backend {backend!r} is not known: expected 'cli' or None")
     most = None if num_frames is None else util.index(num_frames)
+    # Taken while the function is traced: when the program runs, these frames are gone.
     frames = _frames(inspect.currentframe(), filter_frames)[:most]
     leaves, rebuild = _flat([frame.names for frame in frames])
     # Arrays are shown as they are when somebody asks: one that cannot be computed stops nothing.

@@ -188,6 +188,8 @@ def profile(
         _watched(call)
         plain, watched = [], []
         begun = time.perf_counter()
+        # In turns, so that both see the machine in the same state: the time without a session is
+        # what is told.
         while len(plain) < LEAST or (len(plain) < MOST and time.perf_counter() - begun < SECONDS):
             plain.append(call())
             watched.append(_watched(call))
@@ -229,6 +231,7 @@ def _of_runs(runs: list[tuple[float, _Session]], device: Any) -> Profile:
             nbytes *= calls
         kind = one.of.args["kind"]
         steps.append(StepTime(name, kind, len(path) - 1, calls, seconds, nbytes, share, lines))
+    # Only the outermost steps: those in a loop are part of the loop's own time.
     inside = [sum(s.seconds for p, s in found.items() if len(p) == 1) / 1e9 for found in sums]
     between = [max(0.0, run[0] - took) for run, took in zip(runs, inside, strict=True)]
     return Profile(
@@ -292,6 +295,8 @@ def _records(plans: dict[int, Plan]) -> dict[int, StepRecord]:
     """What `explain` says of the steps of plans, by the step's id."""
     found: dict[int, StepRecord] = {}
     for plan in plans.values():
+        # Views are no rows in what `explain` tells: left out here too, so that rows and steps go
+        # in pairs.
         shown = [
             s for s in plan.steps if not (isinstance(s, Eqn) and s.primitive.kind is Kind.VIEW)
         ]

@@ -114,6 +114,8 @@ class Touched:
         self, written: dict[Var, int], partial: int, width: int, last: int | None
     ) -> Traffic:
         """What a kernel moves whose threads compute `width` neighbours along the axis `last`."""
+        # Per sweep what it moves and asks for; over all sweeps each place once, which is the
+        # least.
         together: dict[Var, dict[Index, _Access]] = {}
         moved, under_way = [0] * len(self._ahead), [0] * len(self._ahead)
         accesses = 0

@@ -92,6 +92,7 @@ class Sweep(Struct, eq=False):
 
     def shared_bytes(self, own: int, beside: int) -> int:
         """Bytes of shared memory for tiles of so many owned and swept elements."""
+        # Tiles of both operands; one element more a row keeps threads out of each other's banks.
         floats = sum(f.steps * (own + 1 + beside + 1) for f in self.factors)
         if self.other is not None:
             floats += beside * (own + 1 + self.features)

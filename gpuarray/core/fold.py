@@ -153,6 +153,9 @@ class Fold(Struct):
     selects : bool
         Whether merging returns one of the two operands unchanged, so that nothing is rounded.
 
+    Examples
+    --------
+
     >>> Fold(Identity.ZERO, "{0} + {1}", lift="{0} * {0}", ufunc=np.add).plain
     False
     """

@@ -68,6 +68,8 @@ class StatefulPRNG:
                 f"cannot operate on split stateful generator: this one has shape "
                 f"{self._base_key.shape}. Give it to a function that vmap maps over it."
             )
+        # Not a chain of keys: the counter is a number, so that draws inside of loops and `vmap`
+        # stay cheap.
         key = random.fold_in(self._base_key, self._counter[...])
         self._counter.addupdate(1)
         several = _shape(shape)
@@ -182,5 +184,6 @@ def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
                 "When used within transformed code, jax.experimental.random.stateful_rng() "
                 "requires an explicit seed to be set: it would be the same at each call."
             )
+        # Entropy of the system, as NumPy takes it; 31 bits fit into an int32.
         seed = int(np.random.SeedSequence().generate_state(1, np.uint32)[0]) >> 1
     return StatefulPRNG(random.key(seed, impl=impl), new_ref(0))

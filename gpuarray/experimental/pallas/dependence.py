@@ -33,6 +33,7 @@ def depending(
     touched: set[Var] = {v for v, m in zip(graph.invars, marked, strict=True) if m}
     for eqn in graph.eqns:
         if all(isinstance(a, Literal) or a in values for a in eqn.invars) and _small(eqn):
+            # Arithmetic on positions is done now, so that a condition on them is a known number.
             with base_trace():
                 bind(eqn, values)
             continue

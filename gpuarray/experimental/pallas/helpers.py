@@ -71,6 +71,7 @@ def loop(
     for what, x in (("lower", lower), ("upper", upper), ("step", step)):
         if not isinstance(x, (int, np.integer, Array)) or getattr(x, "shape", ()):
             raise TypeError(f"loop: {what} must be an integer scalar, got {x!r}.")
+    # Traced bounds need one dtype, as the loop's counter has one.
     if any(isinstance(x, Tracer) for x in (lower, upper, step)):
         dtype = result_type(lower, upper, step)
         lower, upper, step = (lax.convert_element_type(x, dtype) for x in (lower, upper, step))

@@ -40,6 +40,9 @@ class BCOO(JAXSparse):
     indices_sorted, unique_indices : bool
         What is promised of the indices, and then relied on.
 
+    Examples
+    --------
+
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import sparse
     >>> x = sparse.BCOO.fromdense(gnp.array([[0., 2., 0.], [1., 0., 4.]]))

@@ -162,7 +162,7 @@ class HiPrimitive(Primitive):
     multiple_results = False
 
     def __init__(self, name: str):
-        # Kept over the base class, whose own default it would take.
+        # The initialiser of Primitive would set its own default.
         multiple = type(self).multiple_results
         super().__init__(name)
         self.multiple_results = multiple

@@ -68,8 +68,7 @@ class StatefulPRNG:
                 f"cannot operate on split stateful generator: this one has shape "
                 f"{self._base_key.shape}. Give it to a function that vmap maps over it."
             )
-        # Not a chain of keys: the counter is a number, so that draws inside of loops and `vmap`
-        # stay cheap.
+        # The counter alone is state: the key stays, and draws need no chain of splits.
         key = random.fold_in(self._base_key, self._counter[...])
         self._counter.addupdate(1)
         several = _shape(shape)

@@ -140,7 +140,7 @@ def _run_equation(eqn: Eqn, values: list) -> list:
     control = _CONTROL.get(prim)
     if control is not None:
         return control(eqn.params, values)
-    # A mix of both goes by the rules of the rarer one, which know what they take.
+    # A mix is for the rules of BCSR, which refuse what they do not take.
     kind = BCSR if BCSR in kinds else BCOO
     rule = _rules[kind].get(prim)
     if rule is None:

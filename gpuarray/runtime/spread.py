@@ -196,7 +196,6 @@ def meshes_of(
             found[mesh] = None
     found.update(dict.fromkeys(m for m in meshes if isinstance(m, Mesh)))
     if not found:
-        # Nothing names a mesh: the one in context, if any.
         here = contexts.concrete or entered_mesh()
         if not here.empty:
             found[here] = None

@@ -17,11 +17,12 @@ import numpy as np
 
 from gpuarray.compiler.fuse.group import FusedGroup, GroupBuilder, Load, Member, Step
 from gpuarray.compiler.fuse.merge import AxisMatch, relabelled
+from gpuarray.compiler.fuse.order import in_order
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.costs import can_emit
 from gpuarray.compiler.lower.passes import split_passes
 from gpuarray.compiler.lower.schedule import row_column_slots
-from gpuarray.compiler.lower.steps import makers, sorted_steps, step_inputs, waits_for
+from gpuarray.compiler.lower.steps import step_inputs, step_outputs
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.primitive import Kind, Primitive
@@ -37,7 +38,7 @@ def fold_columns_with_rows(graph: Graph, steps: list[Step]) -> list[Step]:
     if not pairs:
         return steps
     whole: dict[int, Step] = dict(enumerate(steps))
-    maker = makers(whole)
+    maker = {v: k for k, s in whole.items() for v in step_outputs(s)}
     results = {a for a in graph.outvars if isinstance(a, Var)}
     taken: set[int] = set()
     for k, other in pairs:
@@ -45,18 +46,19 @@ def fold_columns_with_rows(graph: Graph, steps: list[Step]) -> list[Step]:
         if taken & {k, other} or not isinstance(one, FusedGroup) or not isinstance(two, FusedGroup):
             continue
         made = _joined(one, two) if _folds_rows(one) and _folds_columns(two) else None
-        if made is None or _wait_for_one_another(k, other, whole, maker):
+        if made is None or _needs(other, k, whole, maker) or _needs(k, other, whole, maker):
             continue
         taken |= {k, other}
         whole[k], whole[other] = made
-        maker = makers(whole)
+        maker = {v: n for n, s in whole.items() for v in step_outputs(s)}
         # What only the columns read is not written.
         read = {v for n, s in whole.items() if n != k for v in step_inputs(s)} | results
         kept = tuple(v for v in made.rows.outputs if v in read)
         whole[k] = made.rows.replace(outputs=kept)
     if not taken:
         return steps
-    return sorted_steps(whole)
+    needs = {k: {maker[v] for v in step_inputs(s) if v in maker} - {k} for k, s in whole.items()}
+    return [whole[k] for k in in_order(sorted(whole), needs.__getitem__)]
 
 
 def _pairs(steps: list[Step]) -> list[tuple[int, int]]:
@@ -272,13 +274,18 @@ def _builder(group: FusedGroup) -> GroupBuilder:
     return made
 
 
-def _wait_for_one_another(
-    k: int, other: int, steps: dict[int, Step], maker: dict[Var, int]
-) -> bool:
-    """Whether one of two steps needs the other through further ones: they cannot be one sweep."""
-
-    def needs(reader: int, made: int) -> bool:
-        through = (v for v in step_inputs(steps[reader]) if maker.get(v) != made)
-        return waits_for(through, made, steps, maker)
-
-    return needs(other, k) or needs(k, other)
+def _needs(k: int, other: int, steps: dict[int, Step], maker: dict[Var, int]) -> bool:
+    """Whether step `k` needs step `other` through other steps, so that they would wait for one
+    another if they were one.
+    """
+    waiting = [maker[v] for v in step_inputs(steps[k]) if v in maker]
+    waiting = [n for n in waiting if n != other]
+    seen: set[int] = set()
+    while waiting:
+        number = waiting.pop()
+        if number == other:
+            return True
+        if number not in seen:
+            seen.add(number)
+            waiting += [maker[v] for v in step_inputs(steps[number]) if v in maker]
+    return False

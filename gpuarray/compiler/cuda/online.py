@@ -146,6 +146,7 @@ class OnlineTemplate(Template):
         if r.many:
             return f"{finished} / {r.many}"
         outside = dict(self.names)
+        # Computed as for a whole row, with what is folded so far in the place of the result.
         self.names[r.of.leader] = finished
         for m in r.of.chain:
             self.member(m, depth, fetched)

@@ -23,8 +23,11 @@ def independent_elements(
 ) -> int | None:
     """How many elements a loop goes over one by one; None if they depend on one another.
 
-    plans: of the body and of the condition, the steps in each turn, and which of the inputs are
-    carries
+    Parameters
+    ----------
+    plans :
+        Of the body and of the condition, the steps in each turn, and which of the inputs are
+        carries.
     """
     avals = loop.body.out_avals
     length = max((a.size for a in avals), default=0)

@@ -30,11 +30,20 @@ from gpuarray.util import Struct
 class Routine(Struct, eq=False):
     """A C++ function that runs several steps of a plan.
 
-    inputs, outputs: the arrays that are its arguments, in this order
-    constants: arrays that are arguments behind the inputs
-    room: bytes for values between steps, the last argument if there are any
-    kernels: how many there are in it; work: operations on elements, roughly
-    loops: whether it has any, so that it lets other threads of Python's run by itself
+    Attributes
+    ----------
+    inputs, outputs :
+        The arrays that are its arguments, in this order.
+    constants :
+        Arrays that are arguments behind the inputs.
+    room :
+        Bytes for values between steps, the last argument if there are any.
+    kernels :
+        How many there are in it.
+    work :
+        Operations on elements, roughly.
+    loops :
+        Whether it has any, so that it lets other threads of Python's run by itself.
     """
 
     form: ClassVar[str] = "routine"

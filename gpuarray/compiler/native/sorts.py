@@ -23,8 +23,12 @@ class Ordering(Struct):
     """Functions that put rows in order, and their phases: arguments are `in0`, `out0`, names in
     `room`.
 
-    room: arrays between phases, by name: the type of their elements, how many, and their bytes
-    work: operations on elements, roughly
+    Attributes
+    ----------
+    room :
+        Arrays between phases, by name: the type of their elements, how many, and their bytes.
+    work :
+        Operations on elements, roughly.
     """
 
     functions: str

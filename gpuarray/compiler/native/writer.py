@@ -29,7 +29,10 @@ from gpuarray.util import Struct
 class Phase(Struct):
     """A call of a function for all of its tasks; the next phase begins when all are done.
 
-    grain: tasks that a thread takes at a time
+    Attributes
+    ----------
+    grain :
+        Tasks that a thread takes at a time.
     """
 
     function: str
@@ -51,10 +54,16 @@ class Streams(Struct):
 class NativeSource(Struct, eq=False):
     """A kernel as C++ functions, and the phases that call them.
 
-    inputs, outputs: the arrays that are its arguments, in this order
-    room: arrays between phases, by name: the type of their elements, and how many there are
-    work: operations on elements, roughly
-    begins: what the output has to hold before the kernel runs
+    Attributes
+    ----------
+    inputs, outputs :
+        The arrays that are its arguments, in this order.
+    room :
+        Arrays between phases, by name: the type of their elements, and how many there are.
+    work :
+        Operations on elements, roughly.
+    begins :
+        What the output has to hold before the kernel runs.
     """
 
     kernel: Kernel

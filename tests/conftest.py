@@ -86,18 +86,16 @@ def caches_emptied():
     gc.freeze()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol():
+@pytest.fixture(autouse=True)
+def settings_put_back():
     """Undo what a test did to the global settings, ours and those of NumPy's printer, so that no
     test depends on the one before.
-
-    A fixture would do the same in three times the time.
     """
     # Here, not above: the library reads its environment when it is imported.
     from tests.support.sampled import settings_kept
 
     with settings_kept():
-        return (yield)
+        yield
 
 
 @pytest.fixture

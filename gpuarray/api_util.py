@@ -62,7 +62,13 @@ def _flat_nokwargs(
 def flatten_fun(f: lu.WrappedFun, in_tree: Any) -> tuple[lu.WrappedFun, Callable[[], Any]]:
     """A function from leaves to leaves, and a thunk for the structure of its result.
 
-    in_tree: the structure of (args, kwargs)
+    Parameters
+    ----------
+    in_tree :
+        The structure of (args, kwargs).
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> from gpuarray.api_util import flatten_fun
@@ -178,7 +184,13 @@ def donation_vector(
 ) -> tuple[bool, ...]:
     """Whether each leaf belongs to an argument that is donated, by number or by name.
 
-    in_tree: the structure of (args, kwargs), or with `kws=False` of args
+    Parameters
+    ----------
+    in_tree :
+        The structure of (args, kwargs), or with `kws=False` of args.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> from gpuarray.api_util import donation_vector

@@ -31,11 +31,19 @@ def collect_profile(
 ) -> None:
     """Ask the server on a port for a trace of so many milliseconds; write it below `log_dir`.
 
-    host: where it is; servers listen to their own machine only
-    log_dir: a new temporary folder if there is none
-    no_perfetto_link: must be true: open the file, which is written for that, at
-        https://ui.perfetto.dev
-    xprof_options: levels, as the attributes of `gpuarray.profiler.ProfileOptions`
+    Parameters
+    ----------
+    host :
+        The machine of the server: servers listen to their own machine only.
+    log_dir :
+        Folder for the profile; default: a new temporary one.
+    no_perfetto_link :
+        Must be true: open the file, which is written for that, at https://ui.perfetto.dev.
+    xprof_options :
+        Levels, as the attributes of `gpuarray.profiler.ProfileOptions`.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, tempfile
     >>> server = ga.profiler.start_server(0)  # any free port

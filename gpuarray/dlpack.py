@@ -29,7 +29,13 @@ _SUPPORTED = frozenset(
 def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Array:
     """An array from any object that speaks DLPack: `gpuarray.numpy.from_dlpack`.
 
-    device: where it shall be, a Device or a Sharding of one.
+    Parameters
+    ----------
+    device :
+        The device of the result, a Device or a Sharding of one.
+
+    Examples
+    --------
 
     >>> import numpy as np, gpuarray as ga
     >>> ga.dlpack.from_dlpack(np.arange(3, dtype="float32"))

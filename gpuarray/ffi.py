@@ -64,7 +64,15 @@ def register_ffi_target(
 ) -> None:
     """Give a C function a name for `ffi_call`.
 
-    api_version: 0, the functions that are described above. platform: "cpu".
+    Parameters
+    ----------
+    api_version :
+        0, the functions that are described above.
+    platform :
+        "cpu".
+
+    Examples
+    --------
 
     >>> import ctypes, gpuarray as ga, gpuarray.numpy as gnp, numpy as np
     >>> @ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_void_p))
@@ -126,8 +134,15 @@ def ffi_call(
 ) -> Callable[..., Any]:
     """A function that calls a registered C function.
 
-    result_shape_dtypes: shape and dtype of the result, or a list of them. vmap_method: how it is
-    mapped, as in `pure_callback`. Operands and results lie row by row.
+    Parameters
+    ----------
+    result_shape_dtypes :
+        Shape and dtype of the result, or a list of them.
+    vmap_method :
+        How it is mapped, as in `pure_callback`. Operands and results lie row by row.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> ga.ffi.ffi_call("nobody", ga.ShapeDtypeStruct((), "float32"))

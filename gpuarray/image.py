@@ -182,8 +182,15 @@ def resize(
 ) -> Array:
     """Resize an image to `shape`, which has as many axes; axes of the same length are not changed.
 
-    method: "nearest", "linear", "cubic", "cubic-pytorch", "lanczos3", "lanczos5" or "area".
-    antialias: pixels are blurred before they are thinned out.
+    Parameters
+    ----------
+    method :
+        "nearest", "linear", "cubic", "cubic-pytorch", "lanczos3", "lanczos5" or "area".
+    antialias :
+        Pixels are blurred before they are thinned out.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import image
@@ -220,9 +227,19 @@ def scale_and_translate(
 ) -> Array:
     """An image scaled, then shifted, along some axes, seen through a frame of another shape.
 
-    spatial_dims: the axes; scale and translation: (k,), one number for each. What the frame shows
-    outside the image is 0. Differentiable in scale and translation, too. Methods as in `resize`,
-    but "nearest".
+    What the frame shows outside the image is 0. Differentiable in scale and translation, too.
+
+    Parameters
+    ----------
+    spatial_dims :
+        The k axes that are resized.
+    scale, translation :
+        (k,): one number for each of them.
+    method :
+        As in `resize`, but for "nearest".
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import image

@@ -32,10 +32,18 @@ __all__ = [
 class ProfileOptions:
     """What a trace contains.
 
-    host_tracer_level: 0 nothing of the host's, 1 annotations, 2 (the default) also calls of jitted
-    functions, compiling, operations that run at once, copies, and named scopes
-    device_tracer_level: 0 nothing of programs, 1 (the default) each with its steps
-    python_tracer_level: 0, for calls of Python functions are not traced
+    Parameters
+    ----------
+    host_tracer_level :
+        0 nothing of the host's, 1 annotations, 2 (the default) also calls of jitted functions,
+        compiling, operations that run at once, copies, and named scopes.
+    device_tracer_level :
+        0 nothing of programs, 1 (the default) each with its steps.
+    python_tracer_level :
+        0, for calls of Python functions are not traced.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> options = ga.profiler.ProfileOptions()
@@ -189,9 +197,17 @@ def trace(
     Several devices have a row each. The ranges are NVTX ranges, too, which NVIDIA's Nsight
     Systems shows above the kernels.
 
-    create_perfetto_trace: whether to write it as perfetto_trace.json.gz, too
-    create_perfetto_link: not supported
-    profiler_options: what to leave out
+    Parameters
+    ----------
+    create_perfetto_trace :
+        Whether to write it as perfetto_trace.json.gz, too.
+    create_perfetto_link :
+        Not supported.
+    profiler_options :
+        What to leave out.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp, pathlib, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -298,8 +314,15 @@ def start_server(port: int, requires_backend: bool = True) -> profile_server.Pro
     answers with a file for https://ui.perfetto.dev. TensorBoard's way to ask is not spoken. Any
     user of this machine may ask: a trace has names and lines of the program, and no values.
 
-    port: on the address 127.0.0.1; 0 takes a free one, which the result has as `port`
-    requires_backend: whether to look for devices first
+    Parameters
+    ----------
+    port :
+        Port on the address 127.0.0.1; 0 takes a free one, which the result has as `port`.
+    requires_backend :
+        Whether to look for devices first.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> server = ga.profiler.start_server(0)

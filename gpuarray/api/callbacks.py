@@ -83,6 +83,8 @@ class FlatCallback:
 
     def _checked(self, out: Any, avals: Sequence[ShapedArray]) -> list:
         """Results as buffers of the avals that were promised."""
+        # What the program was promised is what it will read: anything else is refused here, by
+        # the user's name for it.
         leaves, found = tree.flatten(out)
         # A function without results returns None, whatever its empty structure is said to be.
         if not leaves and not avals:
@@ -174,11 +176,19 @@ def pure_callback(
 
     It may be called any number of times, or never if its result is not used.
 
-    result_shape_dtypes: a pytree of things with `shape` and `dtype`, as the function returns them
-    sharding: the device of the results
-    vmap_method: what vmap does: "sequential" calls it for every element; "expand_dims" calls it
-    once, with a new leading axis on every argument, of length 1 where it is the same for all;
-    "broadcast_all" the same with full length; None refuses
+    Parameters
+    ----------
+    result_shape_dtypes :
+        A pytree of things with `shape` and `dtype`, as the function returns them.
+    sharding :
+        The device of the results.
+    vmap_method :
+        What vmap does: "sequential" calls it for every element; "expand_dims" calls it once, with a
+        new leading axis on every argument, of length 1 where it is the same for all;
+        "broadcast_all" the same with full length; None refuses.
+
+    Examples
+    --------
 
     >>> import numpy as np, gpuarray as ga
     >>> out = ga.ShapeDtypeStruct((), np.float32)
@@ -213,10 +223,16 @@ def io_callback(
 ) -> Any:
     """Call a Python function for its side effects, from inside any program: once for each run.
 
-    result_shape_dtypes: a pytree of things with `shape` and `dtype`, as the function returns them;
-    None for nothing
-    ordered: keep the order of all such calls, across programs (they always run in the order of the
-    program that holds them)
+    Parameters
+    ----------
+    result_shape_dtypes :
+        A pytree of things with `shape` and `dtype`, as the function returns them; None for nothing.
+    ordered :
+        Whether to keep the order of all such calls across programs. Those of one program always run
+        in its order.
+
+    Examples
+    --------
 
     >>> import numpy as np, gpuarray as ga
     >>> seen = []
@@ -326,6 +342,7 @@ class _Check(string.Formatter):
         return ""
 
     def check_unused_args(self, used_args, args, kwargs):
+        # As in JAX: a value that no field shows was probably meant to be shown.
         unused = [a for i, a in enumerate(args) if i not in used_args]
         if unused:
             raise ValueError(f"Unused positional arguments to `jax.debug.print`: {unused}")
@@ -348,6 +365,7 @@ class _Printer:
         self.fmt, self.options = fmt, np.get_printoptions()
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
+        # NumPy's values print as users of NumPy expect, with its options.
         plain = tree.tree_map(_printable, (args, kwargs))
         with np.printoptions(**self.options):
             text = self.fmt.format(*plain[0], **plain[1])

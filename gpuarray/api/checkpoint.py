@@ -225,11 +225,19 @@ def checkpoint(
 ) -> Any:
     """`fun`, whose derivative keeps its arguments only and computes the rest again when needed.
 
-    policy: which intermediate values to keep all the same: one of `checkpoint_policies`, or a
-    function of a primitive, the avals of its operands and its parameters
-    prevent_cse: keep the second computation apart from the first, also where both are in one
-    program; False where that program is the body of a loop
-    static_argnums, static_argnames: arguments that are Python values
+    Parameters
+    ----------
+    policy :
+        Which intermediate values to keep nevertheless: one of `checkpoint_policies`, or a function
+        of a primitive, the avals of its operands and its parameters.
+    prevent_cse :
+        Whether to keep the second computation apart from the first where both are in one program.
+        False is for programs that are the body of a loop.
+    static_argnums, static_argnames :
+        Arguments that are Python values.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> @ga.checkpoint
@@ -273,6 +281,8 @@ def checkpoint(
 
         # Run once without mutable references; `threading` calls again with those that were touched.
         def attempt(refs: list[Ref]) -> Any:
+            # Values of references are arguments like the others, and the new ones come before the
+            # result.
             leaves, in_spec = tree.flatten((dynamic, named, values_of(refs)))
             out_spec: Any = None
 
@@ -345,6 +355,8 @@ def print_saved_residuals(f: Callable, *args, **kwargs) -> None:
         given, named = tree.unflatten(in_spec, values)
         return tree.flatten(f(*given, **named))[0]
 
+    # Nothing runs: the answer is in the Graph of the derivative, split as a backward pass
+    # splits it.
     graph = stage(flat, [aval_of(x) for x in leaves], TracedFunction(f, "print_saved_residuals"))
     nonzero = tuple(is_inexact(v.aval) for v in graph.invars)
     # Primals are known in the forward pass, tangents come later: what crosses is what is kept.

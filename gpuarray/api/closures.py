@@ -23,7 +23,13 @@ def closure_convert(fun: Callable, *example_args) -> tuple[Callable, list]:
     """Convert `fun` to take the traced values it closes over as arguments; return it and the
     values.
 
-    example_args: arguments of the shapes and dtypes that it will be called with
+    Parameters
+    ----------
+    example_args :
+        Arguments of the shapes and dtypes that it will be called with.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> def g(w):

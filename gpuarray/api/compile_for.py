@@ -21,9 +21,14 @@ from gpuarray.util import Struct
 class CompiledFor(Struct):
     """What `compile_for` did.
 
-    folder: where the machine code is; `GPUARRAY_CACHE_DIR` names the folder that it is in
-    kernels: how many kernels the function has
-    compiled, found: how many sources were compiled for it, and how many were there already
+    Attributes
+    ----------
+    folder :
+        Where the machine code is; `GPUARRAY_CACHE_DIR` names the folder that it is in.
+    kernels :
+        How many kernels the function has.
+    compiled, found :
+        How many sources were compiled for it, and how many were there already.
     """
 
     folder: pathlib.Path

@@ -41,19 +41,31 @@ def cuda_op(
 ) -> Callable[..., Any]:
     """An operation from CUDA source: a function of arrays, and of numbers given by keyword.
 
-    source: CUDA C++ with `extern "C" __global__ void name(const T* in0, ..., U* out0, ...)`: a
-    pointer for each input, then one for each result, all contiguous. Numbers given by keyword are
-    macros in it, and so are sizes: IN0_SIZE, IN0_DIM1, OUT0_SIZE and so on.
-    out: what comes out: something with `shape` and `dtype`, a tuple of such, or a function of the
-    inputs' (and the keywords) that returns it
-    grid: how many blocks: a number, or a function as `out`; by default a thread for each element of
-    the first result
-    numpy: the same as a function of NumPy arrays: what runs on the CPU, and what tests compare with
-    vjp: cotangents of the inputs: vjp(inputs, results, cotangents, **keywords), None for integers
-    vmap: "sequential" runs one call for each element; "elementwise" says that the kernel works on
-    each element alone, so larger arrays do; or batch(args, dims, **keywords) -> (results, dims)
-
     The setting GPUARRAY_NO_CUSTOM=1 refuses all of it.
+
+    Parameters
+    ----------
+    source :
+        CUDA C++ with `extern "C" __global__ void name(const T* in0, ..., U* out0, ...)`: a pointer
+        for each input, then one for each result, all contiguous. Numbers given by keyword are
+        macros in it, and so are sizes: IN0_SIZE, IN0_DIM1, OUT0_SIZE and so on.
+    out :
+        What comes out: something with `shape` and `dtype`, a tuple of such, or a function of the
+        inputs' (and the keywords) that returns it.
+    grid :
+        How many blocks: a number, or a function as `out`; by default a thread for each element of
+        the first result.
+    numpy :
+        The same as a function of NumPy arrays: what runs on the CPU, and what tests compare with.
+    vjp :
+        Cotangents of the inputs: vjp(inputs, results, cotangents, **keywords), None for integers.
+    vmap :
+        "sequential" runs one call for each element; "elementwise" says that the kernel works on
+        each element alone, so larger arrays do; or batch(args, dims, **keywords) -> (results,
+        dims).
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> axpy = ga.cuda_op(

@@ -165,9 +165,19 @@ def breakpoint(
     Inside a jitted function too: names then mean the values of this call. Under vmap it stops once
     for each element.
 
-    filter_frames: leave the library's own frames out; num_frames: at most so many, from the
-    innermost; ordered: keep several breakpoints in the order of the program; stdin, stdout: where
-    to talk, instead of the terminal
+    Parameters
+    ----------
+    filter_frames :
+        Whether to leave the library's own frames out.
+    num_frames :
+        The most frames to show, from the innermost.
+    ordered :
+        Whether several breakpoints keep the order of the program.
+    stdin, stdout :
+        Where to talk; default: the terminal.
+
+    Examples
+    --------
 
     >>> import io, gpuarray as ga
     >>> talk = io.StringIO()
@@ -183,6 +193,7 @@ def breakpoint(
     if backend not in (None, "cli"):
         raise ValueError(f"Debugger backend {backend!r} is not known: expected 'cli' or None")
     most = None if num_frames is None else util.index(num_frames)
+    # Taken while the function is traced: when the program runs, these frames are gone.
     frames = _frames(inspect.currentframe(), filter_frames)[:most]
     leaves, rebuild = _flat([frame.names for frame in frames])
     # Arrays are shown as they are when somebody asks: one that cannot be computed stops nothing.

@@ -79,7 +79,10 @@ def check_tangent(
 ) -> Any:
     """Check that a tangent has the type that its primal requires.
 
-    what, error: what is wrong where it has not
+    Parameters
+    ----------
+    what, error :
+        What is wrong otherwise, for the message, and the type of the error.
     """
     want, given = tangent_aval(aval_of(primal)), aval_of_tangent(tangent)
     if want.dtype != given.dtype:

@@ -21,8 +21,16 @@ def fwd_and_bwd(
 
     A jitted `vjp` inside a loop is compiled anew for each pullback; these are compiled once.
 
-    has_aux: `fun` returns a pair, `fwd` then the second of it too, last
-    jitted: compile both (a compiled `bwd` of an uncompiled `fwd` would be compiled in each call)
+    Parameters
+    ----------
+    has_aux :
+        Whether `fun` returns a pair whose second part is auxiliary; `fwd` then returns that last.
+    jitted :
+        Whether to compile both. (A compiled `bwd` of an uncompiled `fwd` would be compiled at each
+        call.)
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> fwd, bwd = ga.fwd_and_bwd(lambda x, y: x * y, argnums=(0, 1))

@@ -122,6 +122,7 @@ def pmap(
     def trace(*args, **kwargs):
         """Trace without running."""
         jitted, leaves = mapping.call(args, kwargs)
+        # Static arguments have no leaves, so names and structure are those of the others.
         fixed = frozenset(n % len(args) for n in statics)
         dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
         names = leaf_names(signature_of(fun), dynamic, kwargs, fixed)
@@ -188,12 +189,14 @@ class _Mapping:
                 f"{', '.join(map(str, around.manual_axes))}): each device has one element already. "
                 "Use a mesh of two axes and one shard_map."
             )
+        # One jitted function for each kind of call: the mesh and the cuts are constants in it.
         key = (size, axes, spec, fixed)
         found = self.jitted.find(key)
         if found is None:
             mesh = self._mesh(size)
             function = self._on_all(mesh, axes, spec, dict(fixed))
             given = {n % count for n in self.donated if -count <= n < count}
+            # By argument as the user counts them, by leaf as the jitted function does.
             donated = [i in given for i, x in enumerate(kept) for _ in tree.flatten(x)[0]]
             numbers = tuple(i for i, gives in enumerate(donated) if gives)
             made = jit(function, donate_argnums=numbers)
@@ -260,6 +263,7 @@ class _Mapping:
                 args, kwargs = tree.unflatten(spec, values)
                 args = tuple(statics.get(i, x) for i, x in enumerate(args))
                 results, out_spec = tree.flatten(self.fun(*args, **kwargs))
+                # Only now is the structure of the result known, which out_axes are a prefix of.
                 wanted = self._out_axes(results, out_spec)
                 return [
                     x if d is None else add_axis(x, d) for x, d in zip(results, wanted, strict=True)
@@ -282,6 +286,7 @@ class _Mapping:
         if axes is None or isinstance(axes, int):
             found = [axes] * len(results)
         else:
+            # Any leaves will do: only the structure matters.
             full = tree.unflatten(spec, range(len(results)))
             found = tree.prefix_broadcast(axes, full, lambda x: x is None, "pmap out_axes")
         for x, d in zip(results, found, strict=True):
@@ -310,6 +315,7 @@ def _here(x: Any) -> Any:
     if type(x) is not ArrayImpl or x.is_fully_addressable:
         return x
     mesh, spec = x.sharding.mesh.local_mesh, x.sharding.spec
+    # Of an axis that is cut this process has its share.
     shape = [
         n if part is None else n * mesh.size // x.sharding.mesh.size
         for n, part in zip(x.shape, (*spec, *[None] * x.ndim), strict=False)
@@ -320,6 +326,8 @@ def _here(x: Any) -> Any:
 
 def _on_mesh(x: Any, mesh: Mesh, axis: int | None) -> Any:
     """Return an argument that lies over other devices, or in another order, on those of a mesh."""
+    # Four cases: over processes already; this process's share of a whole; fine as it is; on
+    # other devices.
     place = x._place if type(x) is ArrayImpl else None
     if place is not None and place.spans:
         return x

@@ -35,11 +35,18 @@ LEAST, MOST, SECONDS = 3, 50, 0.5
 class StepTime(Struct):
     """A step of a program, and the time it takes in one call.
 
-    depth: how many loops and branches it is in, whose times hold its own
-    calls: how often it runs in one call of the function, on all devices
-    seconds: the time of all of them together, the median of the calls
-    nbytes: bytes that they read and write, as `explain` has them; None where that is not known
-    share: the time in which a plain copy moves so many bytes, of the time that the step takes
+    Attributes
+    ----------
+    depth :
+        How many loops and branches it is in, whose times hold its own.
+    calls :
+        How often it runs in one call of the function, on all devices.
+    seconds :
+        The time of all of them together, the median of the calls.
+    nbytes :
+        Bytes that they read and write, as `explain` has them; None where that is not known.
+    share :
+        The time in which a plain copy moves so many bytes, of the time that the step takes.
     """
 
     name: str
@@ -55,9 +62,14 @@ class StepTime(Struct):
 class Profile(Struct):
     """The steps of a function in the order in which they run, and how long each takes.
 
-    seconds: a whole call, the median of `calls`
-    between: what of a call no step takes: the host's part, or waiting
-    bandwidth: bytes a second, read and written, of a large copy on this device
+    Attributes
+    ----------
+    seconds :
+        A whole call, the median of `calls`.
+    between :
+        What of a call no step takes: the host's part, or waiting.
+    bandwidth :
+        Bytes a second, read and written, of a large copy on this device.
     """
 
     name: str
@@ -176,6 +188,8 @@ def profile(
         _watched(call)
         plain, watched = [], []
         begun = time.perf_counter()
+        # In turns, so that both see the machine in the same state: the time without a session is
+        # what is told.
         while len(plain) < LEAST or (len(plain) < MOST and time.perf_counter() - begun < SECONDS):
             plain.append(call())
             watched.append(_watched(call))
@@ -217,6 +231,7 @@ def _of_runs(runs: list[tuple[float, _Session]], device: Any) -> Profile:
             nbytes *= calls
         kind = one.of.args["kind"]
         steps.append(StepTime(name, kind, len(path) - 1, calls, seconds, nbytes, share, lines))
+    # Only the outermost steps: those in a loop are part of the loop's own time.
     inside = [sum(s.seconds for p, s in found.items() if len(p) == 1) / 1e9 for found in sums]
     between = [max(0.0, run[0] - took) for run, took in zip(runs, inside, strict=True)]
     return Profile(
@@ -280,6 +295,8 @@ def _records(plans: dict[int, Plan]) -> dict[int, StepRecord]:
     """What `explain` says of the steps of plans, by the step's id."""
     found: dict[int, StepRecord] = {}
     for plan in plans.values():
+        # Views are no rows in what `explain` tells: left out here too, so that rows and steps go
+        # in pairs.
         shown = [
             s for s in plan.steps if not (isinstance(s, Eqn) and s.primitive.kind is Kind.VIEW)
         ]

@@ -44,8 +44,15 @@ def _one_memory(name: str, *spaces: Any) -> None:
 def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Ref:
     """A mutable reference that holds an array (or a number) at first.
 
-    memory_space: only None: there is one memory on a device
-    kind: "no_grad_no_remat" takes no derivative of what is written
+    Parameters
+    ----------
+    memory_space :
+        Only None: there is one memory on a device.
+    kind :
+        "no_grad_no_remat" takes no derivative of what is written.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> total = ga.new_ref(gnp.zeros(3))

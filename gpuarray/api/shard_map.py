@@ -113,9 +113,12 @@ def shard_map(
         real, manual = meant()
         leaves, spec = tree.flatten(args)
         refs = {i: x for i, x in enumerate(leaves) if isinstance(x, references.Ref)}
+        # References go in as values and come out as results: the function of one device gets
+        # references of its own.
         if refs:
             passing.taken_out(args, "shard_map")  # raises where one is passed twice
             leaves = [x.get() if i in refs else x for i, x in enumerate(leaves)]
+        # 1. The mesh with its devices, and how each leaf of the arguments is cut.
         real = specs_of.with_devices(real, leaves)
         if in_specs is Infer:
             specs = [specs_of.inferred(x, real, manual) for x in leaves]
@@ -128,6 +131,7 @@ def shard_map(
                     f"shard_map in_specs is None for {tree.leaf_paths(args)[i]}, a reference of "
                     f"type {ref.type}: give it the PartitionSpec of its array"
                 )
+        # 2. Arrays and the rest apart: only arrays are cut, and their specs have to fit them.
         fixed = tuple(None if s is not None else (x,) for x, s in zip(leaves, specs, strict=True))
         referred = _Referred(tuple(refs), tuple(specs[i] for i in refs))
         leaves = [x for x, s in zip(leaves, specs, strict=True) if s is not None]
@@ -137,14 +141,18 @@ def shard_map(
         for path, aval, s in zip(paths, avals, specs, strict=True):
             specs_of.check_fits(f, path, aval, s, real)
             specs_of.check_types(path, aval, s, real, manual)
+        # 3. The function of one device, traced on the types of its pieces.
         pieces = tuple(
             piece_aval(a, s, real, manual, check_vma) for a, s in zip(avals, specs, strict=True)
         )
         inside = _Inside(f, spec, fixed, referred, real, manual, out_specs, check_vma)
         values = None
+        # Outside of `jit` the arrays are there, so Python in the function may look at what all
+        # devices have alike.
         if traces.is_base() and isinstance(real, Mesh):
             values = Values(leaves, specs, real, manual, check_vma)
         traced = _traced(inside, pieces, values)
+        # 4. One equation of all devices, whose last results are the new values of references.
         out = _bound(traced, leaves, specs, real, manual, check_vma)
         out, written = cut(out, len(out) - len(refs))
         references.write_back(list(refs.values()), written)
@@ -325,6 +333,8 @@ class _Inside(NamedTuple):
         specs_of.check_rank(self.f, "out_specs", f"the result{path}", aval, spec)
         if not self.typed:
             return x
+        # What all devices have alike may be put together like pieces: a cast says that it could
+        # differ.
         lacking = in_types(mesh).intersection(names_in_spec(spec)) - aval.vma
         if names := tuple(n for n in mesh.axis_names if n in lacking):
             x = pcast_p.bind(x, axis_name=names)
@@ -345,6 +355,7 @@ def _traced(inside: _Inside, pieces: tuple[ShapedArray, ...], values: Values | N
 
         def flat(*given):
             nonlocal specs, out_spec
+            # The staging trace asks this when Python wants the value of a tracer.
             traces.state.trace.known = values  # pyright: ignore[reportAttributeAccessIssue]
             arguments, refs = inside.arguments(given)
             leaves, out_spec, specs = inside.results(f(*arguments))

@@ -45,12 +45,14 @@ def mesh_meant(mesh: Any) -> Any:
     around = contexts.abstract
     if mesh is None:
         if around is None:
+            # The older way, `with mesh:`.
             if contexts.entered:
                 return contexts.entered[-1]
             raise ValueError(
                 "The context mesh cannot be empty for a shard_map without mesh=: give it "
                 "mesh=Mesh(devices, axis_names), or set one with `jax.set_mesh(mesh)`"
             )
+        # The mesh with devices, unless `use_abstract_mesh` has changed what its axes are since.
         concrete = contexts.concrete
         return concrete if concrete is not None and concrete.abstract_mesh is around else around
     if not isinstance(mesh, Axes):
@@ -78,6 +80,7 @@ def with_devices(mesh: Any, leaves: Sequence[Any]) -> Any:
     if not traces.is_base():
         return mesh  # a jitted function learns them from its arguments
     found = None
+    # Called with arrays: they have to lie over one mesh, which is the one that is meant.
     for x in leaves:
         sharding = getattr(x, "sharding", None)
         if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
@@ -248,6 +251,7 @@ def check_replicated(
     names = frozenset(names_in_spec(spec))
     if aval.vma & manual <= names:
         return
+    # The message names axes in the order of the mesh, as types print them.
     order = lambda chosen: ",".join(str(n) for n in mesh.axis_names if n in chosen)
     listed = ", ".join(repr(n) for n in mesh.axis_names if n in (aval.vma & manual) - names)
     raise ValueError(
@@ -283,8 +287,10 @@ def inferred(x: Any, mesh: Any, manual: frozenset) -> PartitionSpec:
         sharding = x.aval.sharding
     if isinstance(sharding, NamedSharding) and sharding.mesh.shape_tuple == mesh.shape_tuple:
         spec = sharding.spec
+        # Cuts along axes that are not manual are the compiler's, and not in specs.
         kept = [tuple(n for n in names_of_axis(p) if n in manual) for p in spec.partitions]
         parts = [p if len(p) > 1 else p[0] if p else None for p in kept]
+        # Specs are written without trailing Nones.
         while parts and parts[-1] is None:
             parts.pop()
         return spec.update(partitions=parts)

@@ -60,6 +60,8 @@ class Values:
 
     def pieces(self, x: GraphTracer) -> list:
         """Return what a tracer is on each device, in the mesh's order."""
+        # What the function did next may depend on this value: its trace is not kept for other
+        # calls.
         self.looked.append(x)
         graph = _up_to(x._trace, x._var)
         with traces.base_trace():
@@ -81,6 +83,7 @@ class Values:
 def _up_to(trace: GraphTrace, var: Var) -> Graph:
     """Return the Graph of one value of a trace: the equations so far that it depends on."""
     needed, kept = {var}, []
+    # The trace is still open: only what this value needs is run.
     for eqn in reversed(trace.eqns):
         if needed.intersection(eqn.outvars):
             kept.append(eqn)

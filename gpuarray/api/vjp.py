@@ -126,6 +126,7 @@ class Pullback:
     def separate(self, primals: Sequence[Any]) -> None:
         """Tell the arguments among the values it keeps from the others."""
         values = self.lin.graph.consts
+        # By identity: an argument that the backward pass reads is the very object that was given.
         place = {id(p): i for i, p in enumerate(primals)}
         self._origins = tuple(place.get(id(x)) for x in values)
         used = set(self._origins)
@@ -195,8 +196,14 @@ class Pullback:
     def with_refs(self, *wanted: Any) -> Callable[[Any], Any]:
         """The same function, which adds cotangents to references instead of returning them.
 
-        wanted: like the arguments: a reference to add to, `ad.GradValue()` for a cotangent to be
-        returned, `ad.DontWant()` for one that nobody reads
+        Parameters
+        ----------
+        wanted :
+            Like the arguments: a reference to add to, `ad.GradValue()` for a cotangent to be
+            returned, `ad.DontWant()` for one that nobody reads.
+
+        Examples
+        --------
 
         >>> import gpuarray as ga, gpuarray.numpy as gnp
         >>> total = ga.new_ref(gnp.zeros(2))
@@ -254,6 +261,7 @@ class Pullback:
         # Outputs that depend on no input are not part of the linear graph.
         given = [ct for ct, linear in zip(cotangents, lin.out_linear, strict=True) if linear]
         graph = lin.graph if self._origins is None else lin.graph.with_consts(self._values())
+        # Cotangents that nobody reads are not computed.
         if wanted is not None:
             wanted = [w for w, linear in zip(wanted, lin.in_linear, strict=True) if linear]
         found = iter(transpose_flat(graph, [True] * len(graph.invars), [], given, wanted))

@@ -34,8 +34,14 @@ class Launch(Protocol):
 class Piece(Struct, frozen=False, eq=False):
     """Memory that kernels of a plan write to.
 
-    first, last: the steps between which it is in use; result: whether it leaves the plan
-    donor: number of the donated input whose memory it is, or None
+    Attributes
+    ----------
+    first, last :
+        The steps between which it is in use.
+    result :
+        Whether it leaves the plan.
+    donor :
+        Number of the donated input whose memory it is, or None.
     """
 
     nbytes: int

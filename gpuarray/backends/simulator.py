@@ -64,8 +64,13 @@ def order_drawn_from(seed: int) -> Iterator[None]:
 class Moved(NamedTuple):
     """Bytes of an array that a launch reads and writes.
 
-    loaded, stored: by every load and store; read, written: each byte once for each time between two
-    meetings of threads (barriers, exchanges between lanes) in which it is read or written
+    Attributes
+    ----------
+    loaded, stored :
+        The bytes of every load and store.
+    read, written :
+        The same, but each byte once for each time between two meetings of threads (barriers,
+        exchanges between lanes) in which it is read or written.
     """
 
     loaded: int

@@ -81,9 +81,17 @@ def take_turns(
 ) -> dict[str, Samples]:
     """Time all candidates in turns.
 
-    seconds: about how long each candidate is timed; rounds: the least and the most of them
-    sample: short calls are repeated until one sample takes about so long
-    begins: is told which round begins, counted from one, and how many there are
+    Parameters
+    ----------
+    seconds :
+        About how long each candidate is timed.
+    rounds :
+        The least and the greatest number of rounds.
+    sample :
+        Short calls are repeated until one sample takes about so long.
+    begins :
+        Function that is called with the number of the round that begins, counted from one, and how
+        many there are.
     """
     repeats: dict[str, int] = {}
     slowest = 1e-9

@@ -145,16 +145,19 @@ def install_as_jax(*, threefry_partitionable: bool | None = None) -> None:
 
     Call it before anything imports JAX; calling it again changes nothing.
 
-    threefry_partitionable: which stream of random numbers `jax.random` has from then on. True: that
-        of JAX 0.10, which also makes the same numbers over several devices. False: the older one,
-        which JAX had before version 0.5. None: the setting stays what it is, and that is the older
-        stream unless a program or `JAX_THREEFRY_PARTITIONABLE` says otherwise.
-
     ```
     import gpuarray
     gpuarray.install_as_jax()
     import optax, jax.numpy as jnp       # both run on gpuarray
     ```
+
+    Parameters
+    ----------
+    threefry_partitionable :
+        Which stream of random numbers `jax.random` has from then on. True: that of JAX 0.10, which
+        also makes the same numbers over several devices. False: the older one, which JAX had before
+        version 0.5. None: the setting stays what it is, and that is the older stream unless a
+        program or `JAX_THREEFRY_PARTITIONABLE` says otherwise.
     """
     present = sys.modules.get("jax")
     if isinstance(present, _Module):

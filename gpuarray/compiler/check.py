@@ -80,9 +80,13 @@ def check_steps(
     """Each step reads only what is in memory by then, each value is written once, and the parts of
     each group fit together.
 
-    before: steps that have been checked; a group of them that stayed is not looked into again
-    lowered: whether these are the steps of a device, where a view is a step only if it is memory as
-        it lies
+    Parameters
+    ----------
+    before :
+        Steps that have been checked; a group of them that stayed is not looked into again.
+    lowered :
+        Whether these are the steps of a device, where a view is a step only if it is memory as it
+        lies.
     """
     say = _Report(stage, graph, steps)
     # Groups that the pass left alone were checked after the one that made them.

@@ -45,6 +45,25 @@ def merged(flags: Sequence[bool], if_set: Iterable[Any], if_not: Iterable[Any]) 
     return [next(yes) if flag else next(no) for flag in flags]
 
 
+def fixed_point(
+    carry: Sequence[bool], after_step: Callable[[list[bool]], Sequence[bool]]
+) -> list[bool]:
+    """Return which carries of a loop have a property, given which of its initial values have it.
+
+    `after_step` says which carries have it after a step, for those that have it before. A carry has
+    one type at all steps, so what it has at any it has from the first on.
+
+    >>> fixed_point([True, False, False], lambda before: [False, before[0], before[1]])
+    [True, True, True]
+    """
+    carry = list(carry)
+    while True:
+        grown = [a or b for a, b in zip(carry, after_step(carry), strict=True)]
+        if grown == carry:
+            return carry
+        carry = grown
+
+
 def opened(graph: Graph, constvars: Sequence[Var] | None = None) -> Graph:
     """Make a graph's constants leading inputs; `constvars` may name other variables for them."""
     lead = graph.constvars if constvars is None else constvars

@@ -18,6 +18,7 @@ from gpuarray.control.graph_edits import (
     chosen,
     cut,
     empty_graph,
+    fixed_point,
     graph_work,
     interpreted,
     jvp_filled,
@@ -39,7 +40,7 @@ from gpuarray.primitives.linear import add_any, instantiate, zeros
 from gpuarray.transforms.batch import BatchAxis, matched
 from gpuarray.transforms.dead import set_narrow_rule, shortened
 from gpuarray.transforms.graphs import batch_graph, jvp_graph
-from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
+from gpuarray.transforms.partial import PartialTrace, Split, set_partial_rule, split_graph
 from gpuarray.transforms.references import Ref, strong_values, threaded, threading, write_back
 from gpuarray.transforms.transpose import transpose_flat
 
@@ -125,15 +126,15 @@ def _assemble(
 
 
 def _scan_jvp(primals: list, tangents: list, *, jaxpr: Graph, num_consts, num_carry, **params):
-    # The fixed point: nonzero tangents of carries grow until they no longer change.
     nonzero = [not is_zero(t) for t in tangents]
     start, end = num_consts, num_consts + num_carry
-    while True:  # a carry has a tangent from the first step on if it has one at any
-        found = jvp_graph(jaxpr, tuple(nonzero)).outputs
-        carry = [a or b for a, b in zip(nonzero[start:end], found[:num_carry], strict=True)]
-        if carry == nonzero[start:end]:
-            break
-        nonzero[start:end] = carry
+
+    def tangents_of(carry: Sequence[bool]) -> tuple[bool, ...]:
+        return jvp_graph(jaxpr, (*nonzero[:start], *carry, *nonzero[end:])).outputs
+
+    carry = fixed_point(nonzero[start:end], lambda carry: tangents_of(carry)[:num_carry])
+    nonzero[start:end] = carry
+    found = tangents_of(carry)
     wanted = (*carry, *found[num_carry:])
     made = jvp_filled(jaxpr, tuple(nonzero), wanted)
     # Inputs and outputs in the order of a scan: each kind, followed by its tangents.
@@ -174,19 +175,22 @@ def _paired(first: list[list], second: list[list]) -> list:
 
 def _scan_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, num_consts, num_carry, **params):
     start, end = num_consts, num_consts + num_carry
-    # Inside the body the axis is in front. The fixed point: carries that have it.
-    inside: list[int | None] = [None if d is None else 0 for d in dims]
-    while True:
-        found = batch_graph(jaxpr, axis, tuple(inside)).outputs
-        carry = [
-            None if a is None and b is None else 0
-            for a, b in zip(inside[start:end], found[:num_carry], strict=True)
-        ]
-        if carry == inside[start:end]:
-            break
-        inside[start:end] = carry
+    is_mapped = [d is not None for d in dims]
+
+    # Inside the body the axis is in front.
+    def places(carry: Sequence[bool]) -> tuple[int | None, ...]:
+        return tuple(0 if m else None for m in (*is_mapped[:start], *carry, *is_mapped[end:]))
+
+    def outputs(carry: Sequence[bool]) -> tuple[int | None, ...]:
+        return batch_graph(jaxpr, axis, places(carry)).outputs
+
+    mapped = fixed_point(
+        is_mapped[start:end], lambda carry: [d is not None for d in outputs(carry)[:num_carry]]
+    )
+    inside, found = places(mapped), outputs(mapped)
+    carry = inside[start:end]
     outside = (*carry, *(None if d is None else 0 for d in found[num_carry:]))
-    made = batch_graph(jaxpr, axis, tuple(inside), outside).graph
+    made = batch_graph(jaxpr, axis, inside, outside).graph
     # Arrays keep the scanned axis first, so the batch axis comes second.
     values = [
         x
@@ -229,13 +233,15 @@ def _halves(jaxpr: Graph, flags: Sequence[bool], num_consts: int, num_carry: int
 
 def _cut_body(jaxpr: Graph, flags: list[bool], num_consts: int, num_carry: int) -> _Halves:
     start, end = num_consts, num_consts + num_carry
-    # The fixed point: a carry that becomes unknown is forced to be unknown from the start.
+    # A carry that becomes unknown is forced to be unknown from the start.
     no_force = [False] * (len(jaxpr.outvars) - num_carry)
-    while True:
-        split = split_graph(jaxpr, flags, [*flags[start:end], *no_force])
-        if split.out_unknown[:num_carry] == flags[start:end]:
-            break
-        flags[start:end] = split.out_unknown[:num_carry]
+
+    def split_at(carry: list[bool]) -> Split:
+        return split_graph(jaxpr, [*flags[:start], *carry, *flags[end:]], [*carry, *no_force])
+
+    carry = fixed_point(flags[start:end], lambda carry: split_at(carry).out_unknown[:num_carry])
+    split = split_at(carry)
+    flags[start:end] = carry
     # Hoist out of the known half what depends on constants only.
     known = split.known
     known_consts, known_carry = flags[:start].count(False), flags[start:end].count(False)
@@ -423,14 +429,13 @@ def _transposed_body(
 def _narrow(eqn: Eqn, used: list[bool]) -> Eqn:
     jaxpr, num_consts, num_carry = (eqn.params[k] for k in ("jaxpr", "num_consts", "num_carry"))
     carry, ys = used[:num_carry], used[num_carry:]
-    # The fixed point: a carry is needed if a needed result of a step reads it.
-    while True:
-        short, read = shortened(jaxpr, [*carry, *ys])
-        consts, carry_read, xs = cut(read, num_consts, num_carry)
-        grown = [a or b for a, b in zip(carry, carry_read, strict=True)]
-        if grown == carry:
-            break
-        carry = grown
+    # A carry is needed if a needed result of a step reads it.
+    carry = fixed_point(
+        carry,
+        lambda carry: cut(shortened(jaxpr, [*carry, *ys])[1], num_consts, num_carry)[1],
+    )
+    short, read = shortened(jaxpr, [*carry, *ys])
+    consts, _, xs = cut(read, num_consts, num_carry)
     inputs = [*consts, *carry, *xs]
     changed = {
         "jaxpr": reordered(short, chosen(short.invars, inputs), short.outvars),

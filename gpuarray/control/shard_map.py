@@ -163,6 +163,8 @@ def _transpose(cts, *operands, jaxpr, mesh, in_specs, out_specs, manual_axes, ch
     known_specs = others(in_specs, linear)
     linear_specs = [spec.to_ct_spec() for spec in chosen(in_specs, linear)]
     ct_specs = [spec.to_ct_spec() for spec in chosen(out_specs, nonzero)]
+    # What was cut is cut: the cotangent of an operand lies as the operand does, that of a
+    # result comes as the result went.
     found_specs = chosen(linear_specs, outputs)
     if not check_vma:
         # Along axes that a vmap around cuts there are other elements, nothing that is shared.
@@ -199,6 +201,8 @@ def _without_types(
             fixed, cts = cut(values, known)
             shares = []
             for ct, spec in zip(cts, ct_specs, strict=True):
+                # So many devices have the same result, and each would contribute the whole
+                # cotangent.
                 size = prod(mesh.shape[n] for n in left_out(spec))
                 shares.append(ct if size == 1 else do.div(ct, _like(ct, size)))
             found = evaluate(graph, *fixed, *shares)
@@ -234,6 +238,8 @@ def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) 
         split = split_graph(jaxpr, flags)
     avals = split.known.out_avals[len(split.known.outvars) - split.residuals :]
     typed = params["check_vma"]
+    # Known results and residuals leave the first half; the second one takes residuals and
+    # unknown operands.
     specs = [_residual_spec(a, mesh, manual, typed) for a in avals]
     known_graph = _with_stacked(split.known, split.residuals, False)
     rest_graph = _with_stacked(split.unknown, split.residuals, True)
@@ -331,6 +337,7 @@ def _reshape(x: Any, shape: Sequence[int]) -> Any:
 def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_specs, **params):
     mesh, manual, typed = params["mesh"], params["manual_axes"], params["check_vma"]
     named = {n for spec in (*in_specs, *out_specs) for n in names_in_spec(spec)}
+    # Which mesh axes cut the batch axis: as vmap was told, or as the operands' types say.
     if not axis.spread:
         axis = axis._replace(spread=_spread_by_types(args, dims, manual - named))
     # Mesh axes along which the batch axis is cut (vmap's spmd_axis_name).

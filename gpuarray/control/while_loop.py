@@ -7,7 +7,7 @@ on while any element's condition is true, and elements whose condition is false 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from gpuarray.control.graph_edits import (
     check_operands,
     chosen,
     cut,
+    fixed_point,
     graph_work,
     interpreted,
     jvp_filled,
@@ -155,15 +156,11 @@ def _while_jvp(
     _, const_tangents, init_tangents = cut(tangents, cond_nconsts, body_nconsts)
     # The condition has no tangents: it decides only how long the loop runs.
     of_consts = [not is_zero(t) for t in const_tangents]
-    carry = [not is_zero(t) for t in init_tangents]
-    # The fixed point: a carry has a tangent from the first step on if it has one at any.
-    while True:
-        nonzero = (*of_consts, *carry)
-        found = jvp_graph(body_jaxpr, nonzero).outputs
-        grown = [a or b for a, b in zip(carry, found, strict=True)]
-        if grown == carry:
-            break
-        carry = grown
+    carry = fixed_point(
+        [not is_zero(t) for t in init_tangents],
+        lambda carry: jvp_graph(body_jaxpr, (*of_consts, *carry)).outputs,
+    )
+    nonzero = (*of_consts, *carry)
     made = jvp_filled(body_jaxpr, nonzero, tuple(carry))
     consts, carries, d_consts, d_carries = cut(
         made.invars, body_nconsts, len(carry), sum(of_consts)
@@ -207,17 +204,17 @@ def _while_batch(
     )
     depth = cond_jaxpr.out_avals[0].ndim  # mapped axes that the condition has; ours goes behind
 
-    def place(is_mapped: bool, at: int) -> int | None:
-        return at if is_mapped else None
+    def places(carry: Sequence[bool]) -> tuple[int | None, ...]:
+        return tuple(depth if is_mapped else None for is_mapped in carry)
 
-    carry = [d is not None for d in init_dims]
-    while True:  # a carry has the axis from the first step on if it has it at any
-        at = tuple(place(c, depth) for c in carry)
-        found = batch_graph(body_jaxpr, axis, (*body_dims, *at)).outputs
-        grown = [c or d is not None for c, d in zip(carry, found, strict=True)]
-        if grown == carry:
-            break
-        carry = grown
+    carry = fixed_point(
+        [d is not None for d in init_dims],
+        lambda carry: [
+            d is not None
+            for d in batch_graph(body_jaxpr, axis, (*body_dims, *places(carry))).outputs
+        ],
+    )
+    at = places(carry)
     # Whether elements may stop at different steps.
     differs = batch_graph(cond_jaxpr, axis, (*cond_dims, *at)).outputs[0] is not None
     if differs:  # elements stop at different steps, so every carry has the axis, in front
@@ -242,12 +239,11 @@ def _while_partial(trace: PartialTrace, args: tuple, flags: list[bool], params: 
     cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
     counts = params["cond_nconsts"], params["body_nconsts"]
     of_cond, of_body, carry = cut(flags, *counts)
-    # The fixed point: carries that depend on unknown values.
-    while True:
-        split = split_graph(body_jaxpr, (*of_body, *carry), carry)
-        if split.out_unknown == carry:
-            break
-        carry = split.out_unknown
+    # Carries that depend on unknown values at any step.
+    carry = fixed_point(
+        carry, lambda carry: split_graph(body_jaxpr, (*of_body, *carry), carry).out_unknown
+    )
+    split = split_graph(body_jaxpr, (*of_body, *carry), carry)
     # With an unknown condition, or nothing known, there is nothing to run now.
     if any(split_graph(cond_jaxpr, (*of_cond, *carry)).out_unknown) or all(carry):
         return list(trace.unknown.process(while_p, args, params))
@@ -286,15 +282,13 @@ def _narrow(eqn: Eqn, used: list[bool]) -> Eqn:
     counts = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     condition, read = shortened(condition, [True])
     of_cond, carry_read = read[: counts[0]], read[counts[0] :]
-    # The fixed point: a carry is needed if the condition or a needed carry reads it.
-    carry = [a or b for a, b in zip(used, carry_read, strict=True)]
-    while True:
-        short, read = shortened(body, carry)
-        of_body, carry_read = read[: counts[1]], read[counts[1] :]
-        grown = [a or b for a, b in zip(carry, carry_read, strict=True)]
-        if grown == carry:
-            break
-        carry = grown
+    # A carry is needed if the condition or a needed carry reads it.
+    carry = fixed_point(
+        [a or b for a, b in zip(used, carry_read, strict=True)],
+        lambda carry: shortened(body, carry)[1][counts[1] :],
+    )
+    short, read = shortened(body, carry)
+    of_body = read[: counts[1]]
     changed = {
         "cond_jaxpr": reordered(
             condition, chosen(condition.invars, [*of_cond, *carry]), condition.outvars

@@ -214,6 +214,7 @@ class AbstractMesh(Axes):
         )
         return _meshes.put(key, make)
 
+    # What only a mesh with devices has refuses by name, rather than with an AttributeError.
     _flat = None
     devices = property(_not_abstract("devices"))
     device_ids = property(_not_abstract("device_ids"))
@@ -255,5 +256,6 @@ class AbstractMesh(Axes):
         )  # fmt: skip
 
 
+# Through `__new__`, so that a mesh that was pickled is the same object again.
 def _restored_mesh(sizes: tuple, names: tuple, types: tuple, device: Any) -> AbstractMesh:
     return AbstractMesh(sizes, names, types, abstract_device=device)

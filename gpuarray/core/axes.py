@@ -51,6 +51,7 @@ class named_axes:
 
     def __enter__(self) -> None:
         self._before = _named.spread
+        # A stack for each name: an inner axis of the same name hides the outer one until it ends.
         _named.spread += self._spread
         for name, axis in self._axes.items():
             _named.axes.setdefault(name, []).append(axis)

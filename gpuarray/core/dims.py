@@ -36,6 +36,7 @@ class Operation:
 
     def __init__(self, name: str, left: Any, right: Any):
         self.name, self.left, self.right = name, left, right
+        # By text: equal lengths print alike, since terms have one order, and a text hashes fast.
         self.key = (name, str(left), str(right))
 
     def __eq__(self, other: object) -> bool:
@@ -101,6 +102,7 @@ class Dim:
                     "calls. Make both with one call of symbolic_shape, or give it the scope."
                 )
             return other
+        # A bool is an int in Python, but no length.
         if isinstance(other, bool) or not isinstance(other, (int, np.integer)):
             return None
         return Dim(self.scope, {(): int(other)})
@@ -172,6 +174,8 @@ class Dim:
         """The quotient and the remainder: exact where the divisor is a factor of every term."""
         divisor = self._whole(other)
         quotient, rest = dict[Term, int](), dict[Term, int]()
+        # A single term divides another where its powers and its factor do; a sum of terms only
+        # itself.
         if len(divisor.terms) == 1:
             ((d, m),) = divisor.terms.items()
             for t, n in self.terms.items():
@@ -190,6 +194,7 @@ class Dim:
             return whole + left // other, left % other
         if isinstance(left, int) and left == 0:
             return whole, 0
+        # What is left may still divide by a constraint of the user's.
         for zero in self.scope.zero:
             # mod(a, 2) == 0 says that 2 is a factor of a.
             if str(zero) == str(_operation(self.scope, "mod", left, other)):
@@ -210,6 +215,7 @@ class Dim:
         return self._hash
 
     def __ge__(self, other: Any) -> bool:
+        # Decided where the difference has one sign for all values of the symbols.
         low, high = bounds(self - other)
         if low >= 0:
             return True
@@ -321,6 +327,7 @@ def _one_of(name: str, a: Any, b: Any) -> Any:
     if isinstance(a, int) and isinstance(b, int):
         return max(a, b) if name == "max" else min(a, b)
     scope = (a if isinstance(a, Dim) else b).scope
+    # One of them, where it is the larger one whatever the symbols are.
     low, high = bounds(a - b)
     if low >= 0:
         return a if name == "max" else b
@@ -336,6 +343,7 @@ def broadcast(*shapes: tuple) -> tuple:
     rank = max(map(len, shapes))
     out = []
     for lengths in zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True):
+        # A symbol is taken to be other than 1, as `==` says: what stretches is decided now.
         others = {n for n in lengths if n != 1}
         if len(others) > 1:
             raise ValueError(f"shapes {shapes} do not broadcast: {lengths} differ")
@@ -368,6 +376,7 @@ def count_between(start: Any, stop: Any, step: int) -> Any:
     """How many numbers there are from `start` up to `stop`, `step` apart."""
     if isinstance(start, int) and isinstance(stop, int):
         return len(range(start, stop, step))
+    # Rounded up, away from `start`: a last step that is cut short counts.
     sign = 1 if step > 0 else -1
     return larger((stop - start + step - sign) // step, 0)
 
@@ -381,9 +390,13 @@ def bounds(d: Any, deep: bool = True) -> tuple[float, float]:
         return d, d
     low = high = 0.0
     for t, n in d.terms.items():
+        # Interval arithmetic, term by term: safe, and loose where a symbol stands in several
+        # terms.
         least, most = _term_bounds(t, d.scope)
         low += n * (least if n > 0 else most)
         high += n * (most if n > 0 else least)
+    # Refinements below ask for bounds again; those of the second round are the plain ones, so
+    # that this ends.
     if not deep:
         return low, high
     for t, n in d.terms.items():
@@ -429,6 +442,7 @@ def _term_bounds(t: Term, scope: Scope) -> tuple[float, float]:
         least, most = _atom_bounds(atom, scope)
         if least < 0:
             return -math.inf, math.inf
+        # Zero times infinity is zero here: a factor of 0 makes the whole term 0.
         low, high = low * least**power, high * most**power if high and most else 0.0
     return low, high
 
@@ -452,6 +466,7 @@ def _atom_bounds(atom: Any, scope: Scope) -> tuple[float, float]:
         return max(a, c), max(b, e)
     if atom.name == "min":
         return min(a, c), min(b, e)
+    # A divisor that may be 0 or negative: nothing is known.
     if c < 1:
         return -math.inf, math.inf
     if atom.name == "mod":

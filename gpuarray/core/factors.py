@@ -97,6 +97,8 @@ class Factors(NamedTuple):
         def axis(given: Hashable, length: int) -> tuple[int, ...]:
             names = () if given is None else given if isinstance(given, tuple) else (given,)
             for name in names:
+                # The first axis with a name says its length; the check below holds the others to
+                # it.
                 if name not in numbers:
                     numbers[name] = len(lengths)
                     lengths.append(known.get(name, length))
@@ -115,8 +117,10 @@ class Factors(NamedTuple):
                 for names, a in zip(given, of, strict=True)
             )
 
+        # Operands first, so that factors are numbered in the order in which they are read.
         in_axes, out_axes = axes(ins, avals), axes(outs, out_avals)
         names = list(numbers)
+        # Rules think in names and callers in numbers: translate at this one seam.
         placed = piece and (
             lambda operands, params, starts: piece(
                 operands, params, {names[f]: start for f, start in starts.items()}
@@ -171,6 +175,8 @@ class Factors(NamedTuple):
             cut = math.gcd(parts, self.sizes[f])
             if cut > 1:
                 cuts[f] = cut
+            # What the major factor could not take is left to the next one, but only where pieces of
+            # this one are single positions: else they would lie in strips.
             parts //= cut
             if cut != self.sizes[f]:
                 break

@@ -51,6 +51,7 @@ class Identity(enum.Enum):
         """
         is_complex = dtypes.kind_of(dtype) == "c"
         if self in (Identity.LOWEST, Identity.HIGHEST, Identity.LOG_OF_ZERO):
+            # For real dtypes log(0) is -inf too: the lowest value there is.
             if not is_complex:
                 return extreme(dtype, self is Identity.HIGHEST)
             # Complex numbers are ordered by real part, then imaginary part; log(0) is -inf + 0j.
@@ -106,6 +107,7 @@ def _checked(state: State) -> State:
         return state
     if isinstance(state, tuple) and len(state) == 2:
         first, second = map(_checked, state)
+        # The prelude has a C++ type for such pairs alone: two of one type, or one and its position.
         if second in (first, POSITION):
             return first, second
     elif isinstance(state, np.dtype | type) and state in _NUMBERS:
@@ -151,6 +153,9 @@ class Fold(Struct):
     selects : bool
         Whether merging returns one of the two operands unchanged, so that nothing is rounded.
 
+    Examples
+    --------
+
     >>> Fold(Identity.ZERO, "{0} + {1}", lift="{0} * {0}", ufunc=np.add).plain
     False
     """
@@ -165,6 +170,7 @@ class Fold(Struct):
     selects: bool = False
 
     def __post_init__(self):
+        # A Struct is frozen; normalising a field is what its first moment is for.
         object.__setattr__(self, "state", _checked(self.state))
         if self.neutral is None:
             object.__setattr__(self, "neutral", self.identity)
@@ -194,6 +200,8 @@ class Fold(Struct):
     @property
     def result_ufunc(self) -> Any:
         """The ufunc that merges the results of two pieces of an axis, or None."""
+        # A lift is no obstacle: the pieces' results are partial results already. A finish is: it
+        # has changed them.
         return self.ufunc if self.finish == "{0}" else None
 
     @property

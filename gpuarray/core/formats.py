@@ -83,6 +83,7 @@ class Layout:
             raise ValueError(
                 f"{what} is incompatible with its layout annotation {self}: {error}"
             ) from None
+        # Refused, not ignored: a program that asked for an order relies on it.
         if self.major_to_minor != tuple(range(len(shape))) or self.tiling:
             raise ValueError(
                 f"{what} cannot lie as {self} says: arrays lie row by row here, which is "

@@ -38,6 +38,7 @@ class Grid:
                     f"{[d.id for d in mesh.devices.flat]}, in this order. Use one list of devices "
                     "for all meshes of a computation."
                 )
+        # The usual case keeps the user's names, which messages and shardings then show.
         plain = {n: s for n, s in main.shape.items() if s > 1}
         if all({n: s for n, s in m.shape.items() if s > 1} == plain for m in meshes):
             self.sizes: dict[Any, int] = dict(plain)
@@ -127,6 +128,8 @@ def _refined(shapes: Sequence[tuple[int, ...]]) -> dict[Any, int]:
     >>> _refined([(4, 2), (8,), (2, 4)])
     {'d0': 2, 'd1': 2, 'd2': 2}
     """
+    # A cut of the row-major order at every place where some mesh has one; the lengths between
+    # cuts are the axes.
     ends = {1}
     for shape in shapes:
         # How many devices there are behind each axis.

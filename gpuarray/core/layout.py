@@ -74,6 +74,7 @@ class Layout:
         self.reduced = reduced
 
     def __reduce__(self):
+        # `layout` says None for one that says nothing, so this one has a maker of its own.
         if self is whole_over(self.mesh, len(self.cuts or ())):
             return whole_over, (self.mesh, len(self.cuts or ()))
         return layout, (self.varying, self.mesh, self.cuts, (self.unreduced, self.reduced))
@@ -118,6 +119,7 @@ def layout(
     names: Iterable[Any], mesh: Any = None, cuts: Cuts | None = None, sums: Sums = NO_SUMS
 ) -> Layout | None:
     """Return the Layout with these fields; None where it says nothing."""
+    # One object for all that say nothing: None, which code for one device tests for.
     names = frozenset(names)
     if (cuts is None or not any(cuts)) and not any(sums):
         if not names:
@@ -193,6 +195,7 @@ def joined(layouts: Iterable[Layout | None]) -> Layout | None:
     """Return along which axes what is computed from values with these Layouts varies."""
     names: frozenset = frozenset()
     for given in layouts:
+        # By identity first: operands of one operation mostly share their Layout.
         if given is not None and given.varying is not names:
             names = names | given.varying if names else given.varying
     return varying(names)
@@ -216,6 +219,7 @@ def reconciled(a: Layout | None, b: Layout | None) -> Layout | None:
     """
     if a is b:
         return a
+    # One of them says nothing: as the other one, but for sums, which both must tell alike.
     if a is None or b is None:
         known = a or b
         assert known is not None
@@ -229,6 +233,8 @@ def reconciled(a: Layout | None, b: Layout | None) -> Layout | None:
                 "as the other with sharding.reshard."
             )
         cuts.append(x or y)
+    # The cuts are joined; a mesh axis may then name two axes of the value, which no layout
+    # can say.
     sums = _reconciled_sums(a, b)
     found = tuple(cuts)
     if a.cuts is not None and b.cuts is not None and _twice(found):
@@ -246,6 +252,7 @@ def _reconciled_sums(a: Layout | None, b: Layout | None) -> Sums:
     """
     if sums_of(a) == sums_of(b):
         return sums_of(a)
+    # The user wrote both, and one of them is wrong.
     if not resolving.depth:
         given = [f"unreduced={_listed(u)}, reduced={_listed(r)}" for u, r in map(sums_of, (a, b))]
         raise ShardingTypeError(

@@ -315,6 +315,7 @@ class NamedSharding(Frozen, Sharding):
         piece = list(global_shape)
         for axis, cut in enumerate(self._cut):
             n = piece[axis]
+            # The message names the cuts of all axes, and the two ways out.
             if n % cut:
                 cuts = [*self._cut, *[1] * (len(global_shape) - len(self._cut))]
                 raise ValueError(

@@ -56,6 +56,7 @@ def sharding_in_context(
     `entered` says so, that of `with mesh:`.
     """
     concrete, abstract = contexts.concrete, contexts.abstract
+    # A mesh with devices, unless `use_abstract_mesh` has changed what its axes are since.
     mesh: Mesh | AbstractMesh = concrete or abstract or EMPTY
     if concrete is not None and abstract is not None and abstract != concrete.abstract_mesh:
         mesh = abstract
@@ -93,6 +94,8 @@ class set_mesh:
                 f"mesh {mesh} contains manual axes which is not allowed when using `set_mesh`. "
                 "Axes become manual inside of `shard_map`."
             )
+        # At the call, not in `__enter__`: a bare call sets the mesh for good, and a `with` block
+        # undoes it.
         self._before = (contexts.abstract, contexts.concrete)
         if mesh is None or mesh.empty:
             contexts.change(abstract=None, concrete=None)
@@ -133,6 +136,7 @@ class use_abstract_mesh:
                 f"{self._mesh} with size={self._mesh.size} and prev mesh: {outer} with "
                 f"size={outer.size}"
             )
+        # Here and not in `__init__`: the same object may be entered again, later.
         self._before = contexts.abstract
         contexts.change(abstract=None if self._mesh is EMPTY_ABSTRACT else self._mesh)
 

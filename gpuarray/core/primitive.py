@@ -159,9 +159,6 @@ class Primitive:
         Whether it has side effects, so that it is never dropped or merged.
     """
 
-    #: Whether it applies a function that is no param: those of `extend.core.CallPrimitive` do.
-    call_primitive = map_primitive = False
-
     def __init__(
         self,
         name: str,
@@ -239,10 +236,12 @@ class Primitive:
         if self.fold is None:
             return False
         parts = self.fold.lift, self.fold.merge, self.fold.finish
+        # A part given as text is its own rule.
         rules = (p.cuda if isinstance(p, Primitive) else p for p in parts)
         return not any(isinstance(rule, Sentinel) for rule in rules)
 
-    #: Whether it calls a function that is given to `bind`. Functions are Graphs in params here.
+    #: Whether it calls a function that is given to `bind`. Only an `extend.core.CallPrimitive`
+    #: does, since functions are Graphs in params here.
     call_primitive = map_primitive = False
     #: Whether its params may be numbers of any type: 1, 1.0 and True are other values then.
     by_value = False
@@ -275,10 +274,12 @@ class Primitive:
             )
         out = list(out) if self.multiple_results else [out]
         # Graphs know how their results lie over devices; of other operations it is known here.
+        # Two cheap tests first: avals of a program for one device have no layouts.
         given = self.layout is not None or any([a.layout is not None for a in avals])  # noqa: C419
         if given and self.kind is not Kind.CALL:
             if not config.state.auto_pcast and self.kind is not Kind.COLLECTIVE:
                 check_alike(self.name, [a.layout for a in avals])
+            # Only cuts and sums need the factors of the operation; what varies is just joined.
             if any([a.layout is not None and a.layout.says_more for a in avals]):  # noqa: C419
                 layouts = of_results(self, avals, out, params)
             else:
@@ -303,6 +304,7 @@ class Primitive:
 
     def numpy_function(self, avals: Sequence[ShapedArray], params: dict) -> Callable[..., Any]:
         """Return the NumPy callable for these avals, with the params bound to it."""
+        # The picked function knows dtypes and params, so it is asked for before any general one.
         if self.numpy_pick is not None:
             return self.numpy_pick(avals, **params)
         if isinstance(self.numpy, Sentinel):
@@ -314,6 +316,7 @@ class Primitive:
     def __repr__(self) -> str:
         return self.name
 
+    # A primitive has one instance in a process: programs compare primitives with `is`.
     def __reduce__(self):
         return _by_name, (self.name,)
 

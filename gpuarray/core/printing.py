@@ -286,7 +286,10 @@ def _flat_widths(tokens: list[Any]) -> dict[int, int]:
 def _render(tokens: list[Any], noted: Callable[[Any], str] | None = None) -> str:
     """Lay out the tokens: a group that fits into the rest of its line is written flat.
 
-    noted: gives what a margin says of an equation's place
+    Parameters
+    ----------
+    noted :
+        Function of an equation's place that returns the text of its margin.
     """
     widths = _flat_widths(tokens)
     lines: list[tuple[str, Any]] = []

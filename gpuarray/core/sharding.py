@@ -176,8 +176,8 @@ class Sharding:
     def _is_terms(self) -> bool:
         return False
 
-    # What the type of an array of this rank knows of it: how Explicit axes of a mesh cut it.
-    def _typed(self, ndim: int) -> Layout | None:
+    # What the type of an array of this shape knows of it: how Explicit axes of a mesh cut it.
+    def _typed(self, shape: tuple[int, ...]) -> Layout | None:
         return None
 
     @property

@@ -109,6 +109,8 @@ class SdyShardingRule:
         self.need_replication_factors = need_replication_factors
         self.permutation_factors = permutation_factors
         self.factor_sizes = factor_sizes
+        # Sizes: an axis of one factor has the factor's size, so it is given exactly where no such
+        # axis is.
         axes = [axis for mapping in (*operand_mappings, *result_mappings) for axis in mapping]
         single = {axis for axis in axes if isinstance(axis, str)}
         compound = {name for axis in axes if not isinstance(axis, str) for name in axis}
@@ -124,6 +126,7 @@ class SdyShardingRule:
                 raise ValueError(
                     f"Factor {name} is only used in compound factors; must specify its size"
                 )
+        # A factor is of one kind: cut freely, summed, never cut, or passed on.
         taken: set[str] = set()
         for option, names in self._special().items():
             for name in names:
@@ -135,6 +138,7 @@ class SdyShardingRule:
                         "permutation factor sets."
                     )
                 taken.add(name)
+        # A factor that is summed over is gone from the results.
         kept = {n for m in result_mappings for a in m for n in ([a] if isinstance(a, str) else a)}
         for name in reduction_factors:
             if name in kept:
@@ -195,6 +199,8 @@ class SdyShardingRule:
                 for axis, n in zip(axes, aval.shape, strict=True):
                     if not isinstance(axis, tuple):
                         lengths[axis] = max(n, lengths.get(axis, 0))
+        # Which factors stay whole: those the user named, and those whose axes do not all have
+        # their length.
         whole = set(self.need_replication_factors)
         for mapped, of in zip(named, (avals, out_avals), strict=True):
             for axes, aval in zip(mapped, of, strict=True):
@@ -224,6 +230,7 @@ class SdyShardingRule:
         self, what: str, mapping: Sequence[Any], aval: ShapedArray, ranks: dict[str, int]
     ) -> list:
         """Return a name for each axis of one array, or a tuple of them."""
+        # A group such as `...` stands for the axes that the names after it leave over.
         rest, lead = list(mapping), []
         if rest and isinstance(rest[0], str) and _is_group(rest[0]):
             group = rest.pop(0)
@@ -262,6 +269,7 @@ def _mappings(text: str) -> tuple[ArrayMapping, ...]:
     inside: list[str] | None = None
     at = 0
     while at < len(text):
+        # One pass over the tokens; `inside` is the compound factor whose bracket is open.
         match = _TOKEN.match(text, at)
         if match is None:
             raise ValueError(f"Unknown character {text[at]!r} in {text!r}")

@@ -42,6 +42,7 @@ class Trace:
 
     def adopt(self, constant: Any) -> None:
         """Note a scalar constant made under this trace: a Graph writes it as a literal."""
+        # Only a trace that writes a Graph has a use for it; the others pass it outwards.
         if self.parent is not None:
             self.parent.adopt(constant)
 
@@ -87,6 +88,8 @@ def owned(x: Any) -> Any:
 
 def made(x: Any, aval: ShapedArray) -> Any:
     """Return a Python or NumPy value as an Array of this aval, whatever the settings are."""
+    # The base trace, whatever trace is innermost: a constant is concrete under every
+    # transformation.
     return _State.base.own(x, aval)
 
 
@@ -206,6 +209,7 @@ class Tracer(Array):
         _number(self, "complex")
 
     def __index__(self):
+        # Wrong for a known value too, so it is no TracerError.
         if self.aval.shape or dtypes.kind_of(self.aval.dtype) not in "iub":
             raise TypeError(
                 "Only integer scalar arrays can be converted to a scalar index, got "
@@ -249,6 +253,7 @@ class Tracer(Array):
         return repr(self)
 
 
+# The slot itself under its second name: reading either is one C-level access.
 Tracer._aval = Tracer.aval
 
 

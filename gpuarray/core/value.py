@@ -259,6 +259,7 @@ class Array:
         return iter(surface.unstack(self))
 
     def __reversed__(self):
+        # Of a scalar `iter` raises the error that says so.
         return iter(surface.flip(self, 0)) if self.aval.shape else iter(self)
 
     def __contains__(self, item) -> bool:
@@ -267,6 +268,7 @@ class Array:
                 "Array.__contains__: search array must be one-dimensional, got shape (). Compare "
                 "with == instead."
             )
+        # NumPy would broadcast here and answer a question that nobody asked.
         if getattr(item, "shape", ()):
             raise ValueError(
                 f"Array.__contains__: query value must be a scalar, got query.shape={item.shape}. "
@@ -375,6 +377,7 @@ class Array:
         """The same elements in another shape: `x.reshape(2, 3)` or `x.reshape((2, 3))`; one length
         may be -1.
         """
+        # Also a single int: `x.reshape(-1)`.
         target = shape[0] if len(shape) == 1 else shape
         return surface.reshape(self, target, order=order, out_sharding=out_sharding)
 

@@ -88,6 +88,8 @@ def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
         init, update, get_params = opt_maker(*args, **kwargs)
 
         def packed(states: list, spec: Any, expected: Any = None) -> OptimizerState:
+            # The state of one array may itself be a tree: each is kept flat, with its structure
+            # beside.
             flat = [tree.tree_flatten(s) for s in states]
             specs = tuple(s for _, s in flat)
             for before, after in zip(specs if expected is None else expected, specs, strict=True):
@@ -213,6 +215,7 @@ def adagrad(step_size: Any, momentum: float = 0.9) -> Any:
 
     def step(i: Any, g: Any, x: Any, squares: Any, mean: Any) -> tuple:
         squares = squares + gnp.square(g)
+        # An element whose gradients were all 0 has not moved, and does not now.
         scale = gnp.where(squares > 0, 1.0 / gnp.sqrt(squares), 0.0)
         mean = (1.0 - momentum) * (g * scale) + momentum * mean
         return x - size(i) * mean, squares, mean
@@ -339,6 +342,7 @@ def sm3(step_size: Any, momentum: float = 0.9) -> Any:
         scale = gnp.where(total > 0, 1.0 / gnp.sqrt(total), 0)
         mean = (1.0 - momentum) * (g * scale) + momentum * mean
         axes = range(x.ndim)
+        # One number for each row, column and so on, instead of one for each element.
         sums = [total.max(tuple(k for k in axes if k != axis)) for axis in axes]
         return x - size(i) * mean, mean, sums, shape
 
@@ -393,6 +397,7 @@ def polynomial_decay(
     """
 
     def schedule(i: Any) -> Any:
+        # Behind the last step nothing is left, whatever the power.
         left = (1 - gnp.minimum(i, decay_steps) / decay_steps) ** power
         return left * (step_size - final_step_size) + final_step_size
 

@@ -37,6 +37,7 @@ _GLOROT, _NORMAL, _SMALL = glorot_normal(), normal(), normal(1e-6)
 
 def _shape_after(fun: Callable[..., Any], shape: Sequence[int], *others: Any) -> tuple[int, ...]:
     """The shape of fun(inputs, *arrays of the other shapes); -1 stays where it was."""
+    # A batch of one stands for any: layers keep that axis as it is.
     known = [1 if n == -1 else n for n in shape]
     structs = [ShapeDtypeStruct(tuple(s), gnp.float32) for s in (known, *others)]
     found = list(eval_shape(fun, *structs).shape)
@@ -100,11 +101,14 @@ def _convolution(
     )
 
     def init_fun(rng: Any, input_shape: Sequence[int]) -> tuple:
+        # The kernel's axes in the order that its names say: channels by name, lengths as they
+        # come.
         lengths = iter(filter_shape)
         channels = {"O": out_chan, "I": input_shape[lhs_spec.index("C")]}
         kernel = [channels[c] if c in channels else next(lengths) for c in rhs_spec]
         shape = _shape_after(lambda x, w: convolve(x, w, strides), input_shape, kernel)
         k1, k2 = random.split(rng)
+        # One number for each channel, broadcast along the other axes.
         bias = [out_chan if c == "C" else 1 for c in out_spec]
         return shape, (make(k1, kernel), b_init(k2, bias))
 
@@ -209,6 +213,7 @@ def BatchNorm(
 
     def apply_fun(params: Any, x: Any, **kwargs: Any) -> Any:
         beta, gamma = params
+        # Parameters have the axes that were not averaged over; the others are broadcast.
         wide = tuple(None if i in axes else slice(None) for i in range(gnp.ndim(x)))
         z = nn.standardize(x, axes, epsilon=epsilon)
         z = gamma[wide] * z if scale else z
@@ -252,6 +257,7 @@ def _pool(
     if not isinstance(spec, str | None):
         raise util.wrong_type(spec, 'the names of the axes, such as "NHWC"')
     last = len(window) + 1
+    # A window covers one image and one channel.
     outside = (0, last) if spec is None else (spec.index("N"), spec.index("C"))
     for axis in sorted(outside):
         window.insert(axis, 1)
@@ -370,7 +376,13 @@ def FanInConcat(axis: int = -1) -> Layer:
 def Dropout(rate: float, mode: str = "train") -> Layer:
     """Some inputs set to 0 at random; `rate` is how many are kept, and the rest grows by as much.
 
-    mode: "train", or anything else to let all pass.
+    Parameters
+    ----------
+    mode :
+        "train", or anything else to let all pass.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.example_libraries import stax

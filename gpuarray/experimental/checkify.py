@@ -563,8 +563,14 @@ def checkify(
 ) -> Callable[..., tuple[Error, Any]]:
     """The function that gives (Error, f's result), for the kinds of errors in `errors`.
 
-    errors: `user_checks` (those of `check`), `nan_checks`, `div_checks`, `index_checks`,
-    `float_checks`, `automatic_checks`, `all_checks`, or unions of them.
+    Parameters
+    ----------
+    errors :
+        `user_checks` (those of `check`), `nan_checks`, `div_checks`, `index_checks`,
+        `float_checks`, `automatic_checks`, `all_checks`, or unions of them.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental import checkify

@@ -162,6 +162,7 @@ class HiPrimitive(Primitive):
     multiple_results = False
 
     def __init__(self, name: str):
+        # The initialiser of Primitive would set its own default.
         multiple = type(self).multiple_results
         super().__init__(name)
         self.multiple_results = multiple

@@ -55,6 +55,7 @@ class _Series:
         self.make = make
 
     def __getitem__(self, k: int) -> Any:
+        # In order: a term may ask for earlier ones of this very series.
         while len(self.terms) <= k:
             self.terms.append(self.make(len(self.terms)))
         return self.terms[k]
@@ -110,6 +111,7 @@ class _JetTrace(traces.Trace):
         own = [self.is_own(x) for x in args]
         if not any(own):
             return self.bind(prim, args, params)
+        # A call is what its Graph does: the rules of operations are enough.
         if prim in _CALLS:
             return evaluate(params[_CALLS[prim]], *args)
         if prim in _CONTROL:
@@ -126,6 +128,8 @@ class _JetTrace(traces.Trace):
 
     def apply(self, prim: Primitive, args: tuple, params: dict) -> Any:
         series = [self.series_of(x) for x in args]
+        # Products by the formula; linear operations term by term; everything else by its rule of
+        # forward mode.
         if prim in _PRODUCTS:
             return _JetTracer(self, self.product(prim, series, params))
         if prim is lax.div_p:
@@ -161,6 +165,7 @@ class _JetTrace(traces.Trace):
         x, y = series
 
         def term(k: int) -> Any:
+            # Cauchy's product; terms that are zero are left out.
             pairs = [(x[j], y[k - j]) for j in range(k + 1)]
             return self.total(
                 [
@@ -199,6 +204,7 @@ class _JetTrace(traces.Trace):
         s = x.series
 
         def term(k: int) -> Any:
+            # Term k of x' is (k + 1) times term k + 1 of x, as there are no factorials in terms.
             if s[k + 1] is None:
                 return None
             with traces.current(self.parent):
@@ -211,6 +217,8 @@ class _JetTrace(traces.Trace):
         slopes: list = []
 
         def slope(i: int) -> _Series | None:
+            # Once for all terms, and as late as possible: the rule may need results that are being
+            # made.
             if not slopes:
                 tangents = [self.derivative(x) for x in args]
                 with traces.current(self):
@@ -221,6 +229,7 @@ class _JetTrace(traces.Trace):
         def maker(i: int) -> Callable[[int], Any]:
             def term(k: int) -> Any:
                 s = slope(i)
+                # Integrated: term k of y is term k - 1 of y' over k.
                 if s is None or s[k - 1] is None:
                     return None
                 with traces.current(self.parent):
@@ -277,6 +286,8 @@ def _of_graph(graph: Graph, order: int) -> Callable:
 
 def _cond(trace: _JetTrace, params: dict, args: list) -> list:
     index, *operands = (trace.lists(x) for x in args)
+    # Control flow carries whole lists of terms: its Graphs are run on series of their own,
+    # with tracers of their own.
     branches = [_of_graph(graph, trace.order) for graph in params["branches"]]
     with traces.current(trace.parent):
         found = lax.switch(index, branches, *operands)
@@ -321,10 +332,20 @@ def jet(
 ) -> tuple[Any, Any]:
     """The Taylor series of `fun` of a path: (fun(*primals), higher terms).
 
-    primals: the arguments, arrays each. series: for each of them a list of terms, as many for all.
-    factorial_scaled: term k is the k-th derivative along the path; False: it is that over k!, the
-    coefficient of the series. The result is fun's, and in the place of each of its arrays the list
-    of its terms.
+    The result is fun's, and in the place of each of its arrays the list of its terms.
+
+    Parameters
+    ----------
+    primals :
+        The arguments, each an array.
+    series :
+        For each argument a list of terms, the same number for all.
+    factorial_scaled :
+        Whether term k is the k-th derivative along the path; False: that over k!, the coefficient
+        of the series.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental.jet import jet

@@ -65,6 +65,7 @@ def create_hybrid_device_mesh(
     inner = _lengths("create_hybrid_device_mesh", "mesh_shape", mesh_shape)
     outer = _lengths("create_hybrid_device_mesh", "dcn_mesh_shape", dcn_mesh_shape)
     key = "process_index" if process_is_granule else "slice_index"
+    # Devices of one process are near each other: inner axes stay within one.
     granules: dict[int, list] = {}
     for device in found:
         if not hasattr(device, key):

@@ -25,6 +25,7 @@ from gpuarray.runtime.transfer import device_put
 
 def _gathered(value: np.ndarray, what: str) -> list[np.ndarray]:
     """Return the value of every process; they must have one shape and dtype."""
+    # Types first: bytes of another length would be read as an array of this one.
     kind = f"{value.dtype} {value.shape}"
     kinds = processes.gathered(kind.encode(), what)
     if any(k.decode() != kind for k in kinds):
@@ -67,6 +68,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     >>> multihost_utils.broadcast_one_to_all(2.0)
     array(2.)
     """
+    # Each process must agree on the source before values are sent.
     mine = process_index() == 0 if is_source is None else bool(is_source)
     flags = processes.gathered(b"1" if mine else b"0", "broadcast_one_to_all")
     sources = [i for i, flag in enumerate(flags) if flag == b"1"]

@@ -77,10 +77,24 @@ def odeint(
 ) -> Any:
     """The solution of y' = func(y, t, *args) from y0 at t[0], at all times t.
 
-    y0: an array or a pytree of arrays; func gives the like; args: arrays or scalars, or pytrees of
-    them. The result is y0 with an axis in front as long as t, which ascends. rtol, atol: the error
-    allowed in a step; mxstep: the most steps between two times; hmax: the longest step. Reverse
-    mode differentiates in y0, t, args and what func closes over.
+    The result is like y0, with an axis in front as long as t, which ascends. Reverse mode
+    differentiates in y0, t, args and what func closes over.
+
+    Parameters
+    ----------
+    y0 :
+        The state at the first time: an array or a pytree of arrays, as `func` returns them.
+    args :
+        Further arguments of `func`: arrays, scalars, or pytrees of them.
+    rtol, atol :
+        The error that is allowed in a step, relative and absolute.
+    mxstep :
+        The greatest number of steps between two times.
+    hmax :
+        The longest step.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental.ode import odeint

@@ -68,6 +68,7 @@ class StatefulPRNG:
                 f"cannot operate on split stateful generator: this one has shape "
                 f"{self._base_key.shape}. Give it to a function that vmap maps over it."
             )
+        # The counter alone is state: the key stays, and draws need no chain of splits.
         key = random.fold_in(self._base_key, self._counter[...])
         self._counter.addupdate(1)
         several = _shape(shape)
@@ -161,7 +162,13 @@ register_pytree_node(StatefulPRNG, lambda x: ((x._base_key, x._counter), None), 
 def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
     """A generator that keeps its state, from a seed or, outside of transformed functions, without.
 
-    impl: the kind of its keys, as `random.key` takes it
+    Parameters
+    ----------
+    impl :
+        The kind of its keys, as `random.key` takes it.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> from gpuarray.experimental import random
@@ -176,5 +183,6 @@ def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
                 "When used within transformed code, jax.experimental.random.stateful_rng() "
                 "requires an explicit seed to be set: it would be the same at each call."
             )
+        # Entropy of the system, as NumPy takes it; 31 bits fit into an int32.
         seed = int(np.random.SeedSequence().generate_state(1, np.uint32)[0]) >> 1
     return StatefulPRNG(random.key(seed, impl=impl), new_ref(0))

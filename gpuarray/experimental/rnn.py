@@ -98,6 +98,7 @@ def unpack_lstm_weights(
     ((8, 3), (8, 2), (8,))
     """
     parts = _pieces(weights, _shapes(input_size, hidden_size, num_layers, bidirectional))
+    # Matrices first, then as many biases; inputs and states alternate in both.
     half = len(parts) // 2
     kinds = parts[0:half:2], parts[1:half:2], parts[half::2], parts[half + 1 :: 2]
     return tuple(dict(enumerate(kind)) for kind in kinds)  # pyright: ignore[reportReturnType]
@@ -118,8 +119,17 @@ def lstm(
 ) -> tuple[Array, Array, Array]:
     """Outputs and last states (y, h_n, c_n) of an LSTM.
 
-    x: (batch, time, input_size); h_0, c_0: (directions * num_layers, batch, hidden_size);
-    seq_lengths: (batch,), how much of each sequence counts: behind it y is 0. dropout must be 0.
+    Parameters
+    ----------
+    x :
+        (batch, time, input_size).
+    h_0, c_0 :
+        (directions * num_layers, batch, hidden_size).
+    seq_lengths :
+        (batch,): how many steps of each sequence count; y is 0 after them.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental import rnn
@@ -205,6 +215,7 @@ def _run(
             outputs.append(y)
             last_h.append(h)
             last_c.append(c)
+        # The next layer reads both directions.
         values = gnp.concatenate(outputs, axis=-1) if bidirectional else outputs[0]
     return values.transpose(1, 0, 2), gnp.stack(last_h), gnp.stack(last_c)
 

@@ -60,9 +60,15 @@ def deserialize_and_load(
 ) -> Compiled:
     """The compiled function in bytes that `serialize` made.
 
-    in_tree, out_tree: the structures that came with them
-    backend, execution_devices: the platform, or the one device, to compile for; by default the
-    default one
+    Parameters
+    ----------
+    in_tree, out_tree :
+        The structures that came with them.
+    backend, execution_devices :
+        The platform, or the one device, to compile for; by default the default one.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental import serialize_executable as se

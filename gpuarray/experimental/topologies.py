@@ -49,7 +49,13 @@ def make_mesh(
 ) -> Mesh:
     """A mesh of the devices of a topology.
 
-    contiguous_submeshes: as for `mesh_utils.create_device_mesh`
+    Parameters
+    ----------
+    contiguous_submeshes :
+        As for `mesh_utils.create_device_mesh`.
+
+    Examples
+    --------
 
     >>> from gpuarray.experimental import topologies
     >>> topology = topologies.get_attached_topology("cpu")

@@ -45,7 +45,13 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 class SymbolicScope(Scope):
     """Symbols that belong together, and what is known of them.
 
-    constraints: texts `e1 >= e2`, `e1 <= e2` or `e1 == e2`
+    Parameters
+    ----------
+    constraints :
+        Texts `e1 >= e2`, `e1 <= e2` or `e1 == e2`.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> scope = ga.export.SymbolicScope(["a >= 8", "mod(a, 2) == 0"])
@@ -195,9 +201,17 @@ def symbolic_shape(
 ) -> tuple[Any, ...]:
     """A shape from text: numbers, symbols and `+ - * ^ floordiv mod max min` of them.
 
-    constraints: what holds for the symbols, for a new scope
-    scope: where the symbols belong; those of one scope can be computed with
-    like: the shape from which "_" (one length) and "..." (all others) are taken
+    Parameters
+    ----------
+    constraints :
+        What holds for the symbols, for a new scope.
+    scope :
+        The scope of the symbols: those of one scope can be computed with.
+    like :
+        The shape from which "_" (one length) and "..." (all others) are taken.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> a, twice, n = ga.export.symbolic_shape("a, 2*a, _", like=(None, None, 7))
@@ -257,9 +271,16 @@ def symbolic_args_specs(
 ) -> Any:
     """ShapeDtypeStructs like arguments, with shapes from text, to be exported for.
 
-    shapes_specs: a text for all, or a pytree of them that is a prefix of `args`; None leaves a
-    shape as it is
-    constraints, scope: as for `symbolic_shape`
+    Parameters
+    ----------
+    shapes_specs :
+        A text for all, or a pytree of them that is a prefix of `args`; None leaves a shape as it
+        is.
+    constraints, scope :
+        As for `symbolic_shape`.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> specs = ga.export.symbolic_args_specs((gnp.ones((3, 4)), gnp.ones(4)), ("a, b", "b"))

@@ -96,8 +96,15 @@ def register_pytree_node_serialization(
 ) -> type:
     """Let a registered kind of pytree node appear in the arguments of exported programs.
 
-    serialize_auxdata, deserialize_auxdata: its aux data as bytes, and back
-    from_children: taken for JAX's sake; nodes are put together as they are registered
+    Parameters
+    ----------
+    serialize_auxdata, deserialize_auxdata :
+        Its aux data as bytes, and back.
+    from_children :
+        Taken for JAX's sake; nodes are put together as they are registered.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> @ga.tree_util.register_pytree_node_class

@@ -245,9 +245,16 @@ def new_jaxpr_eqn(
 ) -> JaxprEqn:
     """An equation, for Graphs that are put together by hand.
 
-    effects: an equation's are those of its primitive and of the Graphs in its params; others than
-        these are refused
-    ctx: taken for programs that give it; an equation has no settings but its params
+    Parameters
+    ----------
+    effects :
+        An equation's are those of its primitive and of the Graphs in its params; others than these
+        are refused.
+    ctx :
+        Taken for programs that give it; an equation has no settings but its params.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> from gpuarray.extend import core

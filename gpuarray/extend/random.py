@@ -54,8 +54,15 @@ def define_prng_impl(
     random_bits(words, width, shape) -> uint[*shape], fold_in(words, number) -> words, where words
     are uint32[*key_shape]. They run on the host: kernels get what they return.
 
-    key_shape: one axis of words
-    name, tag: what `key_impl` and dtypes show
+    Parameters
+    ----------
+    key_shape :
+        One axis of words.
+    name, tag :
+        What `key_impl` and dtypes show.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> def draw(words, width, shape):

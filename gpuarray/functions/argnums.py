@@ -7,12 +7,14 @@ Floor 6. In: those options, and the signature of the function. Out: numbers and 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from gpuarray.core.avals import aval_of
 from gpuarray.pytree import tree
+from gpuarray.runtime import host
 
 
 def indices(value, name: str) -> tuple[int, ...]:
@@ -95,7 +97,10 @@ def leaf_names(
 ) -> list[str]:
     """A name for every leaf, for messages: the parameter's, with the path inside the argument.
 
-    fixed: positions that `args` leaves out, because they are static
+    Parameters
+    ----------
+    fixed :
+        Positions that `args` leaves out, because they are static.
     """
     params = [] if signature is None else list(signature.parameters.values())
     known = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -114,6 +119,45 @@ def leaf_names(
     for key in sorted(kwargs):
         names += [key + path for path in tree.leaf_paths(kwargs[key])]
     return names
+
+
+def explain_bad_leaf(
+    fun: Callable, signature: inspect.Signature | None, args: tuple, kwargs: dict, error: Exception
+) -> None:
+    """Raise an error that names the first argument that is no array; `error` said it without."""
+    for name, x in zip(
+        leaf_names(signature, args, kwargs),
+        tree.flatten_raw((args, kwargs))[0],
+        strict=True,
+    ):
+        try:
+            host.own(x, aval_of(x))
+        except OverflowError:
+            raise OverflowError(
+                "An overflow was encountered while parsing an argument to a jitted "
+                f"computation, whose argument path is {name}. Got {type(x)} with value {x}; "
+                "int32 holds up to 2147483647. Use a float, or switch on 64-bit types "
+                "(jax_enable_x64)."
+            ) from error
+        except TypeError as reason:
+            if hasattr(x, "__jax_array__"):
+                raise ValueError(
+                    "Triggering __jax_array__() during abstractification is no longer "
+                    f"supported. Call it before, or register {type(x)}, which was passed to "
+                    f"the function at path {name}, as a pytree."
+                ) from None
+            if hasattr(x, "aval"):
+                raise TypeError(
+                    f"Argument '{name}' of shape {x.aval.str_short()} of type {type(x)} is not "
+                    f"a valid JAX type. {reason}"
+                ) from None
+            raise TypeError(
+                f"Error interpreting argument to {fun} as an abstract array. The "
+                f"problematic value is of type {type(x)} and was passed to the function at "
+                f"path {name}. A jitted function takes arrays and containers of arrays: mark "
+                "other arguments static with static_argnums or static_argnames, or register "
+                "their class as a pytree."
+            ) from None
 
 
 def signature_of(fun: Any) -> inspect.Signature | None:

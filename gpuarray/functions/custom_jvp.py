@@ -37,8 +37,14 @@ from gpuarray.pytree import tree
 class custom_jvp(CustomFunction):
     """A function with its own rule for tangents, which also gives reverse mode.
 
-    nondiff_argnums, nondiff_argnames: arguments that are Python values (functions, sizes): the rule
-    gets them first, `rule(*nondiff, primals, tangents)`
+    Parameters
+    ----------
+    nondiff_argnums, nondiff_argnames :
+        Arguments that are Python values (functions, sizes): the rule gets them first,
+        `rule(*nondiff, primals, tangents)`.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> @ga.custom_jvp
@@ -68,7 +74,10 @@ class custom_jvp(CustomFunction):
     def defjvp(self, jvp: Callable, symbolic_zeros: bool = False) -> Callable:
         """Give the rule, `jvp(primals, tangents) -> (output, tangent)`; returns it.
 
-        symbolic_zeros: tangents that are nothing come as SymbolicZero instead of as arrays of zeros
+        Parameters
+        ----------
+        symbolic_zeros :
+            Tangents that are nothing come as SymbolicZero instead of as arrays of zeros.
         """
         check_rule("defjvp", "jvp", jvp)
         self.jvp, self.by_argument = jvp, False
@@ -92,6 +101,7 @@ class custom_jvp(CustomFunction):
                 check_rule("defjvps", "each rule (or None)", rule)
 
         def jvp(primals, tangents):
+            # Through the function itself, so that its derivative in turn is by these rules.
             out = self(*primals)
             shares = [
                 rule(t, out, *primals)

@@ -161,6 +161,8 @@ _RULES = ("def_vmap", "defjvp", "defjvps", "defvjp", "def_transpose")
 
 def forwarded(made: Any, name: str) -> Any:
     """A method that gives a rule, of the function that `made` decorates."""
+    # A decorator may stand above another one; until `__init__` has run there is nothing to
+    # ask.
     if name not in _RULES or "fun" not in vars(made):
         raise AttributeError(f"{type(made).__name__!r} object has no attribute {name!r}")
     return getattr(made.fun, name)
@@ -250,8 +252,12 @@ class Results:
     def check(self, out: list, spec: Any, must: str, rule: str, fun: str) -> None:
         """TypeError where a rule's primal output is not like the function's result, if known.
 
-        must: what the rule must produce; a pair of braces in it stands for what must be alike
+        Parameters
+        ----------
+        must :
+            What the rule must produce; a pair of braces in it stands for what must be alike.
         """
+        # The function may not have run: under jvp only the rule does.
         if self.of_fun is None:
             return
         kind = "custom_vjp" if rule == "fwd" else "custom_jvp"

@@ -42,8 +42,14 @@ from gpuarray.transforms.tracing import TracedFunction, stage
 class custom_vjp(CustomFunction):
     """A function with its own rule for cotangents: reverse mode only.
 
-    nondiff_argnums, nondiff_argnames: arguments that are Python values (functions, sizes): `fwd`
-    gets them in their places, `bwd` first
+    Parameters
+    ----------
+    nondiff_argnums, nondiff_argnames :
+        Arguments that are Python values (functions, sizes): `fwd` gets them in their places, `bwd`
+        first.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> @ga.custom_vjp
@@ -83,9 +89,13 @@ class custom_vjp(CustomFunction):
         """Give the rules: `fwd(*args) -> (output, residuals)` and `bwd(residuals, cotangent) ->
         cotangents`, one an argument (None: zero).
 
-        symbolic_zeros: `fwd` gets CustomVJPPrimals, which say whether they are differentiated, and
-        cotangents that are nothing come to `bwd` as SymbolicZero
-        optimize_remat: accepted; what `fwd` computes for nobody is dropped in any case
+        Parameters
+        ----------
+        symbolic_zeros :
+            `fwd` gets CustomVJPPrimals, which say whether they are differentiated, and cotangents
+            that are nothing come to `bwd` as SymbolicZero.
+        optimize_remat :
+            Accepted; what `fwd` computes for nobody is dropped in any case.
         """
         check_rule("defvjp", "fwd", fwd)
         check_rule("defvjp", "bwd", bwd)
@@ -98,6 +108,7 @@ class custom_vjp(CustomFunction):
             raise AttributeError(
                 f"No VJP defined for custom_vjp function {name_of(self.fun)} using defvjp."
             )
+        # Arguments by position, and which of them are Python values.
         fixed, static, dynamic = self._split(self._positional(args, kwargs))
         # `bwd` runs later, when a tracer of now is gone.
         for x in tree.flatten(static)[0]:
@@ -131,6 +142,8 @@ class custom_vjp(CustomFunction):
             new, out = held.call(lambda given: results.note(self.fun(*put(given))), values)
             return [*new, *out]
 
+        # Function and rules as functions of flat arrays: what the primitive holds. They run when
+        # a transformation asks for them.
         fwd, bwd = self._flat_rules(put, static, leaves, in_spec, results, held)
         out = custom_vjp_call_p.bind(
             *leaves,
@@ -208,6 +221,7 @@ class custom_vjp(CustomFunction):
             return [*new, *out], residuals
 
         def bwd(residuals, cotangents):
+            # New values of references come first among the results, and have no cotangents.
             cotangents = cotangents[len(held.refs) :]
             given = [to_symbolic(ct) if symbolic else as_array(ct) for ct in cotangents]
             found = bwd_rule(
@@ -328,6 +342,8 @@ def custom_gradient(fun: Callable) -> Callable:
             return given
 
         avals = [tangent_aval(aval_of(x)) for x in leaves]
+        # The user's rule closes over values of the forward pass. Staged at once, it becomes a
+        # Graph whose constants are these values: residuals, that every transformation can see.
         graph = stage(flat, avals, TracedFunction(rule, "custom_gradient"))
         return out, _Staged(graph.consts, (opened(graph), in_spec))
 

@@ -31,6 +31,8 @@ def warn_unusable(graph: Graph, donated: frozenset[int]) -> None:
     """Warn of donated arguments that are read, and whose memory fits no result."""
     if not donated:
         return
+    # Each result takes one buffer of its own kind; a second donated one of that kind finds no
+    # use.
     results = Counter((a.shape, a.dtype) for a in graph.out_avals)
     read = {v for eqn in graph.eqns for v in eqn.invars} | set(graph.outvars)
     unusable = []
@@ -39,6 +41,7 @@ def warn_unusable(graph: Graph, donated: frozenset[int]) -> None:
         kind = (var.aval.shape, var.aval.dtype)
         if results[kind]:
             results[kind] -= 1
+        # What the function does not even read is no loss: its memory is freed.
         elif var in read:
             unusable.append(repr(var.aval))
     if unusable:

@@ -204,6 +204,8 @@ def auto_axes(
         mesh = _mesh_for(args, "auto_axes", outs)
         if mesh is None:
             return f(*args, **kwargs)  # without a mesh the compiler decides everything
+        # The body is traced under the same mesh with other types of axes: its values lose their
+        # layouts by type.
         inside = mesh.update_axis_types(_changed(mesh, axes, AxisType.Auto, "auto_axes"))
 
         def body(leaves: list, call: Callable) -> Any:
@@ -344,6 +346,7 @@ def _is_array(x: Any) -> bool:
 def _traced(body: Callable, f: Callable, args: tuple, kwargs: dict) -> Any:
     """Run `body` on the arrays among the arguments, traced: as a program of its own if need be."""
     leaves, spec = tree.flatten((args, kwargs))
+    # Only arrays are traced: other arguments, such as functions, stay as they are.
     here = [i for i, x in enumerate(leaves) if _is_array(x)]
 
     def call(values: list) -> Any:
@@ -354,6 +357,7 @@ def _traced(body: Callable, f: Callable, args: tuple, kwargs: dict) -> Any:
         return f(*args, **kwargs)
 
     arrays = [leaves[i] for i in here]
+    # Outside of a program nothing would decide about layouts inside: it becomes a program.
     if traces.is_base():
         return jit(lambda values: body(values, call))(arrays)
     return body(arrays, call)

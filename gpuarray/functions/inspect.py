@@ -41,7 +41,13 @@ def make_jaxpr(
     """A function that returns the Graph of `fun` for the arguments it is given; printing it shows
     the equations.
 
-    axis_env: names and lengths of axes that collectives in `fun` may name
+    Parameters
+    ----------
+    axis_env :
+        Names and lengths of axes that collectives in `fun` may name.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> ga.make_jaxpr(lambda x: 2 * x)(gnp.ones(3))
@@ -122,6 +128,7 @@ _entered = _Entered()
 def _transformed(name: str) -> str:
     """A scope's name within the transformations that began since the scope around was entered."""
     trace: traces.Trace | None = traces.state.trace
+    # Up to the Graph that is traced: what is around it stands in the name already.
     while trace is not None and trace is not _entered.trace and not isinstance(trace, GraphTrace):
         if trace.transform:
             name = f"{trace.transform}({name})"

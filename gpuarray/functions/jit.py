@@ -158,6 +158,7 @@ class Jitted:
         return Referring(self._fun, self._signature, statics, pure, touched, argnums.leaf_names)
 
     def _call_without_references(self, args: tuple, kwargs: dict):
+        # The three steps of every call: take it apart, find or make its program, run that.
         call = self._take_apart(args, kwargs)
         # What decides the program: settings, structure, static values, shapes and dtypes.
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
@@ -198,7 +199,7 @@ class Jitted:
         except errors.UnexpectedTracerError:
             raise
         except (OverflowError, TypeError) as error:
-            self._explain_bad_leaf(args, kwargs, error)
+            argnums.explain_bad_leaf(self._fun, self._signature, args, kwargs, error)
             raise
         return arrays
 
@@ -212,7 +213,7 @@ class Jitted:
         try:
             avals = tuple([aval(x) for x in leaves])
         except (TypeError, OverflowError) as error:
-            self._explain_bad_leaf(args, kwargs, error)
+            argnums.explain_bad_leaf(self._fun, self._signature, args, kwargs, error)
             raise
         return Call(leaves, spec, argnums.Statics(statics) if statics else (), avals)
 
@@ -234,41 +235,6 @@ class Jitted:
             else:
                 dynamic[name] = kwargs[name]
         return tuple(kept), dynamic, statics
-
-    def _explain_bad_leaf(self, args, kwargs, error) -> None:
-        for name, x in zip(
-            argnums.leaf_names(self._signature, args, kwargs),
-            tree.flatten_raw((args, kwargs))[0],
-            strict=True,
-        ):
-            try:
-                host.own(x, aval_of(x))
-            except OverflowError:
-                raise OverflowError(
-                    "An overflow was encountered while parsing an argument to a jitted "
-                    f"computation, whose argument path is {name}. Got {type(x)} with value {x}; "
-                    "int32 holds up to 2147483647. Use a float, or switch on 64-bit types "
-                    "(jax_enable_x64)."
-                ) from error
-            except TypeError as reason:
-                if hasattr(x, "__jax_array__"):
-                    raise ValueError(
-                        "Triggering __jax_array__() during abstractification is no longer "
-                        f"supported. Call it before, or register {type(x)}, which was passed to "
-                        f"the function at path {name}, as a pytree."
-                    ) from None
-                if hasattr(x, "aval"):
-                    raise TypeError(
-                        f"Argument '{name}' of shape {x.aval.str_short()} of type {type(x)} is not "
-                        f"a valid JAX type. {reason}"
-                    ) from None
-                raise TypeError(
-                    f"Error interpreting argument to {self._fun} as an abstract array. The "
-                    f"problematic value is of type {type(x)} and was passed to the function at "
-                    f"path {name}. A jitted function takes arrays and containers of arrays: mark "
-                    "other arguments static with static_argnums or static_argnames, or register "
-                    "their class as a pytree."
-                ) from None
 
     def _program(self, call: Call, key: tuple) -> Program:
         """Trace the function for one kind of call."""
@@ -369,6 +335,8 @@ class Jitted:
             # A graph that holds tracers is of this outer trace only.
             if not any(isinstance(c, traces.Tracer) for c in program.graph.consts):
                 self._cache.programs.put(key, program)
+        # Constants become operands: a Graph inside another one holds no arrays of its own, so
+        # that equal ones are shared.
         graph, consts = lifted(program.graph)
         where = program.where
         given = call.leaves
@@ -506,6 +474,7 @@ class _Pure(Jitted):
 
 def _shifted(options: Options) -> Options:
     """The options of a function that takes one more argument, the first."""
+    # Numbers from the front move by one; those from the end stay where they are.
     move = lambda nums: tuple(n + 1 if n >= 0 else n for n in nums)
     return options._replace(
         static_argnums=move(options.static_argnums), donate_argnums=move(options.donate_argnums)
@@ -544,10 +513,21 @@ def jit(
     """Compile a function: traced once for each kind of arguments, fused into few kernels, then only
     launched.
 
-    static_argnums/static_argnames: arguments that are Python values, part of the cache key
-    donate_argnums/donate_argnames: arguments whose memory the results may use; they are deleted
-    device, backend, in_shardings, out_shardings: the one device it runs on, said for all, for
-    arguments or for results (a prefix of their pytree)
+    Parameters
+    ----------
+    static_argnums, static_argnames :
+        Arguments that are Python values instead of arrays: the function is traced for each of their
+        values.
+    donate_argnums, donate_argnames :
+        Arguments whose memory the results may use; they are deleted.
+    in_shardings, out_shardings :
+        How arguments and results lie over devices: a Sharding, a PartitionSpec under a mesh, or
+        None to leave it open, each a prefix of their pytree.
+    device, backend :
+        The one device, or the platform, that the function runs on.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> @ga.jit

@@ -97,6 +97,8 @@ class Layouts(NamedTuple):
         """How arguments of this structure lie inside; None where the options leave it open."""
         if self.ins is None:
             return [None] * len(avals)
+        # in_shardings are a prefix of the positional arguments: there is no place for names in
+        # it.
         if kwargs:
             raise ValueError(
                 f"{self.what} does not support kwargs when in_shardings is specified: pass all "
@@ -113,6 +115,8 @@ class Layouts(NamedTuple):
         if self.outs is not None:
             paths = [f"result{path}" for path in tree.leaf_paths(result)]
             outs = self.outs.over(result, graph.out_avals, self.what, paths)
+        # One device, or one set of devices, for all that is said: by `device=`, by shardings, and
+        # by the mesh in context.
         named = [s for s in (*ins, *outs) if s is not None]
         device = self.device
         around = _mesh_of(self.what, smallest=1)
@@ -274,6 +278,7 @@ def team_for(
             p if s is None or where.device is not None else laid_out(s)
             for p, s in zip(places, where.ins, strict=True)
         ]
+    # The same question as `_run` asks, of places alone: no array is there yet.
     common = devices.default_place()
     for place in places:
         common = common if place is None else lazy.common_place(common, place)
@@ -370,6 +375,7 @@ def _ends(x: Any) -> bool:
 def _prefix(name: str, shardings: Any, what: str) -> Prefix | None:
     if shardings is UNSPECIFIED:
         return None
+    # Checked when `jit` is called, before any argument is known.
     leaves, spec = tree.tree_flatten(shardings, _ends)
     for leaf in leaves:
         if isinstance(leaf, Layout):

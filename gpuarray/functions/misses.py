@@ -35,6 +35,7 @@ def explain(known: FunctionCache, key: tuple, info: TracedFunction) -> None:
     reason = known.why(key) if near is None else _difference(near, key, info.arg_names)
     if near is None and not known.seen.find(hash(key)):
         reason = f"never seen function: {info} id={id(known)}"
+        # A function made anew in a loop is another object on the same line: the usual mistake.
         place = code and (code.co_filename, code.co_firstlineno, info.name)
         if place is not None and _seen.find(place):
             reason += (

@@ -33,6 +33,7 @@ def checked_output(x: Any, result: Any, number: int, info: TracedFunction) -> An
             f"{info} traced for {info.purpose} returned {x}. Return an array, such as "
             "zeros(x.shape, x.dtype)."
         )
+    # Found only now: paths cost more than all checks above.
     path = tree.leaf_paths(result)[number]
     at = f" at output component {path}" if path else ""
     raise TypeError(

@@ -112,6 +112,8 @@ class ShapeDtypeStruct:
         aval = aval_of(x)
         if isinstance(x, cls):
             return x.update()
+        # A default place is no wish: only where the user has put an array is a part of what it is
+        # like.
         committed = isinstance(x, ArrayImpl) and x._place.committed
         # Where a traced value will lie is known by its type, along Explicit axes.
         typed = aval.sharding if cuts_of(aval.layout) is not None else None
@@ -463,6 +465,8 @@ class Compiled(Lowered):
 
     def _on_one(self) -> list[Place]:
         """Return the place of a program for one device, in a list."""
+        # The program's own device, the one that options ask for, or that of an argument which was
+        # put somewhere.
         given = [self._executable.device, self._where and self._where.device]
         given += [p.device for p in self._places if p is not None and p.committed]
         found = next((d for d in given if d is not None), None)
@@ -489,6 +493,8 @@ class Compiled(Lowered):
     def __call__(self, *args, **kwargs):
         if self.touched is None:
             return self._run(args, kwargs)
+        # References are operands and results of the program: their values go in, and the new ones
+        # are stored.
         passed, (args, kwargs) = taken_out((args, kwargs))
         refs = [*passed, *self.touched]
         values, result = self._run((values_of(refs), *args), kwargs)
@@ -553,6 +559,7 @@ class Compiled(Lowered):
                     f"Argument {self._name(i)} with {x.aval.str_short()} compiled for "
                     f"{wanted.sharding} and called with {x.sharding}"
                 )
+            # Nobody has placed it: it may move to where it was when this was compiled.
             elif known is not None and known.committed:
                 inputs[i] = to_place(x, known)
         if rows:

@@ -1,7 +1,7 @@
 """`vmap`: map a function over an axis of its arguments, without a loop.
 
-Floor 6. In: a function, and which axes of its arguments count the things. Out: the function of all
-at once.
+Floor 6. In: a function, and the axes of its arguments to map over. Out: a function of whole arrays,
+which applies it to all elements along these axes at once.
 """
 
 from __future__ import annotations
@@ -35,11 +35,20 @@ def vmap(
 ) -> Callable:
     """Map `fun` over an axis of its arguments, without a loop.
 
-    in_axes, out_axes: where the axis is, as one int for all or a pytree that is a prefix of the
-    arguments; None for arguments that are the same for all
+    Parameters
+    ----------
+    in_axes, out_axes :
+        Which axis of the arguments to map over, and where it is in the results: one int for all, or
+        a pytree that is a prefix of them; None for what is the same for all elements.
+    axis_name :
+        Name of the mapped axis, for collectives inside, such as `lax.psum`.
+    axis_size :
+        Length of the mapped axis; default: that of the arguments.
+    spmd_axis_name :
+        Axes of a mesh along which a `shard_map` or sharding constraint inside cuts the mapped axis.
 
-    spmd_axis_name: axes of a mesh along which a `shard_map` or sharding constraint inside cuts the
-    mapped axis
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> ga.vmap(gnp.dot)(gnp.ones((3, 4)), gnp.ones((3, 4)))
@@ -47,33 +56,7 @@ def vmap(
     """
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
-    if isinstance(in_axes, list):
-        # JAX takes a list for a tuple.
-        in_axes = tuple(in_axes)  # a list would be a pytree of its own kind
-    if not (in_axes is None or _is_axis(in_axes) or isinstance(in_axes, tuple)):
-        raise TypeError(
-            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
-            f"positional arguments passed to the function, but got {in_axes}."
-        )
-
-    # Wrong axes are found now, at the user's line, not at the first call.
-    for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
-        for axis in tree.flatten_raw(axes)[0]:
-            if not (axis is None or _is_axis(axis)):
-                raise TypeError(
-                    f"vmap {name} must be an int, None, or (nested) container with those types as "
-                    f"leaves, but got {axes}."
-                )
-    spread = spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,)
-    spread = () if spmd_axis_name is None else spread
-    for name in spread:
-        if not isinstance(name, Hashable):
-            raise util.wrong_type(name, "the name of a mesh axis, which has a hash")
-    if len(set(spread)) < len(spread):
-        raise ValueError(f"vmap spmd_axis_name has a mesh axis twice: {spmd_axis_name}")
-
-    if not isinstance(axis_name, Hashable):
-        raise util.wrong_type(axis_name, "the name of an axis, which has a hash")
+    in_axes, spread = _checked_options(in_axes, out_axes, axis_name, spmd_axis_name)
 
     @boundary
     @functools.wraps(fun)
@@ -135,17 +118,7 @@ def vmap(
             x, dim = next(rest)
             if want is None and dim is not None:
                 raise _unlike(dim, axis_name)
-            # The rank with the extra axis, which an unmapped result does not have yet.
-            rank = aval_of(x).ndim + (dim is None)
-            if want is not None and not -rank <= want < rank:
-                raise ValueError(
-                    f"vmap out_axes {want} is out of bounds for an output of rank {rank}"
-                )
-            want = want + rank if want is not None and want < 0 else want
-            out = matched(x, dim, want, size)
-            if cutters is not None and dim is None and want is not None and isinstance(x, Array):
-                out = _cut(out, want, cutters)
-            placed.append(out)
+            placed.append(_with_axis_at(x, dim, want, size, cutters))
         return tree.unflatten(out_spec, placed)
 
     def over_references(args: tuple, kwargs: dict, leaves: list, dims: list) -> Any:
@@ -165,6 +138,8 @@ def vmap(
             call = lambda args_kwargs: fun(*args_kwargs[0], **args_kwargs[1])
             return with_values(call, refs, values, tree.unflatten(spec, given))
 
+        # The values of references are arguments and results of another mapped function, along
+        # their own axes.
         inner = vmap(whole, (axes, kept), (axes, out_axes), axis_name, axis_size, spmd_axis_name)
         values, result = inner(values_of(refs), values_in)
         write_back(refs, values)
@@ -176,6 +151,55 @@ def vmap(
             f"Original documentation:\n\n{words}"
         )
     return mapped
+
+
+def _checked_options(
+    in_axes: Any, out_axes: Any, axis_name: Any, spmd_axis_name: Any
+) -> tuple[Any, tuple]:
+    """Return in_axes, and the names of mesh axes; raise for options of other types.
+
+    Wrong ones are found at the user's line, not at the first call.
+    """
+    # As in JAX, a list of axes stands for a tuple: it would be a pytree of its own kind.
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not (in_axes is None or _is_axis(in_axes) or isinstance(in_axes, tuple)):
+        raise TypeError(
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+            f"positional arguments passed to the function, but got {in_axes}."
+        )
+    for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+        for axis in tree.flatten_raw(axes)[0]:
+            if not (axis is None or _is_axis(axis)):
+                raise TypeError(
+                    f"vmap {name} must be an int, None, or (nested) container with those types as "
+                    f"leaves, but got {axes}."
+                )
+    spread = spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,)
+    spread = () if spmd_axis_name is None else spread
+    for name in spread:
+        if not isinstance(name, Hashable):
+            raise util.wrong_type(name, "the name of a mesh axis, which has a hash")
+    if len(set(spread)) < len(spread):
+        raise ValueError(f"vmap spmd_axis_name has a mesh axis twice: {spmd_axis_name}")
+    if not isinstance(axis_name, Hashable):
+        raise util.wrong_type(axis_name, "the name of an axis, which has a hash")
+    return in_axes, spread
+
+
+def _with_axis_at(
+    x: Any, dim: int | None, want: int | None, size: int, cutters: Layout | None
+) -> Any:
+    """Return a result with the mapped axis, which is at `dim`, at `want`; None: without it."""
+    # The rank with the extra axis, which an unmapped result does not have yet.
+    rank = aval_of(x).ndim + (dim is None)
+    if want is not None and not -rank <= want < rank:
+        raise ValueError(f"vmap out_axes {want} is out of bounds for an output of rank {rank}")
+    want = want + rank if want is not None and want < 0 else want
+    out = matched(x, dim, want, size)
+    if cutters is not None and dim is None and want is not None and isinstance(x, Array):
+        return _cut(out, want, cutters)
+    return out
 
 
 def _unlike(dim: int, axis_name: Any) -> ValueError:
@@ -214,6 +238,8 @@ def _cutters(leaves: list, dims: list, spread: tuple) -> Layout | None:
                 f"inconsistent axis specs: {shown(along.cuts)} and {shown((cuts[d],))}. Lay one "
                 "input as the other with sharding.reshard."
             )
+    # Types of a mesh of one device say nothing of its axis, so only axes that types speak of
+    # are compared.
     if along is not None and spread and not resolving.depth:
         spoken = in_types(along.mesh)
         if along.cuts == (tuple(n for n in spread if n in spoken),):

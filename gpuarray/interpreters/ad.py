@@ -175,8 +175,12 @@ def add_jaxvals(x: Any, y: Any) -> Any:
 def defbilinear(prim: Primitive, left: Callable[..., Any], right: Callable[..., Any]) -> None:
     """Say that an operation of two operands is linear in each.
 
-    left: rule(ct, x, y, **params) -> the cotangent of x, of which only the aval is known; right
-    likewise for y
+    Parameters
+    ----------
+    left :
+        rule(ct, x, y, **params) -> the cotangent of x, of which only the aval is known.
+    right :
+        The same for y.
     """
 
     # The transpose is taken in one operand at a time: the other one is known.

@@ -131,7 +131,13 @@ def defreducer(prim: Primitive) -> None:
 def broadcast(x: Any, sz: int, axis: int, mesh_axis: Any = None) -> Any:
     """`x` repeated along a new axis.
 
-    mesh_axis: taken where a value is not cut along mesh axes
+    Parameters
+    ----------
+    mesh_axis :
+        Taken where a value is not cut along mesh axes.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.interpreters import batching

@@ -140,9 +140,17 @@ def trace_to_jaxpr_dynamic(
 ) -> tuple[Graph, list[ShapedArray], list[Any]]:
     """Trace a function of flat values: (Graph, the avals of its results, its constants).
 
-    keep_inputs: which inputs the Graph is to have
-    lower: taken for programs that give it; types that are made of arrays do not come here
-    auto_dce: leave out equations whose results nothing reads
+    Parameters
+    ----------
+    keep_inputs :
+        Which inputs the Graph is to have.
+    lower :
+        Taken for programs that give it; types that are made of arrays do not come here.
+    auto_dce :
+        Whether to leave out equations whose results nothing reads.
+
+    Examples
+    --------
 
     >>> from gpuarray.extend import linear_util as lu
     >>> from gpuarray.extend.core import ShapedArray

@@ -78,8 +78,11 @@ def stage_body(
 ) -> Body:
     """Trace `fun(*args)`, its arguments of the structure `spec`; `shown` is the user's function.
 
-    owner: a function that, with `kind` and the other arguments, determines what `fun` does. While
-    it lives, `fun` is not traced again for the same arguments.
+    Parameters
+    ----------
+    owner :
+        Function that, with `kind` and the other arguments, determines what `fun` does. While it
+        lives, `fun` is not traced again for the same arguments.
     """
     # Remembered by the user's function: a loop in a loop is traced once, not once a step.
     if owner is not None:

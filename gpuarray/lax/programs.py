@@ -39,7 +39,14 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     """Wrap `decomposition` as a named unit, which printed programs show as one call.
 
     Arrays are passed by position; keyword arguments are attributes, constants of the unit.
-    version: kept as an attribute of the result, for whoever reads the program.
+
+    Parameters
+    ----------
+    version :
+        Number that is kept in the program, for its readers.
+
+    Examples
+    --------
 
     >>> from gpuarray import lax
     >>> scaled = lax.composite(lambda x, *, by: by * x, "my.scaled")

@@ -39,12 +39,27 @@ def dot_product_attention(
     Shape contract: query (B, T, N, H), key and value (B, S, K, H), N a multiple of K (heads are
     then shared) -> (B, T, N, H); all without B where the arguments have three axes.
 
-    bias: added to the scores, broadcasts to (B, N, T, S); mask: likewise, False hides a score
-    scale: 1/sqrt(H) where not given; is_causal: t sees no s > t
-    query_seq_lengths, key_value_seq_lengths: int32 (B,), how much of T and of S is in use
-    local_window_size: t sees s from t - left to t + right, given as (left, right) or one number
-    implementation: None or "xla"
-    return_residual: also give the logsumexp of the scores, (B, T, N)
+    Parameters
+    ----------
+    bias :
+        (B, N, T, S), or what broadcasts to that: added to the scores.
+    mask :
+        (B, N, T, S), or what broadcasts to that: False hides a score.
+    scale :
+        Factor of the scores; default: 1/sqrt(H).
+    is_causal :
+        Whether query t sees no key s > t.
+    query_seq_lengths, key_value_seq_lengths :
+        (B,), int32: how many of the T queries and of the S keys are in use.
+    local_window_size :
+        (left, right), or one number for both: query t sees keys t - left to t + right.
+    implementation :
+        None or "xla".
+    return_residual :
+        Whether to return the logsumexp of the scores too, (B, T, N).
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> q, k = gnp.ones((1, 1, 1, 4)), gnp.ones((1, 2, 1, 4))

@@ -138,11 +138,22 @@ def variance_scaling(
 ) -> Initializer:
     """An initializer whose variance is scale / n, with n the fan that `mode` names.
 
-    mode: "fan_in", "fan_out", or their mean: "fan_avg" (arithmetic) or "fan_geo_avg" (geometric)
-    distribution: "truncated_normal" (cut at two deviations, then widened to the variance), "normal"
-    or "uniform"
-    in_axis, out_axis: axes of inputs and outputs; batch_axis: axes of independent layers. All
-    others are a receptive field.
+    Axes that are neither inputs, outputs nor independent layers are a receptive field.
+
+    Parameters
+    ----------
+    mode :
+        "fan_in", "fan_out", or their mean: "fan_avg" (arithmetic) or "fan_geo_avg" (geometric).
+    distribution :
+        "truncated_normal" (cut at two deviations, then widened to the variance), "normal" or
+        "uniform".
+    in_axis, out_axis :
+        Axes of inputs and outputs.
+    batch_axis :
+        Axes of independent layers.
+
+    Examples
+    --------
 
     >>> from gpuarray import random
     >>> variance_scaling(1.0, "fan_in", "normal")(random.key(0), (64, 8)).shape

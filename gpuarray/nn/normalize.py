@@ -186,9 +186,16 @@ def standardize(
 ) -> Array:
     """(x - mean) / sqrt(variance + epsilon), with mean and variance along an axis unless given.
 
-    algorithm: "fast" finds the variance as mean(x**2) - mean(x)**2, in one pass; "stable" as
-    mean((x - mean)**2), which keeps digits when the mean is far from 0.
     Shape contract: the shape of x; a given mean or variance broadcasts against it.
+
+    Parameters
+    ----------
+    algorithm :
+        "fast" computes the variance as mean(x**2) - mean(x)**2, in one pass; "stable" as mean((x -
+        mean)**2), which keeps digits when the mean is far from 0.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> standardize(gnp.array([0.0, 2.0]), epsilon=0.0)

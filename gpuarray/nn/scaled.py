@@ -24,7 +24,10 @@ _E4M3, _E8M0, _E2M1 = dtypes.float8_e4m3fn, dtypes.float8_e8m0fnu, dtypes.float4
 class BlockScaleConfig:
     """How an operand is quantized: blocks of `block_size` numbers of `data_type` share a scale.
 
-    global_scale: one more scale, of the whole operand, for scale types with a small range
+    Attributes
+    ----------
+    global_scale :
+        One more scale, of the whole operand, for scale types with a small range.
     """
 
     mode: str

@@ -87,8 +87,15 @@ def ediff1d(ary, to_end=None, to_begin=None) -> Array:
 def gradient(f, *varargs, axis=None, edge_order: int | None = None) -> Any:
     """The slope of samples along each axis: central differences inside, one-sided ones at the ends.
 
-    varargs: the spacing, one number for all axes, or for each axis a number or the (n,) positions.
     One axis gives an array, several give a list.
+
+    Parameters
+    ----------
+    varargs :
+        The spacing: one number for all axes, or for each axis a number or the (n,) positions.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.gradient(gnp.array([0., 1., 4., 9.]))
@@ -217,8 +224,15 @@ def unwrap(p, discont=None, axis: int = -1, period=2 * np.pi) -> Array:
 def interp(x, xp, fp, left=None, right=None, period=None) -> Array:
     """Values at `x` of the function that is linear between the (n,) points (xp, fp), xp ascending.
 
-    left, right: values outside (by default those at the ends), or "extrapolate". period: of a
-    periodic function.
+    Parameters
+    ----------
+    left, right :
+        Values outside of the range (default: those at its ends), or "extrapolate".
+    period :
+        Period of the function, if it has one.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.interp(1.5, gnp.array([1., 2.]), gnp.array([10., 20.]))

@@ -33,10 +33,16 @@ def composite(
 ) -> Any:
     """Make a function of arrays a unit.
 
-    static: arguments that are not arrays, given by keyword
-    inline: whether a traced function shows the primitives instead of the unit
-    eager: whether small arrays run compiled (not worth it for a single primitive)
-    name: what the unit is called, where that is not the function's name
+    Parameters
+    ----------
+    static :
+        Arguments that are not arrays, given by keyword.
+    inline :
+        Whether a traced function shows the primitives instead of the unit.
+    eager :
+        Whether small arrays run compiled (not worth it for a single primitive).
+    name :
+        What the unit is called, where that is not the function's name.
     """
     if function is None:
         return functools.partial(composite, static=static, inline=inline, eager=eager, name=name)

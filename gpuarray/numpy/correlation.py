@@ -13,18 +13,25 @@ from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import true_divide
+from gpuarray.numpy.axes import flip
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.functions import clip, conj, real, sqrt
 from gpuarray.numpy.operands import arrays, promoted_inexact
 from gpuarray.numpy.products import dot
-from gpuarray.numpy.shapes import atleast_2d, flip
+from gpuarray.numpy.shapes import atleast_2d
 
 
 def convolve(a, v, mode: str = "full", *, precision=None, preferred_element_type=None) -> Array:
     """The convolution of two (n,) and (m,) arrays: sums of products of one with the other reversed.
 
-    mode: "full" gives n + m - 1 sums, "same" as many as the longer has, "valid" those where they
-    overlap fully.
+    Parameters
+    ----------
+    mode :
+        "full" gives n + m - 1 sums, "same" as many as the longer has, "valid" those where they
+        overlap fully.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.convolve(gnp.array([1., 2.]), gnp.array([1., 1., 1.]))
@@ -107,8 +114,19 @@ def cov(
 ) -> Array:
     """The covariance matrix of variables: (v, n) samples -> (v, v); one variable gives a scalar.
 
-    rowvar: variables are rows. ddof: subtracted from n in the denominator (1, or 0 with `bias`).
-    fweights: how often each sample occurs. aweights: the weight of each sample.
+    Parameters
+    ----------
+    rowvar :
+        Whether variables are rows.
+    ddof :
+        Number that is subtracted from n in the denominator; default: 1, or 0 with `bias`.
+    fweights :
+        How often each sample occurs.
+    aweights :
+        The weight of each sample.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.cov(gnp.array([[0., 2.], [1., 5.]]))

@@ -20,11 +20,11 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.functions.explicit import as_program, makes_terms
+from gpuarray.numpy.axes import moveaxis, transpose
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.operands import arrays, no_out
 from gpuarray.numpy.products import diagonal
 from gpuarray.numpy.promotion import convert
-from gpuarray.numpy.shapes import moveaxis, transpose
 from gpuarray.primitives.sums import check_product
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import lazy_module
@@ -45,9 +45,17 @@ def einsum(
 ) -> Array:
     """The sum over all indices that the result does not name, of products of elements.
 
-    subscripts: "ij,jk->ik"; without "->" the indices that occur once, in order; "..." for leading
-    axes that broadcast. Or operands alternating with lists of index numbers. optimize: how
-    opt_einsum looks for the order of contractions.
+    Parameters
+    ----------
+    subscripts :
+        Text such as "ij,jk->ik". Without "->" the result has the indices that occur once, in
+        alphabetical order; "..." stands for leading axes, which broadcast. Instead of a text,
+        operands may alternate with lists of index numbers.
+    optimize :
+        How opt_einsum looks for the order of contractions.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.einsum("ij,j->i", gnp.array([[1, 2], [3, 4]]), gnp.array([1, 1]))

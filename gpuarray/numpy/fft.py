@@ -17,10 +17,10 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.arithmetic import mod
+from gpuarray.numpy.axes import moveaxis
+from gpuarray.numpy.axes import roll as _roll
 from gpuarray.numpy.functions import conj
 from gpuarray.numpy.operands import array, as_tuple
-from gpuarray.numpy.shapes import moveaxis
-from gpuarray.numpy.shapes import roll as _roll
 from gpuarray.runtime.transfer import device_put
 from gpuarray.util import canonical_axis
 
@@ -152,8 +152,16 @@ def _one(name: str, kind: str, a, n, axis, norm) -> Array:
 def fft(a, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The Fourier transform along an axis: X[k] = sum_j a[j] exp(-2πi jk / n).
 
-    n: the length, `a` being cut or filled up with zeros. norm: "backward" (nothing here, 1/n in the
-    inverse), "ortho" (1/sqrt(n) both ways) or "forward" (1/n here).
+    Parameters
+    ----------
+    n :
+        The length, `a` being cut or filled up with zeros.
+    norm :
+        "backward" (nothing here, 1/n in the inverse), "ortho" (1/sqrt(n) both ways) or "forward"
+        (1/n here).
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.fft.fft(gnp.array([1., 0., 0., 0.]))

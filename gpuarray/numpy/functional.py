@@ -111,8 +111,15 @@ def vectorize(
     """`pyfunc`, a function of scalars (or of arrays as `signature` says), made to broadcast over
     leading axes.
 
-    excluded: positions or names of arguments that are passed on as they are. signature: such as
-    "(m,n),(n)->(m)".
+    Parameters
+    ----------
+    excluded :
+        Positions or names of arguments that are passed on as they are.
+    signature :
+        Such as "(m,n),(n)->(m)".
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> f = gnp.vectorize(lambda a, b: a * b, signature="(n),()->(n)")

@@ -35,8 +35,14 @@ def bincount(
 ) -> Array:
     """Count each non-negative integer in the (n,) array `x`, or sum the weights of its occurrences.
 
-    length: of the result, needed while tracing; larger integers are skipped. Negative ones count as
-    0.
+    Parameters
+    ----------
+    length :
+        Length of the result, needed while tracing; larger integers are skipped. Negative ones count
+        as 0.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.bincount(gnp.array([0, 2, 2]))
@@ -127,7 +133,13 @@ def histogram(
     """How many samples lie in each bin, and the edges of the bins; the last bin includes its right
     edge.
 
-    density: as a density, whose integral over all bins is 1.
+    Parameters
+    ----------
+    density :
+        Whether to return a density, whose integral over all bins is 1.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.histogram(gnp.array([1., 2., 2., 3.]), bins=2)
@@ -173,7 +185,13 @@ def histogram2d(
 ) -> tuple[Array, Array, Array]:
     """How many of the (n,) points (x, y) lie in each cell, and the edges along both axes.
 
-    bins: a number or edges for both axes, or one of them for each.
+    Parameters
+    ----------
+    bins :
+        A number or edges for both axes, or one of them for each.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> x = gnp.array([0., 1., 1.])

@@ -19,6 +19,7 @@ from gpuarray.core.layout import out_given
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
+from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.indexer import known_value, wrapped
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, need_concrete, no_out, promoted
@@ -27,7 +28,6 @@ from gpuarray.numpy.shapes import (
     atleast_1d,
     atleast_2d,
     atleast_3d,
-    moveaxis,
     ravel,
     reshape,
     stretch,
@@ -349,8 +349,16 @@ def repeat(
 ) -> Array:
     """Every element repeated in place: `repeats` times, or a number of times of its own.
 
-    axis: None repeats the flattened array. total_repeat_length: the length of the result, needed
-    where `repeats` is traced; what is missing is filled with the last element.
+    Parameters
+    ----------
+    axis :
+        None repeats the flattened array.
+    total_repeat_length :
+        The length of the result, needed where `repeats` is traced; what is missing is filled with
+        the last element.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.repeat(gnp.array([4, 5]), gnp.array([1, 3]))
@@ -446,8 +454,13 @@ def resize(a, new_shape) -> Array:
 def delete(arr, obj, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
     """`arr` without the elements at `obj` (an int, a slice, positions or a mask) along an axis.
 
-    assume_unique_indices: the length of the result follows from the number of positions, so they
-    may be traced.
+    Parameters
+    ----------
+    assume_unique_indices :
+        The length of the result follows from the number of positions, so they may be traced.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.delete(gnp.arange(5), gnp.array([0, -1]))

@@ -7,6 +7,7 @@ Floor 6. core/value.py declares each method and asks `surface` for its function;
 from gpuarray.core.value import surface
 from gpuarray.numpy import (
     arithmetic,
+    axes,
     comparison,
     construct,
     dispatch,
@@ -27,6 +28,7 @@ from gpuarray.runtime import transfer
 _HOMES = {
     arithmetic: "abs add divmod floor_divide mod multiply negative positive power subtract "
     "true_divide",
+    axes: "flip matrix_transpose swapaxes transpose",
     comparison: "bitwise_and bitwise_or bitwise_xor equal greater greater_equal invert left_shift "
     "less less_equal not_equal right_shift",
     construct: "asarray astype",
@@ -39,7 +41,7 @@ _HOMES = {
     products: "diagonal dot matmul trace",
     reductions: "all any argmax argmin max min prod ptp sum",
     selection: "choose compress nonzero",
-    shapes: "byteswap copy flip matrix_transpose ravel reshape squeeze swapaxes transpose view",
+    shapes: "byteswap copy ravel reshape squeeze view",
     sorting: "argpartition argsort searchsorted sort",
     statistics: "cumprod cumsum mean std var",
     transfer: "device_put",

@@ -10,8 +10,9 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.operands import array
-from gpuarray.numpy.shapes import moveaxis, ravel, reshape
+from gpuarray.numpy.shapes import ravel, reshape
 from gpuarray.util import canonical_axis
 
 

@@ -14,13 +14,14 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.numpy.axes import flip, moveaxis
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.joining import stack, unstack
 from gpuarray.numpy.operands import array, need_concrete
 from gpuarray.numpy.quantiles import median
-from gpuarray.numpy.shapes import broadcast_to, flip, moveaxis, reshape
+from gpuarray.numpy.shapes import broadcast_to, reshape
 from gpuarray.runtime.memory import accounted
 
 # Each mode with the only options that it takes, and their defaults.
@@ -43,10 +44,18 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 def pad(array, pad_width, mode: str | Callable[..., Any] = "constant", **kwargs) -> Array:
     """`array` with `pad_width` elements more before and after, along every axis.
 
-    pad_width: n for all sides, (before, after) for all axes, or one pair an axis. mode: "constant"
-    (constant_values), "edge", "linear_ramp" (end_values), "maximum", "mean", "median" and "minimum"
-    (stat_length), "reflect" and "symmetric" (reflect_type "even" or "odd"), "wrap", "empty", or a
-    function f(vector, widths, axis, kwargs) of every padded vector.
+    Parameters
+    ----------
+    pad_width :
+        A number for all sides, (before, after) for all axes, or one such pair for each axis.
+    mode :
+        "constant" (constant_values), "edge", "linear_ramp" (end_values), "maximum", "mean",
+        "median" and "minimum" (stat_length), "reflect" and "symmetric" (reflect_type "even" or
+        "odd"), "wrap", "empty", or a function f(vector, widths, axis, kwargs) of every padded
+        vector.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.pad(gnp.arange(1, 4), (1, 2), mode="reflect")

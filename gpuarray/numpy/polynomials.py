@@ -14,6 +14,7 @@ from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy import linalg
+from gpuarray.numpy.axes import roll
 from gpuarray.numpy.comparison import equal
 from gpuarray.numpy.correlation import convolve
 from gpuarray.numpy.functions import sqrt
@@ -23,7 +24,7 @@ from gpuarray.numpy.matrices import vander
 from gpuarray.numpy.operands import array, arrays, need_concrete, promoted, promoted_inexact
 from gpuarray.numpy.products import dot, outer
 from gpuarray.numpy.selection import where
-from gpuarray.numpy.shapes import atleast_1d, broadcast_shapes, ravel, roll, stretch
+from gpuarray.numpy.shapes import atleast_1d, broadcast_shapes, ravel, stretch
 from gpuarray.numpy.sorting import argsort
 
 
@@ -218,8 +219,14 @@ def poly(seq_of_zeros) -> Array:
 def roots(p, *, strip_zeros: bool = True) -> Array:
     """The roots of a polynomial, as eigenvalues of its companion matrix.
 
-    strip_zeros: leading zeros are taken away first, which needs the values; False works while
-    tracing and puts nan in the places of the roots that are not there.
+    Parameters
+    ----------
+    strip_zeros :
+        Leading zeros are taken away first, which needs the values; False works while tracing and
+        puts nan in the places of the roots that are not there.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.sort(gnp.roots(gnp.array([1., -3., 2.])).real).round(3)

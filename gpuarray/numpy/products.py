@@ -17,19 +17,12 @@ from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.numpy.arithmetic import multiply
+from gpuarray.numpy.axes import moveaxis, transpose
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.joining import stack
 from gpuarray.numpy.operands import array, arrays, no_out, promoted
 from gpuarray.numpy.promotion import check_arraylike, convert, value
-from gpuarray.numpy.shapes import (
-    add_axes,
-    broadcast_shapes,
-    moveaxis,
-    ravel,
-    reshape,
-    stretch,
-    transpose,
-)
+from gpuarray.numpy.shapes import add_axes, broadcast_shapes, ravel, reshape, stretch
 from gpuarray.primitives.sums import check_product
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axis
@@ -283,7 +276,13 @@ def tensordot(
 ) -> Array:
     """The sum of products over several axes of both.
 
-    axes: how many (the last of `a`, the first of `b`), or two lists of axes that go together.
+    Parameters
+    ----------
+    axes :
+        How many (the last of `a`, the first of `b`), or two lists of axes that go together.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.tensordot(gnp.ones((2, 3)), gnp.ones((3, 4)), 1).shape

@@ -354,7 +354,10 @@ def unary(
 ) -> Callable[[Any], Array]:
     """A function of one array-like: promoted through `to`, then given to what `pick` says.
 
-    key_name: what tells its plans from those of another function of the same name
+    Parameters
+    ----------
+    key_name :
+        Name that tells its plans from those of another function of the same name.
     """
     known_as = name if key_name is None else key_name
     stays = weak
@@ -401,7 +404,10 @@ def binary(
 ) -> Callable[[Any, Any], Array]:
     """A function of two array-likes: promoted through `to`, then given to what `pick` says.
 
-    any_ranks: whether that takes operands of different ranks, so that no axes are added.
+    Parameters
+    ----------
+    any_ranks :
+        Whether `pick` takes operands of different ranks, so that no axes are added.
     """
     stays = weak
 

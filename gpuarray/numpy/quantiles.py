@@ -15,6 +15,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import true_divide
+from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.floats import isnan
@@ -22,7 +23,6 @@ from gpuarray.numpy.index_tricks import take_along_axis
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.numpy.promotion import arrays, broadcast_to, check_arraylike, select
 from gpuarray.numpy.reductions import any, plain_axis, sum
-from gpuarray.numpy.shapes import moveaxis
 from gpuarray.numpy.statistics import cumsum
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axes

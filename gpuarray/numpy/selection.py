@@ -18,12 +18,13 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import mod
+from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, need_concrete, no_out, promoted
 from gpuarray.numpy.promotion import binary, check_arraylike, promote_dtypes, value
-from gpuarray.numpy.shapes import broadcast_shapes, moveaxis, ravel, reshape, stretch
+from gpuarray.numpy.shapes import broadcast_shapes, ravel, reshape, stretch
 from gpuarray.primitives.elementwise.arithmetic import ne_p, select_n_p
 from gpuarray.runtime.memory import accounted
 from gpuarray.runtime.transfer import placed, sharding_like
@@ -106,7 +107,13 @@ def select(condlist: Sequence, choicelist: Sequence, default=0) -> Array:
 def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
     """For every place, the element of the choice that `a` numbers there.
 
-    mode: what a number out of range does: "raise", "wrap" or "clip".
+    Parameters
+    ----------
+    mode :
+        What a number out of range does: "raise", "wrap" or "clip".
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.choose(gnp.array([1, 0]), [gnp.array([1, 2]), gnp.array([10, 20])])
@@ -158,8 +165,14 @@ def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
 def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]:
     """The positions of elements that are not zero, one array an axis, in row-major order.
 
-    size: how many to return, needed while tracing; `fill_value` (one, or one an axis) stands in for
-    missing ones.
+    Parameters
+    ----------
+    size :
+        How many to return, needed while tracing; `fill_value` (one, or one an axis) stands in for
+        missing ones.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.nonzero(gnp.array([3, 0, 4]))

@@ -13,12 +13,13 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, need_concrete, promoted
 from gpuarray.numpy.selection import choose_by, nonzero
-from gpuarray.numpy.shapes import moveaxis, ravel, reshape
+from gpuarray.numpy.shapes import ravel, reshape
 from gpuarray.numpy.sorting import argsort, searchsorted, sort
 from gpuarray.util import canonical_axis
 
@@ -144,9 +145,16 @@ def unique(
 ) -> Any:
     """The distinct elements in order; with `axis`, the distinct slices along it.
 
-    return_index, return_inverse, return_counts: also where each first occurs, which of them each
-    element is, and how often each occurs. size: how many to return, needed while tracing
-    (`fill_value`, by default the first, fills up).
+    Parameters
+    ----------
+    return_index, return_inverse, return_counts :
+        Whether to return also where each value first occurs, which of them each element is, and how
+        often each occurs.
+    size :
+        How many to return, needed while tracing (`fill_value`, by default the first, fills up).
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.unique(gnp.array([3, 1, 3]), return_counts=True)

@@ -10,11 +10,12 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.numpy.axes import flip
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.joining import unstack
 from gpuarray.numpy.operands import array, arrays, promoted
 from gpuarray.numpy.selection import choose_by
-from gpuarray.numpy.shapes import flip, ravel
+from gpuarray.numpy.shapes import ravel
 from gpuarray.primitives.order.search import searchsorted_p
 from gpuarray.primitives.order.sort import sort_p
 from gpuarray.util import canonical_axis
@@ -170,8 +171,15 @@ def searchsorted(a, v, side: str = "left", sorter=None, *, method: str = "scan")
     """Where elements of `v` would have to be inserted into the sorted (n,) array `a` to keep it
     sorted.
 
-    side: before ("left") or after ("right") elements equal to them. sorter: positions that sort
-    `a`.
+    Parameters
+    ----------
+    side :
+        Whether the positions are before ("left") or after ("right") elements that are equal.
+    sorter :
+        Positions that sort `a`.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.searchsorted(gnp.array([1, 2, 2, 3]), gnp.array([2, 5]))

@@ -28,12 +28,12 @@ from gpuarray.numpy import (
     smooth,
     statistics,
 )
+from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.comparison import truth
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.functional import vectorize
 from gpuarray.numpy.promotion import arrays, broadcast_to, select, zero_of
 from gpuarray.numpy.reductions import Fold, fold_axes
-from gpuarray.numpy.shapes import moveaxis
 from gpuarray.util import Recent, canonical_axes, canonical_axis
 
 

@@ -84,6 +84,8 @@ def _cpu_devices() -> list[Device]:
                 _noted()
                 counts = _counts or (max(1, state.num_cpu_devices),)
                 owners = [(p, i) for p, count in enumerate(counts) for i in range(count)]
+                # Numbers count through all processes, in their order, so that each knows every
+                # device.
                 _cpus.extend(
                     Device("cpu", number, process_index=p, local_hardware_id=i)
                     for number, (p, i) in enumerate(owners)
@@ -136,6 +138,7 @@ def stored(value: Any, device: Device) -> Any:
     Buffers are NumPy values, or those of a GPU.
     """
     gpu = gpu_of(device)
+    # Three cases: to host memory, from the host to a GPU, and between GPUs.
     if gpu is None:
         return np.asarray(value) if type(value) is cuda.Buffer else value
     if type(value) is not cuda.Buffer:
@@ -198,6 +201,7 @@ def _default_devices() -> list[Device]:
 
 def _check_count(value: int) -> None:
     """Refuse a new number of simulated devices once arrays may be on the old ones."""
+    # Devices are objects that arrays hold: their number is fixed once they exist.
     have = _counts[Device.here] if _counts else len(_cpus or _simulators)
     if have and max(1, value) != have:
         raise RuntimeError(

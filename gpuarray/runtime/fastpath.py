@@ -73,6 +73,7 @@ def several(
             return found(arrays)
         out = general(*arrays)
         if places not in made:
+            # A bound, for programs whose arrays come from ever new places.
             if len(made) >= 64:
                 made.clear()
             team = spread.known_team(executable, places, wanted, constants.values)
@@ -87,10 +88,13 @@ def several(
         results = list(zip(team.out_avals, team.out_places, strict=True))
 
         def run(arrays: tuple[ArrayImpl, ...]) -> Any:
+            # Taken before anything runs: an array that is deleted meanwhile does not touch this
+            # call.
             rows = [x._bufs for x in arrays]
             if None in rows:  # pending or deleted
                 return general(*arrays)
             rows = [
+                # CPU devices share memory: what is on one of them is on each of the others.
                 row * count if one else row  # pyright: ignore[reportOptionalOperand]
                 for row, one in zip(rows, ones, strict=True)
             ]
@@ -189,6 +193,7 @@ def _structure(spec: Any, results: list[str]) -> str:
     # Rebuild it from numbers and look at what it is.
     trial: Any = tree.unflatten_raw(spec, range(len(results)))
     numbers = list(range(len(results)))
+    # One array alone.
     if type(trial) is int and len(results) == 1:
         return results[0]
     if type(trial) in (tuple, list) and list(trial) == numbers:  # pyright: ignore

@@ -76,6 +76,8 @@ class HostFleet:
 
         The memory of inputs `given` may be written over.
         """
+        # Once, before the first exchange: processes that run different programs would wait for
+        # each other for ever.
         if not self.is_compared:
             processes.compare(self.plan.graph, self.grid)
             self.is_compared = True
@@ -99,6 +101,7 @@ class HostFleet:
         ]
 
     def _run(self, inputs: list[list]) -> list[list]:
+        # A process without a device of this mesh takes part in nothing.
         if not self.count:
             return [[] for _ in self.plan.graph.outvars]
         run = self.run
@@ -108,9 +111,12 @@ class HostFleet:
         if ranges.session is not None:
             here = [d for d in self.grid.devices if d.is_addressable]
             calls = [_in_its_row(str(device), profiled(run), talks) for device in here]
+        # Programs that exchange values run as generators, all devices in turn, from one exchange
+        # to the next.
         if talks:
             programs = [call(*row) for call, row in zip(calls, operands, strict=True)]
             return _columns(lockstep.run(programs, self.engine))
+        # A callback runs once a device, even where all devices compute the same.
         if self.each:
             return _columns([call(*row) for call, row in zip(calls, operands, strict=True)])
         # Devices with the very same operands have the same results: computed once.
@@ -151,6 +157,7 @@ class GpuFleet:
         gpus = [gpu_of(device) for device in grid.devices]
         self.gpus = [gpu for gpu in gpus if gpu is not None]
         self.plan, self.grid, self.donated = plan, grid, donated
+        # Shared by all GPUs, so that each Graph inside the program is planned once.
         plans: dict = {}
         self.engine = nccl.engine(self.gpus, sizes)
         if self.engine.overlaps:

@@ -80,6 +80,7 @@ def make_array_from_callback(
                     "jax.make_array_from_callback cannot be called within a traced context: its "
                     "data_callback returned a traced value, and must return the data itself"
                 )
+            # Copied where it is memory of the user's, who may write to it afterwards.
             value = own(part)
             if value.shape != expected:
                 raise ValueError(
@@ -89,6 +90,7 @@ def make_array_from_callback(
                 )
             made[region] = value
         buffers.append(made[region])
+    # A process may hold no piece: then nothing but the caller can say the dtype.
     if not made and dtype is None:
         raise ValueError(_UNKNOWN.format("make_array_from_callback"))
     kinds = {x.dtype for x in made.values()} or {dtypes.canonicalize_dtype(dtype)}
@@ -139,6 +141,7 @@ def make_array_from_single_device_arrays(
     Array([0., 1., 2.], dtype=float32)
     """
     what = "make_array_from_single_device_arrays"
+    # An array is a sequence of its rows, which are not the pieces that are meant.
     if isinstance(arrays, (ArrayImpl, np.ndarray)) or not isinstance(arrays, Sequence):
         raise TypeError(
             f"jax.{what} `arrays` argument must be a list of arrays, one a device, got "
@@ -246,6 +249,7 @@ def _of_process(place: Place, local_data: Any, global_shape: Any) -> ArrayImpl:
     wanted = None if global_shape is None else _wanted(global_shape, shape)
     if place.spans:
         return _of_local(what, place, local_data, shape, global_shape)
+    # One process: its data is the whole.
     if wanted not in (None, shape):
         raise ValueError(
             f"{what}: this process holds all {len(shape)} axes of the "
@@ -288,6 +292,7 @@ def _of_local(
                 f"{what}: under {place.sharding} the parts of axis {axis} that processes have "
                 "overlap without being the same: use make_array_from_callback"
             )
+        # Either each process gives its share of the axis, or each gives all of it.
         total = n * len(parts) if wanted is None else wanted
         if total not in (n, n * len(parts)):
             raise ValueError(
@@ -309,6 +314,7 @@ def _of_local(
         if region not in made:
             at = [start[a] for start, (a, _) in zip(starts, region, strict=True)]
             cut = [slice(s, s + b - a) for s, (a, b) in zip(at, region, strict=True)]
+            # A copy: a view would keep all of the data alive on every device.
             made[region] = value[tuple(cut)].copy()
         buffers.append(sent(made[region], device))
     return ArrayImpl(place.typed(ShapedArray(tuple(whole), value.dtype)), place, buffers)

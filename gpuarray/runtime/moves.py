@@ -38,6 +38,8 @@ def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
         return x
     if state.transfer_guard_device_to_device is not None and x._place.device is not place.device:
         devices.guard("device_to_device", f"aval={x.aval}, to {place.device}", explicit=True)
+    # From the most special case to the usual one: terms, several processes, one device,
+    # pieces.
     if place.sharding._is_terms or x._place.sharding._is_terms:
         return _summed(x, place)
     if place.spans or x._place.spans:
@@ -51,6 +53,7 @@ def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
 
 def _across(x: ArrayImpl, place: Place) -> ArrayImpl:
     """Return the same value on another place, where one of the two spans processes."""
+    # This process has all of it, so no other one need take part.
     if x.is_fully_addressable or x.is_fully_replicated:
         return ArrayImpl(place.typed(x.aval), place, pieces_of(x._fetched(explicit=True), place))
     if x._place.all_devices != place.all_devices:
@@ -82,6 +85,8 @@ def _by_program(x: ArrayImpl, place: Place) -> ArrayImpl:
     """Return the same value on another place, by a program that its devices run."""
 
     def graph() -> Graph:
+        # An empty program whose result is asked for in another layout: partitioning finds the
+        # exchanges.
         v = Var(x.aval)
         return Graph([v], [v], [], debug_name="device_put")
 
@@ -101,6 +106,8 @@ class _Move(Primitive):
     def bind(self, x: Any, *, place: Place, src: Place | None) -> Any:  # pyright: ignore
         """Move a value; the innermost Trace decides what that means."""
         trace = traces.state.trace
+        # Under vmap or jvp alone values are concrete, and really move; inside a Graph nothing
+        # can.
         while trace is not None and not isinstance(trace, GraphTrace):
             trace = trace.parent
         if trace is None:

@@ -58,6 +58,8 @@ class Traceback:
 
 def _frame_at(frame: Frame) -> types.FrameType:
     """Return the frame of code with this name and at this line, which does nothing else."""
+    # A traceback needs frame objects, and Python has no way to make one but to run code: a
+    # line at that number, under that name.
     code = compile("\n" * (frame.line_num - 1) + "frame = get(0)", frame.file_name, "exec")
     code = code.replace(co_name=frame.function_name, co_qualname=frame.function_name)
     found: dict[str, Any] = {"get": sys._getframe}
@@ -71,6 +73,7 @@ def here() -> Traceback:
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
+        # Calls of the library are left out: the user's line is what is looked for.
         if not sites.is_inside(code.co_filename):
             name = code.co_qualname.rpartition("<locals>.")[2]
             line = frame.f_lineno or code.co_firstlineno

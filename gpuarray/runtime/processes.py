@@ -77,12 +77,15 @@ def initialize(
     global _job
     if _job is not None:
         raise RuntimeError("distributed.initialize should only be called once.")
+    # Devices that exist cannot be renumbered, and their numbers depend on all processes.
     used = devices.first_use()
     if used is not None:
         raise RuntimeError(
             "distributed.initialize() must be called before any array is made or devices are asked "
             f"for; devices were first asked for at {used}. Call it first."
         )
+    # Started without a launcher: a single process, whatever was meant. MPI is not even
+    # imported.
     if not any(name in os.environ for name in _LAUNCHED):
         if num_processes != 1 or process_id not in (None, 0):
             raise RuntimeError(
@@ -101,6 +104,7 @@ def initialize(
         )
     if gpus is not None:
         gpus = _checked_gpus(gpus)
+    # 1. MPI says who we are; what the caller says must agree with it.
     world = World()
     for name, given, found in (
         ("num_processes", num_processes, world.size),
@@ -111,6 +115,8 @@ def initialize(
                 f"distributed.initialize: {name}={given}, but MPI says {found}: leave it out, or "
                 f"start as many processes as are meant, as in `{_COMMAND}`"
             )
+    # 2. A watched meeting: a process that never comes must not look like a program that is
+    # slow.
     stop = threading.Event()
     threading.Thread(
         target=_watch, args=(world, stop), name="gpuarray-watchdog", daemon=True
@@ -120,9 +126,13 @@ def initialize(
     except BaseException:
         stop.set()
         raise
+    # 3. An error that nobody catches here would leave the others waiting: it ends all of
+    # them.
     before = sys.excepthook
     if world.size > 1:
         sys.excepthook = _excepthook(world, before)
+    # 4. Devices: how many each process has, and which GPU of this machine is ours where the
+    # launcher has not said.
     own = max(1, config.state.num_cpu_devices)
     everyone = tuple(range(world.size))
     counts = world.gathered(str(own).encode(), everyone, "the numbers of devices")
@@ -218,6 +228,8 @@ def compare(graph: Graph, grid: Grid) -> None:
         return
     found = world()
     assert found is not None
+    # A hash first: 8 bytes from each process. Whole lists are sent only to say where they
+    # differ.
     rows = list(_exchanges(graph))
     text = "\n".join(what for what, _ in rows)
     code = hashlib.blake2b(text.encode(), digest_size=8)
@@ -310,6 +322,7 @@ def _watch(world: World, stop: threading.Event) -> None:
         age = time.monotonic() - now.since
         limit = now.limit or config.state.collective_timeout
         over = limit and age > limit
+        # Once for each exchange: a long wait is told, not repeated.
         if (age > SAID_AFTER or over) and said != now.number:
             said = now.number
             frame = sys._current_frames().get(now.thread)

@@ -94,6 +94,7 @@ def why_unclear(
     prim: Primitive, in_avals: tuple[ShapedArray, ...], params: dict
 ) -> Exception | None:
     """Return the error for results whose layouts do not follow from the operands'; or None."""
+    # Asked as if the user had written the operation here, whatever derived program is around.
     depth, resolving.depth = resolving.depth, 0
     try:
         prim.out_avals(in_avals, params)
@@ -148,6 +149,7 @@ class Node:
     def resolve(self) -> None:
         """Fill the arrays that wait on this node, or raise the error that prevents it."""
         recording = self.recording
+        # First all of it together, as it was meant; only what that leaves open is run alone.
         error = recording.start()
         flight = recording.flight
         if error is None and flight is not None and flight.join():
@@ -245,6 +247,7 @@ class Recording:
                 typed_scalar(x, aval.dtype)  # too large: raises here, not when work is done
             return traces.owned(x)
         work = x._work
+        # The result of an operation of this same recording: a reference to its node.
         if type(work) is Node and work.recording is self:
             if work.op.multiple:
                 return work, next(i for i, h in enumerate(work.handles) if h() is x)
@@ -400,6 +403,7 @@ def dispatch(
             wanted.append((i, which))
     if not arrays and not any(node.op.prim.effect for node in nodes):
         return None
+    # What a program is compiled to depends on these too.
     settings = config.state.fusion, config.state.native
     key = (tuple(rows), tuple(wanted), tuple(avals), settings)
     if ranges.session is not None and any(scopes := [node.site.scope for node in nodes]):

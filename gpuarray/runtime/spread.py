@@ -50,8 +50,10 @@ class Division:
         wanted: Sequence[Sharding | None],
         fixed: Mapping[Var, Spec] | None = None,
     ):
+        # How inputs lie, and how results are asked for, in terms of the grid's axes.
         ins = _specs_of(graph, grid, places)
         given = [p.sharding if p is not None and p.committed else None for p in places]
+        # Terms of sums are no cut: they are told beside the specs.
         held = [frozenset() if p is None else _terms_of(grid, p.sharding) for p in places]
         # Along Explicit axes the types of results say how they lie.
         if grid.main.are_all_axes_explicit:
@@ -75,6 +77,8 @@ class Division:
             self.in_places.append(laid_out(shown))
             if same and not _concerns_sums(shown):
                 words.setdefault(spec, shown)
+        # In this order: as the caller asked, as the type says, in the program's own words, in an
+        # input's, or in the grid's.
         said = stated(graph, grid.main)
         self.out_places = [
             laid_out(
@@ -116,6 +120,8 @@ class Team(Division):
         fixed: Mapping[Var, Spec] | None = None,
     ):
         super().__init__(graph, grid, places, wanted, fixed)
+        # Small exchanges beside one another become one: each costs a latency, however small it
+        # is.
         local = bucketed(self.parts.local, grid.sizes, processes.network(grid))
         self.plan: Plan = plan_graph(local, fusion=config.state.fusion)
         # GPUs compute behind the caller's back as it is.
@@ -142,6 +148,7 @@ def _of_sums(grid: Grid, aval: ShapedArray) -> NamedSharding | None:
 
 def _mesh_of(grid: Grid, aval: ShapedArray) -> Mesh:
     """Return the devices as the mesh that a type speaks of: its axes may have other names."""
+    # A type's mesh may name the same devices in another grid, such as 8 for 4 x 2.
     mesh = None if aval.layout is None else aval.layout.mesh
     if mesh is None or mesh.shape_tuple == grid.main.shape_tuple:
         return grid.main
@@ -312,6 +319,8 @@ def laid_as(graph: Graph, places: tuple[Place | None, ...]) -> Laid | None:
     With several processes, what is recorded must not exchange values: they run it at other times.
     """
     meshes = meshes_of(meshes_in(graph), places, [])
+    # What the recorder cannot tell apart runs at once: it is keyed by one mesh, and knows no
+    # sums.
     if len(meshes) > 1 or any(p is not None and _concerns_sums(p.sharding) for p in places):
         return None
     made = Division(graph, Grid(meshes), places, [None] * len(graph.outvars))
@@ -344,6 +353,8 @@ def launch(
     if config.state.no_execution:
         raise RuntimeError("a program would run on a device, but 'no_execution' is set")
     places = _places_of(inputs)
+    # Results were promised in these places when they were recorded; the program has to keep
+    # that.
     wanted = tuple(x._place.sharding for x in arrays)
     key = (places, wanted, config.state.fusion, specs)
     team = executable.teams.get(key)
@@ -403,6 +414,7 @@ def _built(
     start = time.perf_counter()
     with ranges.during(f"build {executable.graph.debug_name}", "compile"):
         team = Team(executable.graph, grid, places, wanted, executable.donated, fixed)
+    # For the debug levels and the cache report: what was built, and which layout was new.
     if executable.announce is not None:
         why = _changed(executable, places, wanted)
         executable.announce(team, time.perf_counter() - start, why)  # pyright: ignore
@@ -415,6 +427,7 @@ def _changed(
     """Return how inputs and results lie otherwise than in the call before; None for the first."""
     if not executable.teams:
         return None
+    # Against the latest team: dicts keep the order of insertion.
     before, asked, fusion, _ = next(reversed(executable.teams))
     count = len(executable.in_avals)
     changes = [
@@ -478,6 +491,7 @@ def _buffers(x: Any, number: int, team: Team, executable: Executable) -> list:
     buffers = x._buffers()
     if x._place.is_single:
         return _everywhere(buffers[0], place)
+    # The usual case: it lies so already, and nothing moves.
     if x._place.sharding == place.sharding:
         return buffers
     return pieces.moved(x.aval.shape, buffers, x._place, place)

@@ -113,7 +113,15 @@ def dct(
 ) -> Array:
     """The cosine transform of type 2 along an axis: y[k] = 2 sum_j x[j] cos(pi k (2 j + 1) / 2 n).
 
-    n: x is cut or filled with zeros to this length. norm: "ortho" makes it orthogonal.
+    Parameters
+    ----------
+    n :
+        Length to which x is cut or filled with zeros.
+    norm :
+        "ortho" makes it orthogonal.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy

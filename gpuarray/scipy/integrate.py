@@ -15,7 +15,13 @@ from gpuarray.names import explain_names as _explain_names
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """The integral of samples along an axis, by the trapezoidal rule.
 
-    x: where the samples were taken; without it they are dx apart.
+    Parameters
+    ----------
+    x :
+        Positions of the samples; default: `dx` apart.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy

@@ -30,9 +30,21 @@ def _check_method(method: str) -> None:
 class RegularGridInterpolator:
     """A function through values on a grid whose coordinates need not be evenly spaced.
 
-    points: d ascending (or descending) vectors of n_i coordinates; values: (n_1, ..., n_d, ...).
-    method: "linear" or "nearest". fill_value: what the function is outside the grid; None
-    extrapolates. Call it with places (..., d), or a tuple of d arrays.
+    Call it with places (..., d), or a tuple of d arrays.
+
+    Parameters
+    ----------
+    points :
+        Vectors of n_i coordinates, ascending or descending, one for each of the d axes.
+    values :
+        (n_1, ..., n_d, ...): the function at these points.
+    method :
+        "linear" or "nearest".
+    fill_value :
+        Value outside of the grid; None extrapolates.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy

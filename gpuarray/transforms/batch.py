@@ -60,6 +60,7 @@ class BatchTracer(traces.Tracer):
         )
 
     def origin(self) -> str:
+        # The innermost origin is the one the user can see: vmap itself does not lose values.
         if isinstance(self.value, traces.Tracer):
             return self.value.origin()
         return (
@@ -148,6 +149,7 @@ def batch_pointwise(
 
     Operands without it get an axis of length 1; scalars broadcast as they are.
     """
+    # The rank of one element, which operands with fewer axes (scalars) broadcast to.
     rank = max(aval_of(v).ndim - (d is not None) for v, d in zip(values, dims, strict=True))
     shapes = {(aval_of(v).shape, d) for v, d in zip(values, dims, strict=True) if aval_of(v).ndim}
     if len(shapes) == 1 and all(
@@ -192,10 +194,9 @@ def batch_flat(
     ]
     try:
         with traces.current(trace), axis.known():
-            # An interrupt can come before the context managers have left: restore the trace here
-            # too.
             outputs = fun(*boxed)
     finally:
+        # An interrupt can come before the context manager has left.
         traces.state.trace = outer
         trace.alive = False
     # Outputs that another trace made, or constants, have no batch axis.

@@ -24,6 +24,7 @@ def set_narrow_rule(prim: Primitive, rule: Rule) -> None:
 
 def narrowed(eqn: Eqn, used: Sequence[bool]) -> Eqn:
     """Return an equation of the results that are used, or the equation itself."""
+    # Without a rule an equation stays whole: all of its results are computed if one is read.
     rule = _rules.get(eqn.primitive)
     return eqn if rule is None else rule(eqn, list(used))
 
@@ -61,15 +62,20 @@ def shortened(graph: Graph, used: Sequence[bool]) -> tuple[Graph, list[bool]]:
 def without_dead(graph: Graph) -> Graph:
     """Return the Graph without equations, and constants, that no result depends on."""
     short, _ = shortened(graph, [True] * len(graph.outvars))
+    # The same object where nothing was dead: what was derived from it stays known.
     return graph if len(short.eqns) == len(graph.eqns) else short
 
 
 def narrow_call(eqn: Eqn, used: list[bool], per_operand: str) -> Eqn:
     """The rule of equations that apply a Graph, `jaxpr`, to all of their operands.
 
-    per_operand: the param that may say something of each
+    Parameters
+    ----------
+    per_operand :
+        Param that may have an entry for each operand.
     """
     short, read = shortened(eqn.params["jaxpr"], used)
+    # Params with an entry for each operand lose those of operands that are gone.
     of_each = eqn.params.get(per_operand)
     if isinstance(of_each, tuple):
         of_each = tuple(compress(of_each, read))

@@ -124,6 +124,7 @@ def transpose_graph(
 
         cts = [cotangent_aval(v.aval) for v, nz in zip(graph.outvars, nonzero, strict=True) if nz]
 
+        # Tried with no reference first, and again with each one that a rule turns out to access.
         def attempt(refs: list[Ref]) -> Transposed:
             written: list[Ref] = []
 
@@ -134,6 +135,8 @@ def transpose_graph(
                 written[:] = [ref for ref, c in zip(refs, changed, strict=True) if c]
                 return [*(x for x, c in zip(new, changed, strict=True) if c), *out]
 
+            # A reference never holds a weakly typed value, so neither does its place among the
+            # inputs.
             held = [ref.type.inner_aval.strip_weak_type() for ref in refs]
             made = _staged(graph, pure, held + known + cts, "transpose", threads=True)
             return Transposed(made, flags, tuple(refs), tuple(written))

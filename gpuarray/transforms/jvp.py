@@ -176,6 +176,7 @@ def jvp_flat(
         traces.state.trace = outer
         trace.alive = False
     pairs = [trace.split(traces.owned(x)) for x in outputs]
+    # Names of this function must not be what keeps tracers alive when leaks are looked for.
     del boxed, outputs
     check_leaks(trace, "JVPTrace of jvp")
     return [p for p, _ in pairs], [t for _, t in pairs]

@@ -20,10 +20,14 @@ LONGEST = LISTED = 5
 def check_leaks(trace: traces.Trace, what: str) -> None:
     """Raise RuntimeError if tracers of a trace are left, while the setting asks for that.
 
-    what: the trace, for the message
+    Parameters
+    ----------
+    what :
+        Name of the trace, for the message.
     """
     if not config.state.check_tracer_leaks:
         return
+    # Cycles keep tracers alive that nothing refers to from outside: those are no leak.
     gc.collect()
     leaked = [x for x in gc.get_referrers(trace) if isinstance(x, traces.Tracer)]
     if leaked:

@@ -54,6 +54,8 @@ def linearize_flat(
     finally:
         traces.state.trace = outer
         unknown.alive = trace.alive = False
+    # Results that do not depend on the inputs have no row in the Graph; `out_linear` says
+    # which.
     primals_out = [p for p, _ in pairs]
     del boxed, outputs, pairs
     check_leaks(trace, f"JVPTrace of {name}")

@@ -47,6 +47,7 @@ class PartialTrace(traces.Trace):
         shared = {k: v for k, v in params.items() if k != "donated_invars"}
         known_out: list = []
         assert self.parent is not None
+        # A part without results would be a launch for nothing.
         if split.known.outvars:
             with traces.current(self.parent):
                 known_out = prim.bind(

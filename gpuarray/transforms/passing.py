@@ -32,14 +32,19 @@ def taken_out(
 ) -> tuple[list[Ref], Any]:
     """Return the Refs among arguments, and the arguments with Slots in their places.
 
-    purpose: what takes the arguments, for messages
-    names: gives a name for each leaf
+    Parameters
+    ----------
+    purpose :
+        What takes the arguments, for messages.
+    names :
+        Function that returns a name for each leaf.
     """
     leaves, spec = tree.flatten_raw(args)
     places: dict[int, int] = {}  # the leaf of each Ref, by its id
     refs: list[Ref] = []
     for i, x in enumerate(leaves):
         if isinstance(x, Ref):
+            # A Ref passed twice would have two values inside, and one place to write them to.
             first = places.setdefault(id(x), i)
             if first != i:
                 called = tree.leaf_paths(args) if names is None else names()
@@ -280,10 +285,14 @@ class Referring:
                 self.made = list(self.touched), kept, self.jitted(pure)
             try:
                 return use(self.made[2], (held, *args), kwargs | named), refs
+            # The function accesses a Ref from outside: traced again, with its value as one more
+            # argument.
             except Touched as touched:
                 self.touched.append(touched.ref)
             except ReturnedReference as error:
                 raise self._explained(error, leaves, called) from None
+            # A rule for cotangents keeps a Ref of ours: traced again with the caller's own in its
+            # place.
             except Kept as signal:
                 calls, number = signal.ref._passed
                 if calls is not self:

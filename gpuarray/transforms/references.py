@@ -111,6 +111,8 @@ class Ref:
         """Refuse a value whose transformation began after the Ref was made: it would outlive it."""
         if not isinstance(value, traces.Tracer):
             return
+        # Allowed are values of the Ref's own trace and of those around it, which live at least as
+        # long.
         home: traces.Trace | None = self._home
         while home is not None:
             if value._trace is home:

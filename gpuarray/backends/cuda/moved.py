@@ -34,7 +34,10 @@ _FFT_POINTS = 1 << 12
 class Costs:
     """The costs of the steps of one plan for a GPU.
 
-    donated: the inputs that may be overwritten
+    Parameters
+    ----------
+    donated :
+        The inputs that may be overwritten.
     """
 
     def __init__(self, plan: Plan, donated: frozenset[int] = frozenset()):

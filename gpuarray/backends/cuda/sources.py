@@ -43,7 +43,10 @@ class Source(Struct):
 class Form(Struct):
     """All sources of a plan, in one of their forms.
 
-    calls: for each kernel the name in the sources, and the lengths that its launch passes
+    Attributes
+    ----------
+    calls :
+        For each kernel the name in the sources, and the lengths that its launch passes.
     """
 
     sources: tuple[Source, ...]

@@ -24,7 +24,12 @@ from gpuarray.util import Struct
 class Turns(Struct):
     """The loop of a joined pass: its head, and the elements that a thread takes in each turn.
 
-    place: the position of vector `u` of a turn; guard: whether it lies beyond the end, or nothing
+    Attributes
+    ----------
+    place :
+        The position of vector `u` of a turn.
+    guard :
+        Whether it lies beyond the end, or nothing.
     """
 
     head: str
@@ -38,7 +43,10 @@ class Turns(Struct):
 class Reference(Struct):
     """What the sums of a thread refer to so far, and in how many elements it has been found.
 
-    name, many: variables; `many` is empty where the number does not matter
+    Attributes
+    ----------
+    name, many :
+        Variables; `many` is empty where the number does not matter.
     """
 
     of: Follower
@@ -146,6 +154,7 @@ class OnlineTemplate(Template):
         if r.many:
             return f"{finished} / {r.many}"
         outside = dict(self.names)
+        # Computed as for a whole row, with what is folded so far in the place of the result.
         self.names[r.of.leader] = finished
         for m in r.of.chain:
             self.member(m, depth, fetched)

@@ -46,6 +46,8 @@ class SweepTemplate(Template):
 
     def _tiles(self) -> tuple[int, int]:
         """The largest tiles that fit into shared memory."""
+        # They are tried from the largest on: the more rows a tile has, the fewer times operands
+        # are read.
         for own, beside in TARGET.sweep_tiles:
             if self.sweep.shared_bytes(own, beside) <= TARGET.shared_bytes:
                 return own, beside
@@ -91,6 +93,7 @@ class SweepTemplate(Template):
             self.line(1, f"const {self.index_type} batch = {batch};")
             self.batch = self.define(1, "batch", range(sweep.batch), "b")
         for k, f in enumerate(sweep.factors):
+            # One column more than the tile has: threads that go down a column meet different banks.
             self.shared[f"mine{k}"] = f"float mine{k}[{f.steps}][{self.own_tile + 1}]"
             self.shared[f"theirs{k}"] = f"float theirs{k}[{f.steps}][{self.tile + 1}]"
             self.load(1, f"mine{k}", f, owned=True)
@@ -293,7 +296,10 @@ class SweepTemplate(Template):
         self.line(3, "#pragma unroll")
         text = f"high = {larger.merge('high', 's0[i][j]')};"
         self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {text}")
+        # The 16 threads of a row agree on its largest element; what was summed so far is scaled
+        # to that.
         self.line(3, f"high = ga_warp_reduce<16>(high, {larger.merger});")
+        # A row of nothing but -inf has no largest element to subtract: -inf - -inf is no number.
         self.line(3, "const float from = high == -GA_INFF ? 0.0f : high;")
         self.line(3, f"const float shrink = {power('most[i] - from')};")
         self.line(3, "most[i] = high;")
@@ -341,6 +347,7 @@ class SweepTemplate(Template):
         if self.owned % self.own_tile:
             self.line(2, f"if (own >= {n(self.owned)}) continue;")
         names = self.batch | self.define(2, "own", sweep.owned, "o")
+        # Results of rows lie as the rows do, batches first.
         axes = [*range(sweep.batch), *sweep.owned]
         kept = [sweep.space[i] for i in axes]
         row = linear([Index.axis(i, m) for i, m in zip(axes, kept, strict=True)], kept)

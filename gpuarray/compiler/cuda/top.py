@@ -41,6 +41,7 @@ class TopTemplate(Template):
         s = Schedule(threads, 1, rows, threads)
         values, numbers = self.outputs
         count = values.aval.shape[self.axis]
+        # Lists meet by a bitonic network, whose lengths are powers of two.
         kept = 1 << (count - 1).bit_length()
         self.shared["part"] = f"unsigned long long part[{threads // 32 * kept}]"
         if rows > 1:
@@ -55,6 +56,7 @@ class TopTemplate(Template):
         self.line(1, head, "the row")
         self.axis_name[self.axis] = "j"
         order = self.ordered(self.element_of(self.x, 2, {}))
+        # One integer holds a value and its position, so that comparisons need no second look.
         self.line(2, f"ga_top_take(top, ga_ranked({order}, j));")
         self.line(1, "}")
         self.line(1, f"ga_top_block<{threads // 32}>(top, part);")

@@ -21,11 +21,18 @@ from gpuarray.util import Struct
 class Cost(Struct):
     """What a step moves and starts.
 
-    launches: kernels, routines of libraries and copies that it starts
-    read, written: bytes
-    turns: how often the body of a loop runs; 0 for other steps
-    guessed: whether the number of turns is a guess
-    estimated: whether the bytes are an estimate, since a library moves them
+    Attributes
+    ----------
+    launches :
+        Kernels, routines of libraries and copies that it starts.
+    read, written :
+        Bytes that it reads and writes.
+    turns :
+        How often the body of a loop runs; 0 for other steps.
+    guessed :
+        Whether the number of turns is a guess.
+    estimated :
+        Whether the bytes are an estimate, since a library moves them.
     """
 
     launches: int = 1
@@ -97,7 +104,10 @@ def of_flow(
 ) -> Cost | None:
     """The cost of a loop or branch, given that of its Graphs; None for other equations.
 
-    asked: the cost of telling the host a number by which it decides how to go on
+    Parameters
+    ----------
+    asked :
+        The cost of telling the host a number by which it decides how to go on.
     """
     flow = None if eqn.primitive.flow is None else eqn.primitive.flow(eqn)
     if isinstance(flow, Choice):

@@ -60,10 +60,16 @@ def explain_plan(
 ) -> Explanation:
     """The explanation of a Plan.
 
-    device_facts: facts of its kernels on a GPU, by name of the kernel
-    host_reason: why a step runs on the host although the plan is for a GPU, or None
-    exchange: facts of a step that sends values between devices
-    cost: what a step moves and starts
+    Parameters
+    ----------
+    device_facts :
+        Facts of its kernels on a GPU, by name of the kernel.
+    host_reason :
+        Why a step runs on the host although the plan is for a GPU, or None.
+    exchange :
+        Facts of a step that sends values between devices.
+    cost :
+        What a step moves and starts.
     """
     # Steps that run; views are free. Arrays are numbered as they appear.
     on_device = device_facts or {}

@@ -44,14 +44,25 @@ class Operation(Struct):
 class StepRecord(Struct):
     """One step that runs on the device: a fused kernel, or a routine of a library.
 
-    kind: the form of its kernel (map, rows, columns, ...), or library
-    space: lengths of the axes that run in parallel; inner: of the axes that are reduced
-    source: its CUDA C++, where a GPU was named, or its C++, where native code runs it
-    roofline_seconds: the least time it can take, where a GPU was named
-    bytes_read, bytes_written: bytes that it moves: of a gather what it picks, of passes over a row
-    and turns of a loop all, of routines of libraries at least so much
-    launches: kernels, routines and copies that it starts
-    body: the steps in it, of a loop or branch that native code runs
+    Attributes
+    ----------
+    kind :
+        The form of its kernel (map, rows, columns, ...), or library.
+    space :
+        Lengths of the axes that run in parallel.
+    inner :
+        Lengths of the axes that are reduced.
+    source :
+        Its CUDA C++, where a GPU was named, or its C++, where native code runs it.
+    roofline_seconds :
+        The least time it can take, where a GPU was named.
+    bytes_read, bytes_written :
+        Bytes that it moves: of a gather what it picks, of passes over a row and turns of a loop
+        all, of routines of libraries at least so much.
+    launches :
+        Kernels, routines and copies that it starts.
+    body :
+        The steps in it, of a loop or branch that native code runs.
     """
 
     name: str
@@ -122,9 +133,14 @@ class Boundary(Struct):
 class Record(Struct):
     """The steps of a function in the order in which they run, and what they cost.
 
-    bytes_unfused, launches_unfused: the same cost if each operation were a step of its own
-    temporary_bytes: the most memory that values between steps take at one time
-    remarks: what is to be said of the whole, a line each
+    Attributes
+    ----------
+    bytes_unfused, launches_unfused :
+        The same cost if each operation were a step of its own.
+    temporary_bytes :
+        The most memory that values between steps take at one time.
+    remarks :
+        What is to be said of the whole, a line each.
     """
 
     name: str

@@ -120,10 +120,18 @@ Statement = Compute | Repeat | Choose
 class Flow(Struct, frozen=False, eq=False):
     """What a kernel runs for each element of a space.
 
-    values: operands that an element starts from, by number, in the order of the member's operands
-    memory: operands that are read step by step, by number; seen: the elements of them that are read
-    results: the dims of the results that are read, by number; `whole` are those over all axes
-    weight: multiply-adds an element
+    Attributes
+    ----------
+    values :
+        Operands that an element starts from, by number, in the order of the member's operands.
+    memory :
+        Operands that are read step by step, by number.
+    seen :
+        The elements of them that are read.
+    results :
+        The dims of the results that are read, by number; `whole` are those over all axes.
+    weight :
+        Multiply-adds an element.
     """
 
     statement: Repeat | Choose
@@ -165,7 +173,10 @@ def flow_lines(flow: Flow, operands: Sequence[str]) -> list[tuple[Eqn, str]]:
     """What runs for an element: a line for each equation, indented by the loops around it. The
     first is that of the whole, without its results.
 
-    operands: the names of `values`, then of `memory`
+    Parameters
+    ----------
+    operands :
+        The names of `values`, then of `memory`.
     """
     # Operands have the kernel's names; registers get names as they appear, e0, e1, ...
     names: dict[object, str] = dict(zip(flow.values.values(), operands, strict=False))

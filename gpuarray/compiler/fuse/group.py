@@ -70,13 +70,20 @@ class _Members:
 class FusedGroup(_Members, Struct, eq=False):
     """Equations that become one kernel. Immutable: another one is made by `replace`.
 
-    axes: lengths of the axes; those in `reduced` are removed by reductions
-    inputs: the values in memory that it reads, in order of first use
-    inlined: producers whose results are computed where they are read, instead of being read from
-    memory (`iota`, a padded array), by the value that each computes. A backend that replays
-    primitives computes them as steps of their own
-    copy_of: the equation, of a group that only writes its result (a transpose, a gather)
-    name: its position in the plan and its form, given when the plan is complete
+    Attributes
+    ----------
+    axes :
+        Lengths of the axes; those in `reduced` are removed by reductions.
+    inputs :
+        The values in memory that it reads, in order of first use.
+    inlined :
+        Producers whose results are computed where they are read, instead of being read from memory
+        (`iota`, a padded array), by the value that each computes. A backend that replays primitives
+        computes them as steps of their own.
+    copy_of :
+        The equation, of a group that only writes its result (a transpose, a gather).
+    name :
+        Its position in the plan and its form, given when the plan is complete.
     """
 
     axes: tuple[int, ...]

@@ -46,8 +46,12 @@ from gpuarray.core.target import TARGET
 def flow_group(eqn: Eqn, used: Iterable[Var], index: GraphIndex) -> GroupBuilder | None:
     """A group of one member that runs a loop or a branch in registers; None where that cannot be.
 
-    used: the results that somebody reads
-    index: that of the graph it stands in
+    Parameters
+    ----------
+    used :
+        The results that somebody reads.
+    index :
+        That of the graph it stands in.
     """
     wanted = {k for k, v in enumerate(eqn.outvars) if v in used}
     operands = [_fill_scalar(a, index) for a in eqn.invars]

@@ -16,8 +16,16 @@ Dims = tuple[int | None, ...]
 class Load(Struct, frozen=False, eq=False):
     """An input of a group: a buffer seen through views, or a value computed from its index alone.
 
-    source: what is in memory; views: applied to it, in this order; shape: of what they show
-    dims: the axis of the group for each dimension of that shape
+    Attributes
+    ----------
+    source :
+        The value in memory.
+    views :
+        The views that are applied to it, in this order.
+    shape :
+        The shape after these views.
+    dims :
+        The axis of the group for each dimension of that shape.
     """
 
     source: Var

@@ -18,9 +18,13 @@ from gpuarray.core.index import Index, behind, linear
 class Accesses:
     """What a group reads, element by element. The same load is the same access.
 
-    axes: the lengths that threads go over
-    collapsed: axes of the group that are runs of one of those, which has their common length
-    (collapse.py): where along it their positions are
+    Parameters
+    ----------
+    axes :
+        The lengths that threads go over.
+    collapsed :
+        Axes of the group that are runs of one of those, which has their common length
+        (collapse.py): where along it their positions are.
     """
 
     def __init__(

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from gpuarray.compiler.fuse.group import FusedGroup, Inner, Step
 from gpuarray.compiler.fuse.merge import relabelled, view_order
-from gpuarray.compiler.fuse.order import in_order
 from gpuarray.compiler.lower.costs import can_emit
 from gpuarray.compiler.lower.scans import is_scan, makes_totals
 from gpuarray.compiler.lower.sorts import is_short_sort, takes_largest
-from gpuarray.compiler.lower.steps import step_inputs, step_outputs
+from gpuarray.compiler.lower.steps import makers, sorted_steps, step_inputs, waits_for
 from gpuarray.core.graph import Graph, Var
 from gpuarray.core.target import TARGET
 
@@ -24,7 +23,7 @@ def fuse_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
         return steps
     whole: dict[int, Step] = dict(enumerate(steps))
     count = len(whole)
-    maker = {v: k for k, s in whole.items() for v in step_outputs(s)}
+    maker = makers(whole)
     results = {a for a in graph.outvars if isinstance(a, Var)}
     for k, step in enumerate(steps):
         if not isinstance(step, FusedGroup) or not _takes_epilogues(step):
@@ -35,7 +34,9 @@ def fuse_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
             if not isinstance(first, FusedGroup) or not isinstance(reader, FusedGroup):
                 continue
             joined = _joined(first, reader) if other > k else None
-            if joined is None or _waits_for(reader, k, first, whole, maker):
+            # A reader that needs this step through others as well would wait for itself.
+            rest = (v for v in reader.inputs if v not in first.made)
+            if joined is None or waits_for(rest, k, whole, maker):
                 continue
             del whole[other]
             maker.update(dict.fromkeys(reader.outputs, k))
@@ -50,8 +51,7 @@ def fuse_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
     if len(whole) == count:
         return list(whole.values())
     # Kernels with epilogues wait for what these read.
-    needs = {k: {maker[v] for v in step_inputs(s) if v in maker} - {k} for k, s in whole.items()}
-    return [whole[k] for k in in_order(sorted(whole), needs.__getitem__)]
+    return sorted_steps(whole)
 
 
 def _takes_epilogues(group: FusedGroup) -> bool:
@@ -106,19 +106,3 @@ def _joined(one: FusedGroup, reader: FusedGroup) -> FusedGroup | None:
         outputs=outputs,
         inlined={**one.inlined, **reader.inlined},
     )
-
-
-def _waits_for(
-    reader: FusedGroup, k: int, one: FusedGroup, steps: dict[int, Step], maker: dict[Var, int]
-) -> bool:
-    """Whether a reader needs step `k` through other steps as well: it would wait for itself."""
-    waiting = [maker[v] for v in reader.inputs if v in maker and v not in one.made]
-    seen: set[int] = set()
-    while waiting:
-        number = waiting.pop()
-        if number == k:
-            return True
-        if number not in seen:
-            seen.add(number)
-            waiting += [maker[v] for v in step_inputs(steps[number]) if v in maker]
-    return False

@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 
 from gpuarray.compiler.fuse.group import FusedGroup, Inner, Load, Step, members_in_order
-from gpuarray.compiler.fuse.order import in_order
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.kernel import Batch, DeviceStep
-from gpuarray.compiler.lower.steps import step_inputs, step_outputs
+from gpuarray.compiler.lower.steps import sorted_steps, step_inputs, step_outputs
 from gpuarray.core.graph import Eqn, Literal, Var, params_key, storage_dtype
 from gpuarray.core.index import view_rule
 from gpuarray.core.primitive import Kind
@@ -38,9 +37,7 @@ def fuse_horizontally(steps: list[Step]) -> list[DeviceStep]:
         chosen_groups = [whole.pop(k) for k in numbers]
         whole[numbers[-1]] = _batch([g for g in chosen_groups if isinstance(g, FusedGroup)])
     # 3. Order again: readers of the first groups now wait for the last.
-    maker = {v: k for k, s in whole.items() for v in step_outputs(s)}
-    needs = {k: {maker[v] for v in step_inputs(s) if v in maker} - {k} for k, s in whole.items()}
-    return [whole[k] for k in in_order(sorted(whole), needs.__getitem__)]
+    return sorted_steps(whole)
 
 
 def _batch(parts: list[FusedGroup]) -> Batch:

@@ -355,7 +355,10 @@ class _Inliner:
     def is_worth_inlining(self, v: Var, computed: bool) -> bool:
         """Whether a value costs no more computed where it is read than through memory.
 
-        computed: whether it is the result of a fused group, rather than of data movement
+        Parameters
+        ----------
+        computed :
+            Whether it is the result of a fused group, rather than of data movement.
         """
         # Unread values cost nothing; a copy reads every element once and keeps it: that is memory.
         uses = self.uses.get(v, [])

@@ -20,8 +20,12 @@ from gpuarray.util import Struct
 class Kernel(Struct, eq=False):
     """A group with its loop form: one of `FORMS`.
 
-    accesses: the group, the axes that threads go over, and how it reads
-    name: says the form
+    Attributes
+    ----------
+    accesses :
+        The group, the axes that threads go over, and how it reads.
+    name :
+        Name of the kernel, which says its form.
     """
 
     form: ClassVar[str] = ""
@@ -53,7 +57,10 @@ class Kernel(Struct, eq=False):
 class Map(Kernel):
     """Pointwise: a thread computes a few neighbouring elements.
 
-    order: the axes from the slowest to the fastest
+    Attributes
+    ----------
+    order :
+        The axes from the slowest to the fastest.
     """
 
     form = "map"
@@ -74,8 +81,14 @@ class Tiles(Kernel):
 class Rows(Kernel):
     """Reductions along the axis that is contiguous in memory: threads share a row.
 
-    passes: sweeps over the row; length: elements of a row
-    shared: a row is so long, and rows are so few, that several blocks share each
+    Attributes
+    ----------
+    passes :
+        Sweeps over the row.
+    length :
+        Elements of a row.
+    shared :
+        A row is so long, and rows are so few, that several blocks share each.
     """
 
     form = "rows"
@@ -88,7 +101,10 @@ class Rows(Kernel):
 class RowColumns(Rows):
     """Rows, each block over many of them, and on the way folds of the columns of its own rows.
 
-    slots: blocks, each of which leaves a result for every column
+    Attributes
+    ----------
+    slots :
+        Blocks, each of which leaves a result for every column.
     """
 
     form = "rowcolumns"
@@ -98,7 +114,12 @@ class RowColumns(Rows):
 class Columns(Kernel):
     """Reductions along another axis: neighbouring threads go down neighbouring columns.
 
-    passes: sweeps down the columns; length: elements of a column
+    Attributes
+    ----------
+    passes :
+        Sweeps down the columns.
+    length :
+        Elements of a column.
     """
 
     form = "columns"
@@ -147,7 +168,10 @@ class Loop(Kernel):
 class Batch(Kernel):
     """Small groups of one structure, each on arrays of its own; `group` has all their members.
 
-    parts: the groups; the text is that of the first
+    Attributes
+    ----------
+    parts :
+        The groups; the text is that of the first.
     """
 
     form = "batch"

@@ -38,6 +38,7 @@ def _joined(group: FusedGroup, first: Pass, second: Pass) -> Pass | None:
     """Two passes as one sweep; None where a result of the second needs the first to be finished."""
     if not second.partial or first.stored or second.stored or first.carried or second.carried:
         return None
+    # Every fold of the second sweep has to be one that can be corrected.
     followers = [_follower(group, first, v) for v in second.partial]
     if not all(followers):
         return None
@@ -59,6 +60,7 @@ def _follower(group: FusedGroup, first: Pass, total: Var) -> Follower | None:
     # A sum of floats as they are, or of what they were converted to.
     if fold is None or fold.plain_ufunc is not np.add or total.aval.dtype.kind == "c":
         return None
+    # What is summed: f(x - reference), with f an exponential or a square.
     last = _maker(group, made[total].operands[0], through="conversion")
     kind = "" if last is None else algebra_of(last.eqn)
     if last is None or kind not in ("exponential", "squared"):
@@ -74,6 +76,8 @@ def _follower(group: FusedGroup, first: Pass, total: Var) -> Follower | None:
     if found is None or _depends(group, element, first):
         return None
     chain, leader = found
+    # What the reference is made of: a maximum for exponentials, the mean of these elements
+    # for squares.
     how = made[leader].eqn.primitive.fold
     assert how is not None
     if leader.aval.dtype.kind not in "fV" or total.aval.dtype.kind not in "fV":

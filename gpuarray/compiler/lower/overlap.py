@@ -105,6 +105,8 @@ def _ordered(steps: Sequence[DeviceStep]) -> tuple[list[DeviceStep], dict[int, i
         missing.append(len(needed))
         for j in needed:
             readers[j].append(i)
+    # A list schedule with two queues. `going` holds the exchanges on the way, the oldest
+    # first.
     exchanges: list[int] = []
     others: list[int] = []
     going: deque[int] = deque()
@@ -129,11 +131,14 @@ def _ordered(steps: Sequence[DeviceStep]) -> tuple[list[DeviceStep], dict[int, i
     while exchanges or others or going:
         if exchanges:
             i = heapq.heappop(exchanges)
+            # Buffers of exchanges on the way stay taken: wait for the oldest before another one
+            # starts.
             while going and sum(map(held, going)) + held(i) > TARGET.exchanged_bytes:
                 until[id(steps[going[0]])] = len(found)
                 done(going.popleft())
             found.append(steps[i])
             going.append(i)
+        # While something can be computed, nothing is waited for.
         elif others:
             i = heapq.heappop(others)
             found.append(steps[i])

@@ -19,10 +19,19 @@ from gpuarray.util import Struct
 class Follower(Struct):
     """A sum whose elements are compared with a reference, which an earlier fold decides.
 
-    total: the sum; leader: the earlier fold
-    reference: the value of each row that elements are compared with
-    chain: the members that make it from the leader
-    by: the exponential of the differences; None where they are squared, and the reference is a mean
+    Attributes
+    ----------
+    total :
+        The sum.
+    leader :
+        The earlier fold.
+    reference :
+        The value of each row that elements are compared with.
+    chain :
+        The members that make it from the leader.
+    by :
+        The exponential of the differences; None where they are squared, and the reference is a
+        mean.
     """
 
     total: Var
@@ -178,9 +187,13 @@ def once_each(
 ) -> list[Pass]:
     """The same passes, without repeated work.
 
-    carry: whether a value over the whole space is computed in the first pass that needs it alone,
-    and carried to the later ones
-    early: an output is stored in the first pass that computes it
+    Parameters
+    ----------
+    carry :
+        Whether a value over the whole space is computed in the first pass that needs it alone, and
+        carried to the later ones.
+    early :
+        An output is stored in the first pass that computes it.
     """
     first: dict[Var, Pass] = {}
     made: list[Pass] = []

@@ -172,6 +172,8 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
         return None
     rows = _builder(one)
     match = AxisMatch(rows, two)
+    # 1. Which axis of the one is which of the other: by values that one makes and the other
+    # reads, then by arrays that both read.
     inner = match.through_values()
     if inner is None:
         return None
@@ -183,6 +185,7 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
         n > 1 and i not in axis_of for i, n in enumerate(two.axes)
     ):
         return None
+    # The two must be complementary: what the columns fold is all that the rows keep.
     down = {axis_of[i] for i in two.reduced if i in axis_of}
     if down != space - one.reduced:
         return None
@@ -191,6 +194,8 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
     slots = _slots(one, two, math.prod(one.axes) // max(length, 1), length)
     # The rows: everything over the whole space, and the folds of each block.
     above = {d for d in range(len(two.axes)) if d not in two.reduced}
+    # 2. The members of the columns in three kinds: what is over the whole space joins the
+    # rows, folds become partial ones, and what follows from folds comes after them.
     partial: dict[Var, Var] = {}
     after: list[Member] = []
     for member in two.members:
@@ -209,6 +214,7 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
             after.append(member)
     if after and not _only_reads(after, folds, one):
         return None
+    # 3. The two groups, if the first can take so many arguments.
     if len(rows.read) + len(one.outputs) + len(folds) > TARGET.arguments:
         return None
     made = rows.built([*one.outputs, *partial.values()])

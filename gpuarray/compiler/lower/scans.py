@@ -28,8 +28,11 @@ from gpuarray.util import Struct
 class Cut(Struct):
     """How a scan along an axis of `length` is cut: `pieces` of `step` elements, the last shorter.
 
-    outer, inner: how many rows lie before the axis and behind it; along columns neighbours in
-    memory are neighbours in `inner`
+    Attributes
+    ----------
+    outer, inner :
+        How many rows lie before the axis and behind it; along columns neighbours in memory are
+        neighbours in `inner`.
     """
 
     outer: int

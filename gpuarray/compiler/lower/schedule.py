@@ -19,10 +19,20 @@ from gpuarray.util import Struct
 class Schedule(Struct):
     """Numbers of a launch: `threads` a block, `width` elements a vector access.
 
-    lanes: threads that share a row; steps: vectors that each of them handles (0: many)
-    splits: blocks that share a row or column; the last of them to finish merges what they found
-    side: of square tiles; strides: of the rows of each tile; near: whether a thread's rows in one
-    are neighbours
+    Attributes
+    ----------
+    lanes :
+        Threads that share a row.
+    steps :
+        Vectors that each of them handles (0: many).
+    splits :
+        Blocks that share a row or column; the last of them to finish merges what they found.
+    side :
+        Length of a side of square tiles.
+    strides :
+        How far apart the rows of each tile lie.
+    near :
+        Whether a thread's rows in one are neighbours.
     """
 
     threads: int
@@ -51,7 +61,10 @@ def waited_for(s: Schedule, nbytes: float, ahead: float, shared_bytes: int = 0) 
     """The time that reading so many bytes takes on a busy machine, told in bytes: more than they
     are where threads ask for too few at a time, `ahead` each.
 
-    shared_bytes: shared memory of a block, of which a multiprocessor has only so much
+    Parameters
+    ----------
+    shared_bytes :
+        Shared memory of a block, of which a multiprocessor has only so much.
     """
     held = min(-(-s.grid // TARGET.multiprocessors), max(1, TARGET.threads_held // s.threads))
     if shared_bytes:
@@ -75,7 +88,12 @@ def schedule_map(total: int, width: int, load_bytes: int = 0, members: int = 0) 
     """Pointwise work: a vector a thread, or up to four while that keeps too few bytes under way
     and leaves blocks enough for all multiprocessors to take turns.
 
-    load_bytes: what a thread reads for one vector; members: operations on each element
+    Parameters
+    ----------
+    load_bytes :
+        What a thread reads for one vector.
+    members :
+        Operations on each element.
     """
     blocks = max(1, -(-total // (TARGET.block_threads * width)))
     # More vectors a thread help only until enough bytes are under way, and only if there are so
@@ -238,7 +256,10 @@ def schedule_columns(
     Where columns are few, several blocks share them; where they cannot, more threads go down fewer
     columns.
 
-    state: bytes of the partial results that each thread has in shared memory
+    Parameters
+    ----------
+    state :
+        Bytes of the partial results that each thread has in shared memory.
     """
     # Two columns at least; 32 read a whole line of memory of 4-byte elements.
     across = min(32, max(2, _power_of_two(columns)))

@@ -43,8 +43,11 @@ def split_into_passes(
 ) -> tuple[list[Step], list[Refusal]]:
     """The steps with such groups in pieces, and between which pieces values go through memory.
 
-    is_slow: whether one kernel of a group takes longer than one for each of so many passes; by
-    default, whether a GPU does, on which passes are joined (online.py)
+    Parameters
+    ----------
+    is_slow :
+        Whether one kernel of a group takes longer than one for each of so many passes; by default,
+        whether a GPU does, on which passes are joined (online.py).
     """
     join, is_slow = is_slow is None, is_slow or _is_slow
     made: list[Step] = []

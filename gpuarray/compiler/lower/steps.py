@@ -7,8 +7,11 @@ they take.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from gpuarray.compiler.fuse.group import FusedGroup, members_in_order
+from gpuarray.compiler.fuse.order import in_order
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, Scatter
 from gpuarray.core.element_rules import rule_of
 from gpuarray.core.graph import Eqn, Var, storage_dtype
@@ -43,6 +46,42 @@ def step_eqns(step: DeviceStep) -> list[Eqn]:
 def group_in(step: Kernel | FusedGroup) -> FusedGroup:
     """The group that a kernel computes."""
     return step.group if isinstance(step, Kernel) else step
+
+
+# ---- steps by their numbers, while a pass puts some of them together ----
+
+_Some = TypeVar("_Some", bound=DeviceStep)
+
+
+def makers(steps: Mapping[int, DeviceStep]) -> dict[Var, int]:
+    """The number of the step that makes each value."""
+    return {v: k for k, s in steps.items() for v in step_outputs(s)}
+
+
+def sorted_steps(steps: Mapping[int, _Some]) -> list[_Some]:
+    """Steps, each after those it needs, and otherwise by their numbers."""
+    maker = makers(steps)
+    needs = {k: {maker[v] for v in step_inputs(s) if v in maker} - {k} for k, s in steps.items()}
+    return [steps[k] for k in in_order(sorted(steps), needs.__getitem__)]
+
+
+def waits_for(
+    reads: Iterable[Var], number: int, steps: Mapping[int, DeviceStep], maker: Mapping[Var, int]
+) -> bool:
+    """Whether one of these values is made by step `number`, or from what it makes."""
+    waiting = [maker[v] for v in reads if v in maker]
+    seen: set[int] = set()
+    while waiting:
+        k = waiting.pop()
+        if k == number:
+            return True
+        if k not in seen:
+            seen.add(k)
+            waiting += [maker[v] for v in step_inputs(steps[k]) if v in maker]
+    return False
+
+
+# ---- costs ----
 
 
 def step_work(step: DeviceStep) -> float:

@@ -22,11 +22,18 @@ from gpuarray.util import Struct
 class Traffic(Struct):
     """Bytes that a kernel moves.
 
-    read, written: of each array
-    partial: of partial results that blocks leave for one another, written and read
-    once: of all arrays, if each place that is read were read in one sweep
-    sweeps: of each sweep what it reads, and how much of that a thread asks for before it waits
-    accesses: how many loads and stores threads make, in vectors or single elements
+    Attributes
+    ----------
+    read, written :
+        Bytes of each array that are read and written.
+    partial :
+        Bytes of partial results that blocks leave for one another, written and read.
+    once :
+        Bytes of all arrays if each place that is read were read in one sweep.
+    sweeps :
+        What each sweep reads, and how much of that a thread asks for before it waits.
+    accesses :
+        How many loads and stores threads make, in vectors or single elements.
     """
 
     read: dict[Var, int] = {}
@@ -107,6 +114,8 @@ class Touched:
         self, written: dict[Var, int], partial: int, width: int, last: int | None
     ) -> Traffic:
         """What a kernel moves whose threads compute `width` neighbours along the axis `last`."""
+        # Per sweep what it moves and asks for; over all sweeps each place once, which is the
+        # least.
         together: dict[Var, dict[Index, _Access]] = {}
         moved, under_way = [0] * len(self._ahead), [0] * len(self._ahead)
         accesses = 0

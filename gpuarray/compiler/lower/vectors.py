@@ -20,8 +20,12 @@ from gpuarray.core.target import PROCESSOR
 def keeps_from_vectors(eqn: Eqn, work: Mapping[Eqn, float], readers: Sequence[object]) -> bool:
     """Whether a value had better be in memory for the loops of its readers to be vectorised.
 
-    work: the equations that an element of it takes, each with its cost
+    Parameters
+    ----------
+    work :
+        The equations that an element of it takes, each with its cost.
     """
+    # A condition in the loop of a heavy reader would keep that whole loop from vectors.
     if is_guarded(eqn) and any(map(is_heavy, readers)):
         return True
     # What only moves elements is not computed under conditions; its costs are those of choosing.
@@ -41,6 +45,8 @@ def is_guarded(eqn: Eqn) -> bool:
     if eqn.primitive.update is not None:
         return True
     at = [Index.axis(i, n) for i, n in enumerate(shape)]
+    # Asked of the rule itself: an element anywhere in the result, and the tests that it
+    # makes.
     made = rule.make(eqn, 0, at, lambda number, places: Held(number))
     tests = made.tests if isinstance(made, Guarded) else ()
     last = max((i for i, n in enumerate(shape) if n > 1), default=0)

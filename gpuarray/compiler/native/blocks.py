@@ -23,15 +23,22 @@ def independent_elements(
 ) -> int | None:
     """How many elements a loop goes over one by one; None if they depend on one another.
 
-    plans: of the body and of the condition, the steps in each turn, and which of the inputs are
-    carries
+    Parameters
+    ----------
+    plans :
+        Of the body and of the condition, the steps in each turn, and which of the inputs are
+        carries.
     """
     avals = loop.body.out_avals
     length = max((a.size for a in avals), default=0)
     rows = avals[len(loop.carry) :]
+    # A block or two would gain nothing, and rows of other lengths are no elements of the
+    # loop.
     if length < 2 * PROCESSOR.block or any(a.size != length for a in rows):
         return None
     for plan, steps, carry in plans:
+        # Values with an element for each of the loop: they spread from the carries through the
+        # steps.
         long = {plan.graph.invars[i] for i in carry if plan.graph.invars[i].aval.size == length}
         if not all(_takes(step, long, length) for step in steps):
             return None

@@ -39,11 +39,13 @@ class ColumnsWriter(FoldWriter):
         """One function for all passes, or two for the pieces of few long columns."""
         single = len(self.passes) == 1 and not self.passes[0].stored
         lengths = [self.lengths[0], *self.lengths[1:], self.width]
+        # Only a single fold is cut: more passes would need the merged result in between.
         pieces, cut = pieces_of(self.tasks, lengths) if single else (1, self.lengths[0])
         if pieces > 1:
             return self.in_pieces(self.passes[0], pieces, cut)
         self.line(1, "for (ga_index task = first; task < last; ++task) {")
         self.define_block(2, "task")
+        # Passes one after another, over a block of columns that stays in the cache.
         stored: set[Var] = set()
         for number, one in enumerate(self.passes):
             what = f"pass {number + 1} down the columns" if one.partial else "write the columns"
@@ -116,6 +118,7 @@ class ColumnsWriter(FoldWriter):
             begin, end = ends if ends and not k else ("0", "")
             self.open_axis(depth + k, axis, begin, end)
         inside = depth + len(self.reduced)
+        # What is the same for all columns is read once a row.
         self.read_ahead(inside, {*self.outer, *self.reduced}, one.members, scope)
         self.open_lanes(inside, comment)
         self.element(inside + 1, one.members, one.stored, states, dict(scope))

@@ -36,6 +36,8 @@ class FoldWriter(NativeWriter):
         """The passes without repeated work: values that take long are kept where `room` elements of
         them are not too many bytes.
         """
+        # Exponentials and the like are kept from pass to pass; where a row of them is too long
+        # for that, they are computed again.
         chosen = once_each(self.group, list(passes), _takes_long, True)
         kept = {v for one in chosen for v in one.carried}
         if room * sum(storage_dtype(v.aval).itemsize for v in kept) <= PROCESSOR.row_bytes:
@@ -51,6 +53,7 @@ class FoldWriter(NativeWriter):
     def finish_fold(self, depth: int, v: Var, state: str) -> str:
         """The result of a fold as a name, from its last partial result."""
         result = self.reducer(v).finish(state)
+        # Most folds end as they are; a mean or a position does not.
         if result == state:
             return state
         name = f"v{self.count}"
@@ -73,6 +76,7 @@ class FoldWriter(NativeWriter):
         """How two lanes merge, as a C++ lambda: as what they are, where there is a function for
         that, or as partial results.
         """
+        # Lanes merge as vectors where the prelude has a function for it (`f_of_lanes`).
         called = re.match(r"\w+(?=\(p, q\)$)", reducer.merge("p", "q"))
         if called and f"{called[0]}_of_lanes" in blocks(native=True):
             return f"[](auto p, auto q) {{ return {called[0]}(p, q); }}"

@@ -61,6 +61,8 @@ class RoutineWriter(StepsWriter):
             self.lines, self.functions, self.kernels, self.work = state
         first = [given[i] for i in loop.carry]
         avals = loop.body.in_avals[len(loop.consts) : len(loop.consts) + count]
+        # Carries whose every turn is an update of the one before: one array serves all turns.
+        # Where each element may end at a turn of its own, the value before is needed still.
         start, body = len(loop.consts), self.planned(loop.body).graph
         over = [
             updates_over(fixed[loop.body], body, body.invars[start + k], body.outvars[k])
@@ -74,6 +76,7 @@ class RoutineWriter(StepsWriter):
         turn, spare, carry, following = self.new("t"), {}, [], {}
         for k, aval in enumerate(avals):
             kind = ct.memory_type(aval)
+            # Three ways to go from turn to turn: in place, by a copy, or between two buffers.
             if updates := over[k]:
                 name = results[k]
                 self.over |= updates
@@ -105,6 +108,7 @@ class RoutineWriter(StepsWriter):
         self.loops += 1
         self.inside += 1
         before, self.work = self.work, 0.0
+        # The line that counts work is written when the work of a turn is known: behind the body.
         place, mark = len(self.lines), self.room.mark()
         self.line(depth + 1, "")
         going = self.condition(depth + 1, loop, given, carry, fixed)
@@ -124,6 +128,7 @@ class RoutineWriter(StepsWriter):
         ]
         plan = self.enter(loop.body, [*(given[i] for i in loop.consts), *carry, *rows])
         steps, outs = fixed[loop.body], plan.graph.outvars
+        # A carry that the body hands on as it is needs no line at all.
         same = [
             over[k] is not None or outs[k] is plan.graph.invars[start + k] for k in range(count)
         ]
@@ -132,6 +137,8 @@ class RoutineWriter(StepsWriter):
         for k, aval in enumerate(avals):
             if same[k]:
                 continue
+            # A loop of many (a condition with axes): those that are done keep the value that they
+            # have.
             if going is not None:
                 flags, many = going
                 inner = aval.size // max(1, flags.size)
@@ -150,6 +157,8 @@ class RoutineWriter(StepsWriter):
         self.room.reset(mark)
         self.inside -= 1
         work = self.work + TARGET.guessed_steps
+        # Turns count their work. From time to time the loop lets other threads of Python run and
+        # handles signals, so that Ctrl-C ends a loop that never would.
         self.lines[place] = "    " * (depth + 1) + f"if (call.turn({math.ceil(work)})) return 3;"
         turns = TARGET.guessed_steps if loop.length is None else loop.length
         self.work = before + work * turns

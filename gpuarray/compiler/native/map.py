@@ -50,6 +50,7 @@ class MapWriter(NativeWriter):
         last = [] if self.together is None else [self.together]
         each = math.prod(self.axes[i] for i in last)
         lengths = [self.axes[i] for i in order]
+        # Tasks: positions along the outer axes; the inner ones are loops in a task.
         outer, cut = cut_axes(lengths)
         prefix, inner = order[:outer], order[outer:]
         tasks, size = math.prod(lengths[:outer]), math.prod(lengths[outer:])
@@ -86,6 +87,7 @@ class MapWriter(NativeWriter):
         if depth == 2:
             self.line(1, "}")
         size *= each
+        # Where elements take long, conditions in memory must not keep their loop from vectors.
         if order and not last and takes_long(self.group):
             axis = order[-1]
             self.lines = read_flags_before(self.lines, self.axis_name[axis], self.axes[axis])

@@ -34,6 +34,7 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
     dtypes = {storage_dtype(a.aval) for a in (*eqn.invars, eqn.outvars[0])}
     if len(dtypes) > 1 or storage_dtype(out).kind not in "fiu" or storage_dtype(out).itemsize < 4:
         raise NoKernel("a product of other numbers than float32, float64 and integers")
+    # Any contraction is a batch of products: rows x steps by steps x columns.
     batch, rows, columns, steps = map(math.prod, rules.extents(eqn))
     work = batch * rows * columns * steps
     if not work:
@@ -52,6 +53,7 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
         raise NoKernel("a product that a library computes faster")
     (lb, lm, lk), (rb, rn, rk) = left, right
     strides = (lb, lm, lk, rb, rn, rk)
+    # Each piece of a product is a task, which the library computes on the one thread of it.
     if by_library:
         piece = _piece(rows, columns, steps)
         tasks = batch * -(-rows // piece[0]) * -(-columns // piece[1])

@@ -30,11 +30,20 @@ from gpuarray.util import Struct
 class Routine(Struct, eq=False):
     """A C++ function that runs several steps of a plan.
 
-    inputs, outputs: the arrays that are its arguments, in this order
-    constants: arrays that are arguments behind the inputs
-    room: bytes for values between steps, the last argument if there are any
-    kernels: how many there are in it; work: operations on elements, roughly
-    loops: whether it has any, so that it lets other threads of Python's run by itself
+    Attributes
+    ----------
+    inputs, outputs :
+        The arrays that are its arguments, in this order.
+    constants :
+        Arrays that are arguments behind the inputs.
+    room :
+        Bytes for values between steps, the last argument if there are any.
+    kernels :
+        How many there are in it.
+    work :
+        Operations on elements, roughly.
+    loops :
+        Whether it has any, so that it lets other threads of Python's run by itself.
     """
 
     form: ClassVar[str] = "routine"
@@ -87,6 +96,8 @@ class StepsWriter:
         arrays = ", ".join(f"ga_array* {name}" for _, name in given)
         plain = ", ".join(name for _, name in given)
         data = ", ".join(f"({kind}){name}->data" for kind, name in given)
+        # Two functions: the steps on plain pointers, and the one that Python calls with arrays.
+        # Where an array is not as it should be, this returns 1 before anything has run.
         text = [
             *self.functions,
             f"static int {self.name}_steps(",
@@ -173,6 +184,7 @@ class StepsWriter:
         wanted: Sequence[str | None],
     ) -> list[str]:
         """Write steps; return where the results are: where they are wanted, or anywhere."""
+        # Views move nothing: they are other names of memory, at an offset.
         behind: dict[Var, Var] = {}  # a view: whose memory it is
         beginning: dict[Var, bool] = {}  # whether it is that memory from its beginning to its end
 
@@ -183,6 +195,7 @@ class StepsWriter:
                 v = behind[v]
             return v, whole
 
+        # The last step that reads each piece of memory: a view counts for what it looks into.
         last: dict[Var, int] = {}
         made: set[Var] = set()
         for number, step in enumerate(steps):
@@ -228,6 +241,7 @@ class StepsWriter:
             taken = {v: over[v] for v in step_outputs(step) if v in over and v not in targets}
             own = {**targets, **{v: self.places[a] for v, a in taken.items()}}
             self.step(depth, step, own)
+            # What this step was the last to read gives its memory to the steps after it.
             for v in (*step_outputs(step), *step_inputs(step)):
                 v = base(v)[0]
                 gone = v in made and last[v] == number and v not in targets
@@ -272,6 +286,7 @@ class StepsWriter:
         kind = ct.memory_type(aval)
         left, right = map(self.place, eqn.invars)
         out = self.made(depth, eqn.outvars[0], targets)
+        # Parts follow one another, so that one piece of the room serves them all.
         parts = window_calls(eqn)
         elements = max(part.room for part in parts)
         room = self.buffer(depth, kind, elements, storage_dtype(aval).itemsize)
@@ -294,6 +309,7 @@ class StepsWriter:
         """Call the function that there is for an operation on small matrices."""
         rule = eqn.primitive.rewrite.loops
         read = tuple(v not in self.unread for v in eqn.outvars)
+        # Results that nobody reads need not be computed: eigenvalues without their vectors.
         found = None if rule is None else rule(eqn, read)
         if found is None or (found.work > PROCESSOR.matrix_work and not found.library):
             raise NoKernel(f"{eqn.primitive.name} is a routine of a library")
@@ -312,6 +328,8 @@ class StepsWriter:
         wanted = [k for k, v in enumerate(eqn.outvars) if v not in self.unread]
         found = ordering(eqn, name, wanted, not self.inside)
         at = {f"in{k}": self.place(a) for k, a in enumerate(eqn.invars)}
+        # Results that no phase writes have no memory: of a sort with several operands, only some
+        # are read.
         written = {a for p in found.phases for a in p.arguments}
         for k, v in enumerate(eqn.outvars):
             if f"out{k}" in written:
@@ -335,6 +353,7 @@ class StepsWriter:
         name = f"{self.name}_k{self.kernels}_{kernel.form}"
         source = emit(kernel.replace(name=name), self.user_lines)
         self.kernels += 1
+        # A compiler's time grows faster than the text that it is given.
         if self.kernels > PROCESSOR.routine:
             raise NoKernel("it has too many kernels")
         at: dict[str, str] = {}
@@ -349,6 +368,8 @@ class StepsWriter:
             if source.begins is not None and self.place(source.begins) != at["out0"]:
                 self.copy(depth, at["out0"], self.place(source.begins), v.aval.size)
         for part, (kind, elements) in source.room.items():
+            # 16 bytes are enough for whatever a partial result is made of, such as a value and its
+            # position.
             at[part] = self.buffer(depth, kind, elements, 16)
         # A few operations in a loop: a call would take longer than they do.
         small = self.inside and source.work <= PROCESSOR.inlined
@@ -365,6 +386,7 @@ class StepsWriter:
     ) -> None:
         """Call a function for its tasks."""
         given = ", ".join(arguments)
+        # One task an element: those of the block. Few tasks are not worth waking threads for.
         if self.length and tasks == self.length:
             self.line(depth, f"{function}(first, last, {given});")
         elif tasks <= grain:

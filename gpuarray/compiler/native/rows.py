@@ -27,6 +27,7 @@ class RowsWriter(FoldWriter):
     def source(self) -> NativeSource:
         """One function for all passes, or two for the pieces of few long rows."""
         single = len(self.passes) == 1 and not self.passes[0].stored
+        # Only a single fold is cut: more passes would need the merged result in between.
         pieces, cut = pieces_of(self.rows, self.lengths) if single else (1, self.lengths[0])
         if pieces > 1:
             return self.in_pieces(self.passes[0], pieces, cut)

@@ -67,6 +67,7 @@ class ScanWriter(NativeWriter):
         last = self.length - 1
         self.line(depth, f"for (ga_index j = 0; j < {self.length}; ++j) {{")
         self.line(depth + 1, f"for (ga_index lane = 0; lane < {width}; ++lane) {{")
+        # A scan from the end counts its positions down; memory is read backwards then.
         self.axis_name[self.axis] = f"({last} - j)" if self.reverse else "j"
         if self.across is not None:
             self.axis_name[self.across] = "i"
@@ -77,6 +78,7 @@ class ScanWriter(NativeWriter):
         element = self.fold.lift(bracketed(self.element_of(x, depth + 2, {})), "0u")
         self.line(depth + 2, f"sum[lane] = {self.fold.merge('sum[lane]', element)};")
         value = self.fold.finish("sum[lane]")
+        # The sum itself stays wide: rounding at every step would add up.
         if ct.is_half(v.aval):
             value = f"ga_exact<{ct.memory_type(v.aval)}>({value})"
         place = f"{self.out_name[v]}[{self.at(self.output_index(v))}]"

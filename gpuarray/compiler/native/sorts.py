@@ -23,8 +23,12 @@ class Ordering(Struct):
     """Functions that put rows in order, and their phases: arguments are `in0`, `out0`, names in
     `room`.
 
-    room: arrays between phases, by name: the type of their elements, how many, and their bytes
-    work: operations on elements, roughly
+    Attributes
+    ----------
+    room :
+        Arrays between phases, by name: the type of their elements, how many, and their bytes.
+    work :
+        Operations on elements, roughly.
     """
 
     functions: str
@@ -46,6 +50,7 @@ def ordering(eqn: Eqn, name: str, wanted: Sequence[int], alone: bool) -> Orderin
         n, count = length_of(eqn), eqn.outvars[0].aval.shape[axis_of(eqn)]
         if count <= PROCESSOR.largest_kept and count <= max(1, n * PROCESSOR.largest_part):
             return _largest(eqn)
+    # In a loop there is no way back to Python: the slower kernel is the only one there.
     elif alone and _for_numpy(eqn):
         raise NoKernel("values alone are sorted by NumPy, which has vector instructions for it")
     if length_of(eqn) > PROCESSOR.sorted_row:
@@ -67,6 +72,7 @@ def _largest(eqn: Eqn) -> Ordering:
     count, inside = eqn.outvars[0].aval.shape[axis], math.prod(aval.shape[axis + 1 :])
     rows = aval.size // n
     numbers, kind = f"{count}, {n}, {inside}", ct.memory_type(aval)
+    # Few long rows are cut, or most threads would have nothing to do.
     pieces = min(PROCESSOR.many_tasks, n // PROCESSOR.piece)
     if rows >= PROCESSOR.many_tasks or pieces < 2:
         grain = max(1, PROCESSOR.task // n)
@@ -129,6 +135,7 @@ class _Writer:
         """The key of an element, by the number of the key."""
         operand, part = self.keys[number]
         total = str(self.largest).lower()
+        # An unsigned number that orders as the value does, so that one sort serves all dtypes.
         text = f"ga_ordinal<{total}>(in{operand}[{self.at(place)}]{part})"
         return f"~{text}" if self.largest else text
 
@@ -173,8 +180,10 @@ def _rows(w: _Writer) -> Ordering:
     w.define_row(2)
     w.line(2, f"unsigned order[{n}];")
     w.line(2, f"for (ga_index j = 0; j < {n}; ++j) order[j] = (unsigned)j;")
+    # Short rows count, for each element, those before it: no branches, but n * n comparisons.
     short = n <= PROCESSOR.ranked_row
     function = "ga_put_in_order" if short else "ga_put_in_order_by_digits"
+    # Each key orders what is in order by the lesser keys, and leaves equal ones as they are.
     for number, (operand, _) in enumerate(w.keys):
         kind, _ = _key_type(w.eqn, operand)
         w.line(2, f"{kind} key{number}[{n}];")
@@ -209,6 +218,7 @@ class _LongRows(_Writer):
             "part1": (placed, elements, 2 * size),
             "counts": ("unsigned", tasks << bits, 4),
         }
+        # Elements go to and fro between two arrays, once for each digit.
         here, there = "part0", "part1"
         for number in range(len(self.keys)):
             # The keys of all elements, in the order so far.
@@ -224,6 +234,8 @@ class _LongRows(_Writer):
             self.line(1, "}")
             given = self.end_function(function, [*self.arrays("in"), (f"{placed}*", here)])
             phases.append(Phase(function, tasks, 1, given))
+            # Three phases a digit: how often each piece has each digit, where each piece's elements
+            # with that digit begin, and the moves. Pieces keep their order, so equal digits do too.
             for shift in range(0, 8 * self.key_bytes(number), bits):
                 numbers = f"{n}, {pieces}, {cut}, {shift}, {bits}"
                 counted = ("counts",)

@@ -39,12 +39,14 @@ class TilesWriter(NativeWriter):
         tasks = down * across * math.prod(self.axes[i] for i in outer)
         self.line(1, "for (ga_index task = first; task < last; ++task) {")
         self.define_origin(2, down, across, outer)
+        # Values that walk along x go through arrays of the tile.
         crossing = [(v, index) for v, index in values_of(self.accesses) if self.crosses(index)]
         for value, index in crossing:
             if isinstance(value, Load):
                 self.turn(2, self.declare_tile(value), self.in_name[value.source], index, True)
         for v in (v for v, _ in crossing if not isinstance(v, Load)):
             self.declare_tile(v)
+        # The loops themselves are those of any map, within the tile.
         ends = {self.y: ("top", "top + height"), self.x: ("left", "left + width")}
         members = list(members_in_order(self.group))
         self.nest(2, set(outer), [self.y, self.x], members, self.outputs, {}, ends)
@@ -92,6 +94,7 @@ class TilesWriter(NativeWriter):
 
     def turn(self, depth: int, tile: str, array: str, index: Index, inwards: bool) -> None:
         """Write the call that turns an operand into its tile, or a tile into a result."""
+        # The place where the tile begins in the array.
         names = dict(self.axis_name)
         self.axis_name |= {self.y: "top", self.x: "left"}
         place = f"{array} + {self.at(index)}"

@@ -29,7 +29,10 @@ from gpuarray.util import Struct
 class Phase(Struct):
     """A call of a function for all of its tasks; the next phase begins when all are done.
 
-    grain: tasks that a thread takes at a time
+    Attributes
+    ----------
+    grain :
+        Tasks that a thread takes at a time.
     """
 
     function: str
@@ -51,10 +54,16 @@ class Streams(Struct):
 class NativeSource(Struct, eq=False):
     """A kernel as C++ functions, and the phases that call them.
 
-    inputs, outputs: the arrays that are its arguments, in this order
-    room: arrays between phases, by name: the type of their elements, and how many there are
-    work: operations on elements, roughly
-    begins: what the output has to hold before the kernel runs
+    Attributes
+    ----------
+    inputs, outputs :
+        The arrays that are its arguments, in this order.
+    room :
+        Arrays between phases, by name: the type of their elements, and how many there are.
+    work :
+        Operations on elements, roughly.
+    begins :
+        What the output has to hold before the kernel runs.
     """
 
     kernel: Kernel
@@ -157,6 +166,7 @@ class NativeWriter(Statements, abc.ABC):
         """
         known, waiting, left = set(known), list(members), list(stores)
         self.ahead = {axis: (ends or {}).get(axis, ("", ""))[0] for axis in axes}
+        # From the outside inwards: first what needs no loop at all, then what each loop brings.
         for k, axis in enumerate([None, *axes]):
             if axis is not None:
                 bounds = (ends or {}).get(axis, ("0", ""))
@@ -180,6 +190,7 @@ class NativeWriter(Statements, abc.ABC):
                 if v in self.names:
                     left.remove(v)
                     self.write(level, v)
+        # Loops end from the inside outwards.
         for k in reversed(range(len(axes))):
             self.close_axis(depth + k, axes[k])
             if k == len(axes) - 1:
@@ -193,6 +204,8 @@ class NativeWriter(Statements, abc.ABC):
         cache: each block is computed into the first cache and stored from there.
         """
         end = end or self.number(self.axes[axis])
+        # A store past the cache does not read the line first, which saves a third of a
+        # copy's traffic, but has to write whole lines: hence a block that is computed near by.
         chosen = [v for v in stores if self.is_streamed(v, axis)]
         if not chosen:
             return Streams((begin, end), 0, ())
@@ -281,6 +294,7 @@ class NativeWriter(Statements, abc.ABC):
         near = self.for_near_numbers() if self.repeatable else None
         kind, called = ("GA_TASKS", name) if near is None else ("GA_NEAR_OR_ALL", f"{name}_of")
         given = [f"{kind} GA_ALONE {a}" for kind, a in arguments]
+        # Arguments do not overlap (GA_ALONE), without which no loop would be vectorised.
         head = f"{kind} {called}(ga_index first, ga_index last, {', '.join(given)}) {{"
         if len(head) > 100:
             head = f"{kind} {called}(\n    ga_index first, ga_index last,\n    "
@@ -306,6 +320,8 @@ class NativeWriter(Statements, abc.ABC):
         names = {n for n in called.findall("\n".join(self.lines)) if f"{n}_in" in known}
         if not names:
             return None
+        # `f(x)` becomes `f_in<NEAR>(far, x)`: with NEAR it takes the short way and notes in `far`
+        # whether some number was too large for it.
         marked = re.compile(rf"\b({'|'.join(sorted(names))})\(")
         lines = [marked.sub(r"\1_in<NEAR>(far, ", x) for x in self.lines]
         lines = [re.sub(r"\breturn;", "return true;", x) for x in lines]

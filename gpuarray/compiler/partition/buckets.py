@@ -94,6 +94,8 @@ def _joined(eqns: list[Eqn], sizes: Mapping[Any, int], network: Network) -> list
     behind: dict[Atom, int] = {}
     effects = 0
 
+    # Buckets that these need, and those that they need in turn: bits, since most programs
+    # have few.
     def all_needed(bits: int) -> int:
         found, new = bits, bits
         while new:
@@ -113,6 +115,8 @@ def _joined(eqns: list[Eqn], sizes: Mapping[Any, int], network: Network) -> list
         key, nbytes, most = _kind(eqn, sizes, network)
         if key is not None:
             bucket = latest.get(key)
+            # A new bucket where the last one of this kind is full, or is needed for this very
+            # operand.
             full = bucket is not None and bucket.nbytes + nbytes > most
             if bucket is None or full or all_needed(bits) >> bucket.number & 1:
                 bucket = latest[key] = _Bucket(len(buckets))
@@ -181,6 +185,7 @@ def _in_order(eqns: list[Eqn], buckets: list[list[int]]) -> list[Eqn]:
         missing[i] = len(needed)
         for j in needed:
             readers[j].append(i)
+    # By number, the smallest first: as close to the program's order as the buckets allow.
     ready = [i for i in made if not missing[i]]
     heapq.heapify(ready)
     found = []

@@ -503,6 +503,9 @@ def fitted(
     The sum of squares of the logarithms of model / measured is least: errors count alike at all
     sizes.
 
+    Examples
+    --------
+
     >>> machine = Network((Level(alpha=5e-6, bytes_per_s=2e9),))
     >>> sizes = (8, 1e4, 1e6, 1e8)
     >>> found = fitted(("all_reduce", s, 4, machine.cost("all_reduce", s, 4)) for s in sizes)

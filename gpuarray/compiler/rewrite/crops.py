@@ -17,6 +17,7 @@ def crop(graph: Graph) -> Graph:
     made: dict[Eqn, Eqn] = {}  # the view -> what stands for it
     for eqn in graph.eqns:
         whole = eqn.invars[0] if is_view(eqn) else None
+        # Another reader needs more than the part.
         if not isinstance(whole, Var) or index.uses[whole] > 1:
             continue
         maker, first = index.maker(whole), _first(eqn)
@@ -39,6 +40,8 @@ def _first(view: Eqn) -> tuple[int, ...] | None:
         return None
     at = [Index.axis(i, n) for i, n in enumerate(shape)]
     places = through(view, at)
+    # A part begins later and is else the same: another step, an order or a broadcast is more
+    # than a crop.
     if any(place.terms != here.terms for place, here in zip(places, at, strict=True)):
         return None
     return tuple(place.constant for place in places)

@@ -19,8 +19,12 @@ def _is_single_view(eqn: Eqn, v: Var) -> bool:
 class GraphIndex:
     """Where the values of a Graph come from, and how often they are read.
 
-    made_by: the equation that makes each value; arguments and constants have none
-    uses: how often each value is read, by equations and as a result of the graph
+    Parameters
+    ----------
+    made_by :
+        The equation that makes each value; arguments and constants have none.
+    uses :
+        How often each value is read, by equations and as a result of the graph.
     """
 
     def __init__(self, graph: Graph):
@@ -38,8 +42,11 @@ class GraphIndex:
     ) -> tuple[Var, tuple[Eqn, ...]]:
         """The value that `v` shows through a chain of views, and the chain, the last view last.
 
-        through: whether to go on from one of an equation's results to its operand. By default
-            through every view with one result.
+        Parameters
+        ----------
+        through :
+            Whether to go on from one of an equation's results to its operand. By default through
+            every view with one result.
         """
         chain: list[Eqn] = []
         # A literal ends the chain: it is no value in memory that a view could show.

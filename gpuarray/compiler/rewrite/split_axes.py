@@ -180,6 +180,7 @@ class _Axes:
         found = [(v, axis)]
         # An equation relates all axes at once: it is looked at once for each axis of its space.
         seen: set[tuple[int, int]] = set()
+        # The list grows while it is gone through: every axis that is found may lead to more.
         for value, d in found:
             for eqn in self.roles.around(value):
                 for place in self._same(eqn, value, d, new, seen):
@@ -211,6 +212,8 @@ class _Axes:
         if role is _Role.FOLDS:
             gone, (operand,) = eqn.params["axes"], eqn.invars
             kept = [d for d in range(operand.aval.ndim) if d not in gone]
+            # A reduced axis ends here. Folds that know positions need it in one piece: a position
+            # along two axes is another number.
             if v is operand and axis in gone:
                 if _knows_positions(eqn.primitive.fold):
                     self.whole.add(number)
@@ -225,6 +228,7 @@ class _Axes:
                 return [(out, d) for d, k in enumerate(order) if k == axis]
             k = order[axis]
             return () if k is None or not isinstance(operand, Var) else [(operand, k)]
+        # Through a reshape that is to go, only axes that neither side splits stay the same.
         if id(eqn) in self.runs:
             (operand,), (out,) = eqn.invars, eqn.outvars
             side, other = (0, out) if v is operand else (1, operand)
@@ -251,6 +255,7 @@ class _Axes:
         for block in blocks:
             for axis in {*block.before, *block.after}:
                 self.blocks.setdefault(axis, []).append(block)
+        # All or nothing: what one reshape asks for may contradict what others have been given.
         cuts = self._closed(blocks)
         if cuts is not None:
             self.cuts = cuts
@@ -264,6 +269,8 @@ class _Axes:
         """Where axes are split if both sides of these blocks, and of all that have passed, are
         split alike; None where that cannot be.
         """
+        # A worklist: a cut of one axis is a cut of every block that has it, until nothing
+        # changes.
         cuts, waiting = dict(self.cuts), list(blocks)
         while waiting:
             block = waiting.pop()
@@ -276,6 +283,8 @@ class _Axes:
                     step *= self.lengths[axis]
                 at.add(step)
             places = sorted(at)
+            # Places that do not divide each other, as of 24 = 4 x 6 = 6 x 4, have no axes in
+            # common.
             if any(b % a for a, b in zip(places, places[1:], strict=False)):
                 return None
             # Each axis is split at the places inside it, and what holds it is looked at again.
@@ -306,6 +315,7 @@ def _runs(wall: Eqn) -> list[tuple[list[int], list[int]]]:
     """The shortest runs of axes on both sides of a reshape that have the same positions. Axes of
     length 1 have one everywhere, and are in none.
     """
+    # From the major end: the shorter product takes another axis until both are equal.
     one, two = wall.invars[0].aval.shape, wall.outvars[0].aval.shape
     before, after = ([d for d, n in enumerate(shape) if n != 1] for shape in (one, two))
     found: list[tuple[list[int], list[int]]] = []
@@ -361,6 +371,8 @@ class _Writer:
         }
         now, cut = self.now, self.cut
         for eqn in self.graph.eqns:
+            # Most equations have nothing to do with any split axis: they are taken over as they
+            # are.
             ins, outs = eqn.invars, eqn.outvars
             if cut.isdisjoint(ins) and cut.isdisjoint(outs) and now.keys().isdisjoint(ins):
                 self.eqns.append(eqn)

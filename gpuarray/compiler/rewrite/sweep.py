@@ -40,7 +40,12 @@ class Online(Struct, eq=False):
 
     What was added is rescaled when a larger score comes, and divided by the sum at the end.
 
-    largest, total: the folds; exponential: the equation that makes the weights
+    Attributes
+    ----------
+    largest, total :
+        The folds.
+    exponential :
+        The equation that makes the weights.
     """
 
     largest: Eqn
@@ -51,11 +56,18 @@ class Online(Struct, eq=False):
 class Sweep(Struct, eq=False):
     """What one kernel computes of a space of products.
 
-    space, batch, rows: lengths of its axes; how many are batch axes and, behind them, row axes
-    owns_rows: whether blocks own rows and sweep over columns, or the other way round
-    members: pointwise equations on elements, in order; `leaves` are what they read in memory
-    value: the element that is folded (by `fold`), or multiplied with the `features` of `other`
-    out: of a product, the axis that each dimension of the result is: batch, owned, or features
+    Attributes
+    ----------
+    space, batch, rows :
+        Lengths of its axes; how many are batch axes and, behind them, row axes.
+    owns_rows :
+        Whether blocks own rows and sweep over columns, or the other way round.
+    members :
+        Pointwise equations on elements, in order; `leaves` are what they read in memory.
+    value :
+        The element that is folded (by `fold`), or multiplied with the `features` of `other`.
+    out :
+        The axis that each dimension of a product's result is: batch, owned, or features.
     """
 
     space: tuple[int, ...]
@@ -80,6 +92,7 @@ class Sweep(Struct, eq=False):
 
     def shared_bytes(self, own: int, beside: int) -> int:
         """Bytes of shared memory for tiles of so many owned and swept elements."""
+        # Tiles of both operands; one element more a row keeps threads out of each other's banks.
         floats = sum(f.steps * (own + 1 + beside + 1) for f in self.factors)
         if self.other is not None:
             floats += beside * (own + 1 + self.features)

@@ -41,18 +41,22 @@ _FLOATS = ("float32", *_NARROW)
 
 def sweep_products(graph: Graph) -> Graph:
     """The graph with sweeps instead of products whose elements need not be in memory, or itself."""
+    # 1. Products of few features, by the space that they are over; most programs have none.
     spaces: dict[tuple, list[Eqn]] = {}
     for eqn in graph.eqns:
         if (key := _space_of(eqn)) is not None:
             spaces.setdefault(key, []).append(eqn)
     if not spaces:
         return graph
+    # 2. What becomes of each connected part of each space.
     index, made = GraphIndex(graph), {}
     for (shape, batch, rows), products in spaces.items():
         for part in _Space(graph, index, shape, batch, rows, products).parts():
             made |= part
     if not made:
         return graph
+    # 3. The graph with sweeps: in an order that their operands allow, without what nothing
+    # reads any more.
     # None: the result of this equation comes with that of another one.
     replaced = [made.get(id(e), e) for e in graph.eqns]
     eqns = _in_order(graph, [e for e in replaced if e is not None])
@@ -82,6 +86,8 @@ def _turned(eqns: list[Eqn], graph: Graph) -> list[Eqn]:
         reader = (
             readers.get(eqn.outvars[0], []) if is_sweep(eqn) and eqn.params["sweep"].out else []
         )
+        # Only a transpose that alone reads the product: it then costs nothing, as the kernel
+        # writes in any order.
         if len(reader) != 1 or reader[0] is None or not is_view(reader[0]):
             continue
         order = view_rule(reader[0]).order(reader[0])
@@ -165,6 +171,8 @@ class _Space:
     # ---- what belongs together ----
     def parts(self) -> Iterable[dict[int, Any]]:
         """Yield what takes the place of the equations of each part that becomes sweeps."""
+        # A union of sets: members that read one another belong to one part, and what reads it
+        # from outside leaves it.
         leaving: list[tuple[Eqn, Var]] = []
         for eqn in self.graph.eqns:
             read = [a for a in eqn.invars if isinstance(a, Var) and a in self.made]
@@ -247,6 +255,8 @@ class _Space:
         found: dict[int, Any] = {}
         given: set[Var] = set()  # folds that come with a product
         for eqn in eqns:
+            # The softmax's product first: it takes its two folds along, and then these are not
+            # sweeps of their own.
             made = self.online(eqn)
             if made is None or given.intersection(made[2]):
                 made = self.plain(eqn)
@@ -315,6 +325,8 @@ class _Space:
         side = self.product_side(eqn)
         if side is None or not side[1]:
             return None
+        # Seen from the product back to the scores: a quotient by the sum of its own row, of an
+        # exponential of a difference to the row's largest.
         quotient = self.maker(eqn.invars[side[0]], "quotient", through="conversion")
         exponential = quotient and self.maker(quotient.invars[0], "exponential")
         difference = exponential and self.maker(exponential.invars[0], "difference")
@@ -401,6 +413,8 @@ class _Needed:
 
     def _gather(self, value: Var) -> None:
         space = self.space
+        # Back to the products: they are recomputed from their operands, and anything else is
+        # read.
         wanted, waiting = set(), [value]
         while waiting:
             v = waiting.pop()

@@ -93,7 +93,13 @@ def run_deserialization(
 ) -> list[ArrayImpl]:
     """Read arrays into shardings; of other shapes they are cut, or filled with zeros.
 
-    concurrent_gb: taken for programs that give it; arrays are read one after another
+    Parameters
+    ----------
+    concurrent_gb :
+        Taken for programs that give it; arrays are read one after another.
+
+    Examples
+    --------
 
     >>> from gpuarray.experimental.array_serialization import serialization
     >>> serialization.run_deserialization([], [], concurrent_gb=1)

@@ -37,7 +37,10 @@ class Colocated:
         """The function for arguments of types, results of types that `out_specs_fn` gives for
         them, and for devices.
 
-        in_specs: the arguments' types, as (args, kwargs)
+        Parameters
+        ----------
+        in_specs :
+            The arguments' types, as (args, kwargs).
         """
         if in_specs is not None and self._in_specs is not None:
             raise ValueError("in_specs already specified")

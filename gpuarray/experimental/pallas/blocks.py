@@ -80,6 +80,8 @@ class Mapping(NamedTuple):
 
     def is_tiled(self, grid: Sequence[Any]) -> bool:
         """Whether blocks lie side by side and inside, each axis following one of the grid."""
+        # Each axis of the array follows another one of the grid, block by block, and no program
+        # is beyond the last block.
         used = [s for s in self.sources if s is not None and s >= 0]
         return (
             None not in self.sources
@@ -120,6 +122,7 @@ class Mapping(NamedTuple):
 
     def write(self, x: Array, block: Array, starts: Sequence[Any]) -> Array:
         """The padded array with another block."""
+        # A scalar: it has no axis to slice, and the block is all of it.
         if not starts:
             return block
         return lax.dynamic_update_slice(x, lax.expand_dims(block, self.squeezed), starts)
@@ -142,6 +145,8 @@ def mapping(name: str, aval: Any, spec: Any, grid: Sequence[Any]) -> Mapping:
             f"array shape {shape}."
         )
     sizes = tuple(1 if isinstance(d, Squeezed) else d.block_size for d in dims)
+    # Only windows may be padded by the caller; blocks are padded so that the last one is
+    # whole.
     margins = tuple(d.padding if isinstance(d, Element) else (0, 0) for d in dims)
     # What the caller adds, and then whole blocks.
     paddings = tuple(
@@ -151,6 +156,7 @@ def mapping(name: str, aval: Any, spec: Any, grid: Sequence[Any]) -> Mapping:
     steps = tuple(
         1 if isinstance(d, Element) else size for d, size in zip(dims, sizes, strict=True)
     )
+    # Traced even if it is simple: what it gives is read off the Graph.
     graph = _staged(name, spec, len(shape), grid)
     squeezed = tuple(i for i, d in enumerate(dims) if isinstance(d, Squeezed))
     sources = tuple(_source(a, graph) for a in graph.outvars)
@@ -183,6 +189,7 @@ def _staged(name: str, spec: BlockSpec, ndim: int, grid: Sequence[Any]) -> Graph
 
 
 def _source(a: Any, graph: Graph) -> int | None:
+    # A constant, one position of the grid as it is, or something computed of them.
     if isinstance(a, Literal):
         return -1 - int(a.val) if int(a.val) >= 0 else None
     return graph.invars.index(a) if a in graph.invars else None

@@ -92,6 +92,9 @@ def pallas_call(
     cost_estimate, metadata :
         For portable programs; what a kernel costs is known from what it does.
 
+    Examples
+    --------
+
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental import pallas as pl
     >>> def add(x_ref, y_ref, out_ref):
@@ -103,6 +106,7 @@ def pallas_call(
     """
     if not callable(kernel):
         raise TypeError(f"pallas_call takes a kernel, a function of references, got {kernel!r}.")
+    # 1. Check the options: what would have no effect here is refused.
     if grid_spec is None:
         grid_spec = GridSpec(grid, in_specs, out_specs, scratch_shapes)
     elif grid or in_specs is not no_block_spec or out_specs is not no_block_spec or scratch_shapes:
@@ -134,6 +138,7 @@ def pallas_call(
         and all(isinstance(x, str) for pair in metadata.items() for x in pair)
     ):
         raise TypeError(f"metadata must be a dict from str to str, got {metadata!r}.")
+    # 2. The types of the outputs, which are known without the kernel.
     aliases = {index(i): index(o) for i, o in input_output_aliases.items()}
     out_shape = tuple(out_shape) if isinstance(out_shape, list) else out_shape
     outs, out_spec = tree.flatten(out_shape)
@@ -194,6 +199,7 @@ class Kernel(NamedTuple):
     def writes_inputs(self) -> bool:
         """Whether the kernel writes to an input."""
         first = len(self.grid) + len(self.lengths)
+        # A reference that was not written to still holds the variable that it was given.
         given = self.graph.invars[first : first + len(self.inputs)]
         return any(a is not v for a, v in zip(self.graph.outvars, given, strict=False))
 
@@ -223,6 +229,7 @@ def _run(request: _Request, args: tuple) -> list[Array]:
         whole = [*kept, *values_of(refs)]
         graph = _traced(request, in_tree, inputs, outputs, scratch_tree, whole, refs)
         kernel = Kernel(graph, grid, inputs, outputs, padded, first, whole)
+        # A reference from outside is shared by all programs: they run in turn.
         found, left = _over_grid(kernel, request.interpret or bool(refs))
         write_back(refs, left[len(kept) :])
         return found
@@ -334,6 +341,8 @@ def _over_grid(kernel: Kernel, in_turn: bool) -> tuple[list[Array], list[Array]]
 def _side_by_side(kernel: Kernel) -> tuple[int, ...]:
     """The axes of the grid along which programs may run side by side."""
     grid = kernel.grid
+    # A traced length is no length of an axis; what programs write to inputs, and effects,
+    # have an order.
     if kernel.lengths or kernel.writes_inputs() or any(map(has_effect, kernel.graph.eqns)):
         return ()
     if not all(m.is_tiled(grid) for m in kernel.outputs):
@@ -364,6 +373,8 @@ def _depends(kernel: Kernel, ids: dict[int, int], last: bool) -> bool:
     `last` what it leaves there does. `ids`: the position along the axes where it is known.
     """
     grid, graph = kernel.grid, kernel.graph
+    # With positions known, conditions such as `program_id(1) == 0` are decided, and the
+    # branch that resets the scratch is seen.
     known: list[Any] = [np.int32(ids[a]) if a in ids else None for a in range(len(grid))]
     known += [None] * (len(graph.invars) - len(grid))
     first = len(graph.invars) - len(kernel.kept)
@@ -373,12 +384,13 @@ def _depends(kernel: Kernel, ids: dict[int, int], last: bool) -> bool:
 
 def _in_turn(kernel: Kernel) -> tuple[list[Array], list[Array]]:
     """One program after another, in the order of the grid."""
+    # Inputs that nothing writes to stay outside of the loop's state.
     mappings = [*kernel.inputs, *kernel.outputs]
     fixed = 0 if kernel.writes_inputs() else len(kernel.inputs)
     state = [*kernel.arrays, *kernel.first]
 
     def step(number: Any, carry: tuple[list, list]) -> tuple[list, list]:
-        ids = positions(number, kernel.grid)
+        ids = programs.positions(number, kernel.grid)
         arrays = [*state[:fixed], *carry[0]]
         starts = [m.starts(ids) for m in mappings]
         given = [m.read(x, s) for m, x, s in zip(mappings, arrays, starts, strict=True)]
@@ -393,14 +405,3 @@ def _in_turn(kernel: Kernel) -> tuple[list[Array], list[Array]]:
         steps: Any = functools.reduce(operator.mul, kernel.grid)
         arrays, kept = lax.fori_loop(0, steps, step, begin)
     return arrays[len(kernel.inputs) - fixed :], kept
-
-
-def positions(number: Any, grid: Sequence[Any]) -> list[Any]:
-    """The position in the grid of the program with this number."""
-    ids: list[Any] = []
-    rest = lax.convert_element_type(number, np.int32) if grid else number
-    for n in reversed(grid):
-        n = np.int32(n) if isinstance(n, int) else lax.convert_element_type(n, np.int32)
-        ids.append(lax.rem(rest, n))
-        rest = lax.div(rest, n)
-    return ids[::-1]

@@ -22,7 +22,10 @@ def depending(
 ) -> tuple[list[bool], list[Any]]:
     """Return which results depend on marked inputs, and the known scalars among the results.
 
-    known: the value of each input where it is a known scalar, else None
+    Parameters
+    ----------
+    known :
+        The value of each input where it is a known scalar, else None.
     """
     values: dict[Var, Any] = {
         v: x for v, x in zip(graph.invars, known, strict=True) if x is not None
@@ -30,6 +33,7 @@ def depending(
     touched: set[Var] = {v for v, m in zip(graph.invars, marked, strict=True) if m}
     for eqn in graph.eqns:
         if all(isinstance(a, Literal) or a in values for a in eqn.invars) and _small(eqn):
+            # Arithmetic on positions is done now, so that a condition on them is a known number.
             with base_trace():
                 bind(eqn, values)
             continue

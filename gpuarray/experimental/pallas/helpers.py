@@ -71,6 +71,7 @@ def loop(
     for what, x in (("lower", lower), ("upper", upper), ("step", step)):
         if not isinstance(x, (int, np.integer, Array)) or getattr(x, "shape", ()):
             raise TypeError(f"loop: {what} must be an integer scalar, got {x!r}.")
+    # Traced bounds need one dtype, as the loop's counter has one.
     if any(isinstance(x, Tracer) for x in (lower, upper, step)):
         dtype = result_type(lower, upper, step)
         lower, upper, step = (lax.convert_element_type(x, dtype) for x in (lower, upper, step))
@@ -89,7 +90,13 @@ def loop(
 def run_scoped(f: Callable[..., Any], *types: Any, collective_axes: Any = (), **kw_types: Any):
     """Call a function with references of these types, made for it, and return its result.
 
-    collective_axes: only (): programs do not share what is made here
+    Parameters
+    ----------
+    collective_axes :
+        Only (): programs do not share what is made here.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental import pallas as pl
@@ -113,7 +120,13 @@ def run_scoped(f: Callable[..., Any], *types: Any, collective_axes: Any = (), **
 def with_scoped(*types: Any, collective_axes: Any = (), **kw_types: Any) -> Callable:
     """Decorator: the function gets references of these types after its arguments.
 
-    collective_axes: only (): programs do not share what is made here
+    Parameters
+    ----------
+    collective_axes :
+        Only (): programs do not share what is made here.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> from gpuarray.experimental import pallas as pl
@@ -198,8 +211,15 @@ def debug_print(fmt: str, *args: Any) -> None:
 def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Array:
     """One over `x`.
 
-    approx: as precise as bfloat16 is, in float32
-    full_range: only True: the result is right for all values
+    Parameters
+    ----------
+    approx :
+        Whether the precision of bfloat16 is enough, in float32.
+    full_range :
+        Only True: the result is right for all values.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import pallas as pl

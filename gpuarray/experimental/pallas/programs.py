@@ -11,6 +11,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from gpuarray import lax
+
 
 class _Grids(threading.local):
     """The grids of the kernels being traced, innermost last."""
@@ -25,6 +29,8 @@ _grids = _Grids()
 @contextlib.contextmanager
 def at(ids: Sequence[Any], sizes: Sequence[Any]) -> Iterator[None]:
     """Let programs be at a position of a grid, inside the block."""
+    # A stack: a kernel may call another pallas_call, whose programs have positions of their
+    # own.
     _grids.stack.append((ids, sizes))
     try:
         yield
@@ -66,3 +72,15 @@ def _here(name: str, axis: Any) -> tuple[Any, Any]:
     if not -len(ids) <= axis < len(ids):
         raise ValueError(f"Axis {axis} is out of bounds for grid {tuple(sizes)}.")
     return ids[axis], sizes[axis]
+
+
+def positions(number: Any, grid: Sequence[Any]) -> list[Any]:
+    """The position in the grid of the program with this number."""
+    ids: list[Any] = []
+    rest = lax.convert_element_type(number, np.int32) if grid else number
+    # The last axis counts fastest.
+    for n in reversed(grid):
+        n = np.int32(n) if isinstance(n, int) else lax.convert_element_type(n, np.int32)
+        ids.append(lax.rem(rest, n))
+        rest = lax.div(rest, n)
+    return ids[::-1]

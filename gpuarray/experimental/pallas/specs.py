@@ -163,8 +163,15 @@ no_block_spec = NoBlockSpec()
 class BlockSpec:
     """How an array is cut into blocks, and which of them a program of the grid gets.
 
-    block_shape: a length for each axis (or Blocked, Element, Squeezed, None); None for all of it
-    index_map: function from the grid position to a position for each axis; None for zeros
+    Parameters
+    ----------
+    block_shape :
+        A length for each axis (or Blocked, Element, Squeezed, None); None for all of it.
+    index_map :
+        Function from the grid position to a position for each axis; None for zeros.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental import pallas as pl

@@ -18,6 +18,7 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core.value import Array
+from gpuarray.experimental.pallas import programs
 from gpuarray.experimental.pallas.blocks import Mapping
 from gpuarray.functions.vmap import vmap
 
@@ -39,7 +40,7 @@ def run(kernel: Any, axes: tuple[int, ...]) -> tuple[list[Array], list[Array]]:
 
     def step(number: Any, carry: tuple[list, list]) -> tuple[list, list]:
         outputs, kept = carry
-        at = dict(zip(loops, _positions(number, [grid[a] for a in loops]), strict=True))
+        at = dict(zip(loops, programs.positions(number, [grid[a] for a in loops]), strict=True))
         given = [
             _Tiles(m, grid, axes).at(x, at) if t else x
             for m, x, t in zip(kernel.inputs, inputs, tiled, strict=True)
@@ -56,15 +57,6 @@ def run(kernel: Any, axes: tuple[int, ...]) -> tuple[list[Array], list[Array]]:
     return [v.close(x, p) for v, x, p in zip(views, outputs, kernel.first, strict=True)], left
 
 
-def _positions(number: Any, lengths: Sequence[int]) -> list[Any]:
-    ids: list[Any] = []
-    rest = lax.convert_element_type(number, np.int32)
-    for n in reversed(lengths):
-        ids.append(lax.rem(rest, np.int32(n)))
-        rest = lax.div(rest, np.int32(n))
-    return ids[::-1]
-
-
 def _side_by_side(
     kernel: Any,
     axes: tuple[int, ...],
@@ -77,6 +69,7 @@ def _side_by_side(
     """Apply the kernel to the blocks of all programs: the new blocks, and what is left."""
 
     def program(ids: list, given: list, old: list, kept: list) -> tuple[list, list]:
+        # A position is that of the loop, or along a mapped axis that of the element.
         where = [at[a] if a in at else ids[axes.index(a)] for a in range(len(kernel.grid))]
         read = [
             x if t else m.read(x, m.starts(where))
@@ -141,6 +134,8 @@ class _Tiles:
         _, counts = self._window()
         # Each axis in two: which block, where in it.
         x = lax.reshape(x, [n for pair in zip(counts, m.sizes, strict=True) for n in pair])
+        # In front the axes of blocks, in the order of loops and maps; behind them those in a
+        # block. Axes left over have one block, or are squeezed: length 1.
         inner = [2 * d + 1 for d in range(len(m.shape)) if d not in m.squeezed]
         ordered = [*(2 * self.follows[a] for a in self.order), *inner]
         rest = [d for d in range(2 * len(m.shape)) if d not in ordered]
@@ -152,6 +147,7 @@ class _Tiles:
         m = self.m
         starts, counts = self._window()
         inner = [d for d in range(len(m.shape)) if d not in m.squeezed]
+        # The inverse of `open`: axes back to where they were, then each pair as one.
         held = [*(2 * self.follows[a] for a in self.order), *(2 * d + 1 for d in inner)]
         rest = [d for d in range(2 * len(m.shape)) if d not in held]
         x = lax.reshape(x, [1] * len(rest) + list(x.shape))

@@ -54,7 +54,13 @@ def load(
 
     What a part has beyond the end of the array is NaN (or the least integer, or False).
 
-    cache_modifier, eviction_policy, volatile: only their defaults: the compiler chooses how to read
+    Parameters
+    ----------
+    cache_modifier, eviction_policy, volatile :
+        Only their defaults: the compiler chooses how to read.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental import pallas as pl
@@ -82,7 +88,13 @@ def store(ref: Ref | Part, val: Any, *, mask: Any = None, eviction_policy: Any =
 
     What a part has beyond the end of the array is dropped.
 
-    eviction_policy: only None: the compiler chooses how to write
+    Parameters
+    ----------
+    eviction_policy :
+        Only None: the compiler chooses how to write.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> from gpuarray.experimental.pallas import triton
@@ -122,6 +134,7 @@ class _Window:
     """A part of a reference at an index of numbers and slices, which may reach over the end."""
 
     def __init__(self, ref: Ref, index: tuple):
+        # One entry for each axis: those that the index leaves out are whole.
         entries = [*index, *[slice(None)] * (len(ref.shape) - len(index))]
         if any(e is Ellipsis for e in entries):
             at = next(i for i, e in enumerate(index) if e is Ellipsis)
@@ -155,6 +168,7 @@ class _Window:
                 f"{aval_of(value)}."
             )
         value = lax.expand_dims(value, self.dropped)
+        # What reaches over the end lands in the padding, which is cut off again.
         new = lax.dynamic_update_slice(self.padded(), value, self.starts)
         self.ref.put(lax.slice(new, [0] * x.ndim, x.shape))
 
@@ -168,6 +182,7 @@ def _window(ref: Ref | Part) -> _Window | None:
     index = ref.index if isinstance(ref.index, tuple) else (ref.index,)
     moving = [isinstance(e, Slice) or (isinstance(e, Array) and e.ndim == 0) for e in index]
     plain = [e is Ellipsis or isinstance(e, (int, slice)) for e in index]
+    # Arrays of indices and known positions are the reference's own affair.
     if not any(moving) or not all(m or p for m, p in zip(moving, plain, strict=True)):
         return None
     found = _Window(ref.whole, index)
@@ -324,7 +339,13 @@ def dot(
 ) -> Array:
     """The product of two matrices, either of them transposed first; sums are in float32 or int32.
 
-    allow_tf32: whether precision is HIGH or HIGHEST
+    Parameters
+    ----------
+    allow_tf32 :
+        Whether precision is HIGH or HIGHEST.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental.pallas import triton
@@ -339,6 +360,7 @@ def dot(
         if precision is not None:
             raise ValueError("Only one of allow_tf32 and precision can be specified")
         precision = lax.Precision.HIGH if allow_tf32 else lax.Precision.HIGHEST
+    # As in Triton: narrow operands are summed in 32 bits.
     dtype, _ = dtypes.promote2(a.dtype, False, b.dtype, False)
     whole = dtypes.kind_of(dtype) in "iu"
     wanted = "int32" if whole else "float64" if dtype == np.float64 else "float32"

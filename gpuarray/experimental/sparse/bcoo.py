@@ -40,6 +40,9 @@ class BCOO(JAXSparse):
     indices_sorted, unique_indices : bool
         What is promised of the indices, and then relied on.
 
+    Examples
+    --------
+
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import sparse
     >>> x = sparse.BCOO.fromdense(gnp.array([[0., 2., 0.], [1., 0., 4.]]))
@@ -194,8 +197,13 @@ class BCOO(JAXSparse):
     def sum_duplicates(self, nse: int | None = None, remove_zeros: bool = True) -> BCOO:
         """Each index once, in order, with the sum of its elements.
 
-        nse: how many stored elements the result has, which has to be given inside jit and other
-        transformations. remove_zeros: drop elements that are zero; derivatives need them kept.
+        Parameters
+        ----------
+        nse :
+            How many stored elements the result has, which has to be given inside jit and other
+            transformations.
+        remove_zeros :
+            Drop elements that are zero; derivatives need them kept.
         """
         remove = bcoo_eliminate_zeros if remove_zeros else bcoo_sum_duplicates
         return remove(self, nse=nse)
@@ -291,7 +299,13 @@ def bcoo_fromdense(
 ) -> BCOO:
     """A BCOO array of the elements of a dense array that are not zero.
 
-    nse: how many elements are stored for each element of the batch; it has to be given under jit.
+    Parameters
+    ----------
+    nse :
+        How many elements are stored for each element of the batch; it has to be given under jit.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import sparse
@@ -328,8 +342,14 @@ def bcoo_todense(mat: BCOO) -> Array:
 def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) -> BCOO:
     """The elements of a dense array at the indices of a sparse one.
 
-    assume_unique: take an element for every index, even if an index is there twice; otherwise only
-    for the first of equal ones. None: as the sparse array promises.
+    Parameters
+    ----------
+    assume_unique :
+        Take an element for every index, even if an index is there twice; otherwise only for the
+        first of equal ones. None: as the sparse array promises.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import sparse
@@ -362,9 +382,15 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
 def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
     """Each index once, in order, with the sum of its elements.
 
-    nse: how many stored elements the result has, which has to be given inside jit and other
-    transformations. Room that is left over has indices beyond the shape; elements for which there
-    is no room are dropped.
+    Parameters
+    ----------
+    nse :
+        How many stored elements the result has, which has to be given inside jit and other
+        transformations. Room that is left over has indices beyond the shape; elements for which
+        there is no room are dropped.
+
+    Examples
+    --------
 
     >>> from gpuarray.experimental import sparse
     >>> sparse.bcoo_sum_duplicates(sparse.BCOO(([1., 2.], [[1], [1]]), shape=(2,))).data

@@ -70,6 +70,7 @@ def coordinates(indices: Array, indptr: Array) -> Array:
 
 def pointers_of(rows: Array, count: int, dtype: Any) -> Array:
     """Where each of `count` rows begins in a sorted list of the rows of elements."""
+    # Rows are sorted, so a row begins where the first element of it or of a later row is.
     find = lambda r: gnp.searchsorted(r, np.arange(count + 1, dtype=r.dtype), side="left")
     return patterns.over_batch(find, rows.ndim - 1)(rows).astype(dtype)
 
@@ -85,6 +86,9 @@ class BCSR(JAXSparse):
         `indptr` of shape (*batch, rows + 1): elements indptr[i] to indptr[i + 1] are in row i.
     shape : sequence of int
         The shape of the whole: batch axes, rows, columns, dense axes.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import sparse
@@ -209,6 +213,8 @@ class BCSR(JAXSparse):
         """The same array, its elements row by row."""
         if arr.n_sparse != 2:
             raise NotImplementedError(f"BSCR.from_bcoo requires n_sparse=2; got {arr.n_sparse=}")
+        # Row pointers need elements in the order of their rows; a promise of the array saves the
+        # sort.
         if not arr.indices_sorted:
             arr = arr.sort_indices()
         rows, columns = arr.indices[..., 0], arr.indices[..., 1]
@@ -283,7 +289,13 @@ def bcsr_fromdense(
 ) -> BCSR:
     """A BCSR array of the elements of a dense array that are not zero.
 
-    nse: how many elements are stored for each element of the batch; it has to be given under jit.
+    Parameters
+    ----------
+    nse :
+        How many elements are stored for each element of the batch; it has to be given under jit.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import sparse

@@ -82,8 +82,15 @@ def empty(
 ) -> Any:
     """A sparse array of zeros, none of them stored.
 
-    sparse_format: "bcoo", "bcsr", "coo", "csr" or "csc". kwds: for the batched formats n_batch,
-    n_dense and nse, the room for elements.
+    Parameters
+    ----------
+    sparse_format :
+        "bcoo", "bcsr", "coo", "csr" or "csc".
+    kwds :
+        `n_batch`, `n_dense` and `nse` (the room for elements) of the batched formats.
+
+    Examples
+    --------
 
     >>> from gpuarray.experimental import sparse
     >>> sparse.empty((2, 3), sparse_format="csr")
@@ -135,8 +142,15 @@ def random_bcoo(
 ) -> BCOO:
     """A BCOO array with random elements at random places.
 
-    nse: how many elements there are, or if it is less than 1, which part of the places has one.
-    generator: a function of (key, shape, dtype) that gives the elements.
+    Parameters
+    ----------
+    nse :
+        How many elements there are, or if it is less than 1, which part of the places has one.
+    generator :
+        A function of (key, shape, dtype) that gives the elements.
+
+    Examples
+    --------
 
     >>> import gpuarray as ga
     >>> from gpuarray.experimental import sparse

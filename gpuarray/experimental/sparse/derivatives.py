@@ -36,6 +36,7 @@ def _with_data(x: Any, data: Array) -> Any:
     else:
         parts, info = x.tree_flatten()
         rebuild = lambda d: type(x).tree_unflatten(info, (d, *parts[1:]))
+    # Jacobians have axes in front: one array for each row of them.
     for _ in range(data.ndim - x.data.ndim):
         rebuild = vmap(rebuild)
     return rebuild(data)
@@ -66,6 +67,7 @@ def _over_elements(transform: Callable, has_aux: bool, options: dict) -> Callabl
             trees = tree.unflatten(spec, found)
             return trees[0] if len(trees) == 1 else tuple(trees)
 
+        # Only the stored elements are differentiated: indices are closed over.
         start = [x.data if is_sparse(x) else x for x in leaves]
         return transform(of_elements, has_aux=has_aux, **options)(start), restored
 

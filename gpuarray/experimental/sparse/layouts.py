@@ -33,6 +33,7 @@ from gpuarray.functions.stages import ShapeDtypeStruct
 
 def shape_after(function: Any, *operands: Any, **params: Any) -> Any:
     """What a function of dense arrays would give, which checks its parameters, too."""
+    # The rule of the dense operation says what is allowed: its error is the one users know.
     structs = [ShapeDtypeStruct(x.shape, x.dtype) for x in operands]
     return eval_shape(lambda *xs: function(*xs, **params), *structs)
 
@@ -110,6 +111,7 @@ def _fewer_dense(data: Array, indices: Array, count: int) -> tuple[Array, Array]
     """The first `count` dense axes made sparse: each element of a block has indices of its own."""
     n = indices.ndim - 2
     block = data.shape[n + 1 : n + 1 + count]
+    # Known beforehand: where each element of a block is in it, the same for all blocks.
     inner = np.indices(block, dtype=indices.dtype).reshape(count, -1).T
     size = math.prod(block)
     *batch, nse, n_sparse = indices.shape
@@ -256,6 +258,7 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
         if any(shape != shapes[0] for shape in shapes):
             raise NotImplementedError("concatenation of arrays with broadcasted batch indices")
     if dimension < n_batch:
+        # Along a batch axis each element of the batch has room for the most.
         most = max(x.nse for x in operands)
         operands = [set_nse(x, most) for x in operands]
         indices = [x.indices for x in operands]
@@ -340,7 +343,7 @@ def bcoo_reshape(
         if sparse:
             # All of one element: what lies beyond it must not be added.
             there = patterns.inside(indices, np.array(sparse, indices.dtype))
-            data = gnp.where(patterns.beside(there, data), data, gnp.zeros((), data.dtype))
+            data = patterns.masked(data, there)
         indices = gnp.zeros((*new_batch, mat.nse, 0), indices.dtype)
     elif sparse:
         # The place of an element in the order of all, and from it its indices in the new shape.
@@ -372,6 +375,7 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     indices = lax.rev(operand.indices, tuple(batch))
     if sparse:
         limit = patterns.limits(operand.shape, operand.properties, indices.dtype)
+        # An index that is beyond the shape must stay so: reversed, it would be inside.
         turned = np.isin(np.arange(n_sparse), sparse)
         there = patterns.inside(indices, limit)[..., None]
         indices = gnp.where(turned, limit - 1 - indices, indices)
@@ -400,7 +404,7 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
     if not kept.size and n_sparse:
         # Without a column that says so, what is beyond the shape would be added.
         there = patterns.inside(indices, patterns.limits(arr.shape, arr.properties, indices.dtype))
-        data = gnp.where(patterns.beside(there, data), data, gnp.zeros((), data.dtype))
+        data = patterns.masked(data, there)
     else:
         indices = _mark_beyond(arr, kept)
     return BCOO(
@@ -437,7 +441,7 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
         # What is beyond the shape would not be seen to be in fewer columns.
         limit = patterns.limits(shape, mat.properties, indices.dtype)
         there = patterns.inside(indices, limit)
-        data = gnp.where(patterns.beside(there, data), data, gnp.zeros((), data.dtype))
+        data = patterns.masked(data, there)
         indices = indices[..., kept]
     # A sum over the batch is one longer list of elements.
     gone = [a for a in axes if a < n_batch]

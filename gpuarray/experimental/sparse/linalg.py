@@ -115,13 +115,25 @@ def lobpcg_standard(
 ) -> tuple[Array, Array, Array]:
     """The largest eigenvalues of a symmetric matrix and their eigenvectors, by products with it.
 
-    A: an (n, n) array, dense or sparse, or a function that multiplies one by (n, j) arrays. X: (n,
-    k) vectors to start from, linearly independent, with 5 k < n. m: the most steps. tol: an
-    eigenpair is good enough where |A v - w v| < 10 n tol (|A v| + w); None: the precision of X's
-    dtype. The result is (eigenvalues (k,), eigenvectors (n, k), steps).
-
     Each step finds the best vectors in the space of those before, their residuals and their last
     changes: the locally optimal block conjugate gradient method of Knyazev.
+
+    Returns the eigenvalues (k,), the eigenvectors (n, k), and the number of steps.
+
+    Parameters
+    ----------
+    A :
+        An (n, n) array, dense or sparse, or a function that multiplies one by (n, j) arrays.
+    X :
+        (n, k) vectors to start from, linearly independent, with 5 k < n.
+    m :
+        The most steps.
+    tol :
+        An eigenpair is good enough where |A v - w v| < 10 n tol (|A v| + w); None: the precision of
+        X's dtype.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import sparse

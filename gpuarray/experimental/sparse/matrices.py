@@ -49,6 +49,8 @@ def _product(data: Array, row: Array, col: Array, v: Any, rows: int) -> Array:
     """The sum over elements of data times v[col], in their rows."""
     v = gnp.asarray(v)
     kind = gnp.result_type(data, v)
+    # Indices beyond the matrix are room that is not used: they read 0, and their terms are
+    # dropped.
     taken = v.astype(kind).at[col].get(mode="fill", fill_value=0)
     terms = data.astype(kind).reshape(-1, *(1,) * (v.ndim - 1)) * taken
     return gnp.zeros((rows, *v.shape[1:]), kind).at[row].add(terms, mode="drop")
@@ -369,6 +371,7 @@ def _matmul(mat: Any, other: Any) -> Array:
         raise NotImplementedError(f"matmul with object of shape {other.shape}")
     if isinstance(mat, COO):
         return coo_matvec(mat, other) if other.ndim == 1 else coo_matmat(mat, other)
+    # A CSC matrix is the transpose of a CSR one with the same parts.
     turned = isinstance(mat, CSC)
     v = _checked(other, other.ndim, mat.shape[1], "matmul")
     return _compressed_product(mat.T if turned else mat, v, turned)

@@ -106,6 +106,11 @@ def beside(mask: Array, data: Array) -> Array:
     return lax.expand_dims(mask, tuple(range(mask.ndim, data.ndim)))
 
 
+def masked(data: Array, mask: Array) -> Array:
+    """The stored elements that a mask keeps, and zeros for the others."""
+    return gnp.where(beside(mask, data), data, gnp.zeros((), data.dtype))
+
+
 def _places(batch: Sequence[int]) -> list[np.ndarray]:
     """For each axis of the batch its index, to stand beside indices of shape (*batch, nse)."""
     n = len(batch)
@@ -173,6 +178,7 @@ def sorted_rows(indices: Array) -> tuple[Array, Array]:
     """The indices in the order of the elements, and where each stood before."""
     *batch, nse, n_sparse = indices.shape
     place = lax.broadcasted_iota(indices.dtype, (*batch, nse), len(batch))
+    # The place as one more operand: the sort says where each row came from.
     *columns, order = lax.sort((*_columns(indices), place), dimension=-1, num_keys=n_sparse)
     return gnp.stack(columns, axis=-1), order
 
@@ -212,6 +218,7 @@ def sum_duplicates(
         summed = room.at[at].set(total[at]) if nse else room
         return spread(summed, batch), gnp.zeros((*indices.shape[:n_batch], nse, 0), indices.dtype)
     rows, order, starts = groups(clipped(indices, limit))
+    # Equal indices are neighbours now: each run of them is a group, counted from 0.
     group = gnp.cumsum(starts, axis=-1, dtype=np.int32) - 1
     if nse is None:
         # Those beyond the shape come last, and are no element.
@@ -257,6 +264,7 @@ def from_dense(
     if not n_sparse:
         indices = gnp.zeros((*batch, nse, 0), index_dtype)
     else:
+        # Room that is left over gets the lengths themselves: an index beyond the shape.
         find = lambda m: gnp.stack(gnp.nonzero(m, size=nse, fill_value=sparse), axis=-1)
         indices = over_batch(find, n_batch)(mask).astype(index_dtype)
     data = extract(indices, dense)

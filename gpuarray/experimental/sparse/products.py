@@ -58,8 +58,15 @@ def bcoo_dot_general(
     The result is dense unless both operands are sparse. Axes that are paired must be batch axes of
     a sparse operand, those that are summed over batch or sparse ones.
 
-    precision: elements of sparse operands are multiplied in full
-    out_sharding: where a dense result lies; a sparse one cannot be asked for there
+    Parameters
+    ----------
+    precision :
+        Elements of sparse operands are multiplied in full.
+    out_sharding :
+        Where a dense result lies; refused for a sparse one.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray.experimental import sparse
@@ -107,6 +114,8 @@ def _dot(lhs: BCOO, rhs: Array, numbers: Numbers, dtype: Any) -> Array:
         )
     if any(d >= n_batch + n_sparse for d in lhs_contract):
         raise NotImplementedError("bcoo_dot_general: contracting over dense dimensions.")
+    # Axes that are summed over are batch axes or sparse axes of the sparse operand, which go
+    # different ways.
     pairs = list(zip(lhs_contract, rhs_contract, strict=True))
     in_batch = [p for p in pairs if p[0] < n_batch]
     in_sparse = [p for p in pairs if p[0] >= n_batch]
@@ -124,6 +133,8 @@ def _dot(lhs: BCOO, rhs: Array, numbers: Numbers, dtype: Any) -> Array:
     data = data.reshape(*lead, summed * nse, *data.shape[n_batch + 1 :])
     indices = indices.reshape(*lead, summed * nse, n_sparse)
     place = np.repeat(np.arange(summed, dtype=np.int32), nse)
+    # The dense operand in the same order: paired axes, those summed over in the batch and in
+    # the indices, the rest.
     rest = _without(rhs.ndim, rhs_batch, rhs_contract)
     rhs = lax.transpose(
         rhs, (*rhs_batch, *(b for _, b in in_batch), *(b for _, b in in_sparse), *rest)
@@ -181,6 +192,8 @@ def _sparse_dot(lhs: BCOO, rhs: BCOO, numbers: Numbers, dtype: Any) -> BCOO:
             raise NotImplementedError(
                 "bcoo_spdot_general only supports contraction of sparse indices."
             )
+    # How many elements the result may have is known from the shapes, since under jit it must
+    # be.
     lhs_left = lhs.n_sparse - len(lhs_contract)
     rhs_left = rhs.n_sparse - len(rhs_contract)
     if rhs.n_batch > len(rhs_batch) and lhs_left:
@@ -212,7 +225,7 @@ def _sparse_dot(lhs: BCOO, rhs: BCOO, numbers: Numbers, dtype: Any) -> BCOO:
         for x, y in zip(lhs_columns, rhs_columns, strict=True):
             meets &= i[:, x][:, None] == j[:, y][None, :]
         terms = a.astype(out.dtype)[:, None] * b.astype(out.dtype)[None, :]
-        terms = gnp.where(meets, terms, gnp.zeros((), out.dtype)).ravel()
+        terms = patterns.masked(terms, meets).ravel()
         pairs = (a.shape[0], b.shape[0])
         columns = [gnp.broadcast_to(i[:, x][:, None], pairs) for x in lhs_kept]
         columns += [gnp.broadcast_to(j[:, y][None, :], pairs) for y in rhs_kept]
@@ -305,7 +318,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     for column in both:
         meets &= i[..., column] == j[..., column]
     data = first(lhs.data) * second(rhs.data)
-    data = gnp.where(patterns.beside(meets, data), data, gnp.zeros((), data.dtype))
+    data = patterns.masked(data, meets)
     indices = gnp.where(meets[..., None], gnp.maximum(i, j), limit)
     nse = lhs.nse * rhs.nse
     data = data.reshape(*data.shape[:n], nse, *data.shape[n + 2 :])
@@ -407,7 +420,7 @@ def bcoo_conv_general_dilated(
     data = (a[:, None] * b[None, :]).ravel().astype(out.dtype)
     at = (i[:, None] - j[None, :] + int(before)).ravel()
     inside = at >= 0
-    data = gnp.where(inside, data, gnp.zeros((), data.dtype))
+    data = patterns.masked(data, inside)
     at = gnp.where(inside, at, 0)
     return BCOO((data[None, None], at[None, None, :, None]), shape=out.shape)
 
@@ -418,4 +431,4 @@ def _elements(x: Any) -> tuple[Array, Array]:
         return gnp.asarray(x)[0, 0], gnp.arange(x.shape[-1], dtype=np.int32)
     flat = bcoo_update_layout(x, n_batch=0, n_dense=0)
     there = patterns.inside(flat.indices, np.array(flat.shape, flat.indices.dtype))
-    return gnp.where(there, flat.data, gnp.zeros((), flat.dtype)), flat.indices[:, 2]
+    return patterns.masked(flat.data, there), flat.indices[:, 2]

@@ -67,6 +67,7 @@ def bcoo_slice(
     start, end, step = (
         np.array(x[n_batch : n_batch + n_sparse], indices.dtype) for x in (starts, ends, steps)
     )
+    # Elements cannot be dropped while shapes are fixed: those outside are marked as room.
     taken = (indices >= start) & (indices < end) & ((indices - start) % step == 0)
     return _kept(data, indices, gnp.all(taken, -1), (indices - start) // step, shape, n_sparse)
 
@@ -79,7 +80,7 @@ def _kept(
     sizes = shape[n_batch : n_batch + n_sparse]
     limit = np.array(sizes, indices.dtype)
     indices = gnp.where(taken[..., None], moved, limit)
-    data = gnp.where(patterns.beside(taken, data), data, gnp.zeros((), data.dtype))
+    data = patterns.masked(data, taken)
     # There may be fewer places than stored elements.
     if indices.shape[-2] > math.prod(sizes):
         data, indices = patterns.sum_duplicates(data, indices, shape, math.prod(sizes))
@@ -160,6 +161,8 @@ def bcoo_gather(
     mapped = dimension_numbers.start_index_map
     flat = start_indices.reshape(-1, len(mapped))
 
+    # One window by a dynamic slice, and all of them by `vmap`: the batch axis in front is
+    # theirs.
     def window(index: Array) -> BCOO:
         starts = [np.int32(0)] * operand.ndim
         for i, axis in enumerate(mapped):

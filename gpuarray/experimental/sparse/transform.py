@@ -90,6 +90,8 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
             out, out_spec = tree.flatten(f(*tree.unflatten(spec, values), **params))
             return out
 
+        # Staged on dense shapes: the user's function never sees a sparse array, so any function
+        # will do.
         graph = stage(flat, avals, TracedFunction(f, "sparsify"))
         # Each argument counts as one of its own, even if the same array is given twice: what jit
         # gets are two, too.
@@ -116,6 +118,7 @@ def run(graph: Graph, args: Sequence[Any]) -> list:
     """The results of a Graph for values of which some are sparse."""
     env: dict = dict(zip(graph.constvars, graph.consts, strict=True))
     env.update(zip(graph.invars, args, strict=True))
+    # Values are dropped after their last use, as an eager program would.
     last_use = last_uses(graph)
     for index, eqn in enumerate(graph.eqns):
         values = [a.operand if isinstance(a, Literal) else env[a] for a in eqn.invars]
@@ -137,6 +140,7 @@ def _run_equation(eqn: Eqn, values: list) -> list:
     control = _CONTROL.get(prim)
     if control is not None:
         return control(eqn.params, values)
+    # A mix is for the rules of BCSR, which refuse what they do not take.
     kind = BCSR if BCSR in kinds else BCOO
     rule = _rules[kind].get(prim)
     if rule is None:
@@ -202,12 +206,14 @@ def _add(eqn: Eqn, x: Any, y: Any) -> Any:
         return lax.add(mat.todense(), dense)
     if x.shape != y.shape:
         raise NotImplementedError("Addition between sparse matrices of different shapes.")
+    # Stored elements match one by one: nothing has to be looked for.
     if x.pattern is y.pattern:
         return x.with_data(lax.add(x.data, y.data))
     if (x.n_batch, x.n_dense) != (y.n_batch, y.n_dense):
         raise NotImplementedError(
             "Addition between sparse matrices with different batch/dense dimensions."
         )
+    # Else both lists one after the other: equal indices are added whenever that matters.
     n = x.n_batch
     batch = x.shape[:n]
     wide = [[patterns.spread(p, batch) for p in (m.data, m.indices)] for m in (x, y)]
@@ -237,6 +243,7 @@ def _div(_eqn: Eqn, x: Any, y: Any) -> Any:
             "output. If this is your intent, use sparse.todense() to convert your arguments to a "
             "dense array."
         )
+    # By the reciprocal: the quotient has the pattern of x.
     one = np.ones((), aval_of(y).dtype)
     return x.with_data(products.bcoo_multiply_dense(x, lax.div(one, gnp.asarray(y))))
 
@@ -353,6 +360,7 @@ def _plain(values: list) -> list:
 
 def _cond(params: dict, values: list) -> list:
     index, *operands = values
+    # Control flow carries plain arrays; formats are structure, which has to stay the same.
     arrays, spec = tree.flatten(_plain(operands))
     bodies = [_Body(graph, spec) for graph in params["branches"]]
     out = lax.switch(index, bodies, arrays)

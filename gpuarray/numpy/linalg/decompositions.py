@@ -14,9 +14,9 @@ from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import sign
+from gpuarray.numpy.axes import matrix_transpose
 from gpuarray.numpy.index_tricks import take_along_axis
 from gpuarray.numpy.operands import array, promoted_inexact
-from gpuarray.numpy.shapes import matrix_transpose
 from gpuarray.numpy.sorting import argsort
 
 
@@ -105,8 +105,14 @@ def qr(a, mode: str = "reduced") -> Any:
     """Q with orthonormal columns and upper triangular R, a = Q R: (…, m, n) -> (…, m, k), (…, k,
     n).
 
-    mode: "reduced", "complete" (k = m), "r" (R alone) or "raw" (Householder reflectors and their
-    factors).
+    Parameters
+    ----------
+    mode :
+        "reduced", "complete" (k = m), "r" (R alone) or "raw" (Householder reflectors and their
+        factors).
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.qr(gnp.array([[2., 0.], [0., 3.]]), mode="r").shape
@@ -133,8 +139,15 @@ def svd(
     """U, the singular values S in descending order, and Vh: (…, m, n) -> (…, m, m), (…, k), (…, n,
     n); or S alone.
 
-    full_matrices: False gives k = min(m, n) columns of U and rows of Vh. hermitian: `a` is, which
-    is faster.
+    Parameters
+    ----------
+    full_matrices :
+        False gives k = min(m, n) columns of U and rows of Vh.
+    hermitian :
+        Whether `a` is Hermitian, which is faster.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.svd(gnp.array([[3., 0.], [0., 4.]]), compute_uv=False)
@@ -175,7 +188,13 @@ def eigh(a, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResul
     """Eigenvalues (ascending) and eigenvectors of a symmetric or Hermitian matrix: (…, n, n) -> (…,
     n), (…, n, n).
 
-    UPLO: the triangle that is read, "L" or "U".
+    Parameters
+    ----------
+    UPLO :
+        The triangle that is read, "L" or "U".
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.eigh(gnp.array([[2., 0.], [0., 1.]])).eigenvalues

@@ -12,6 +12,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.comparison import not_equal
 from gpuarray.numpy.floats import isnan
 from gpuarray.numpy.functions import sqrt
@@ -19,7 +20,7 @@ from gpuarray.numpy.linalg.decompositions import inexact_matrix, squares, svd
 from gpuarray.numpy.linalg.systems import inv
 from gpuarray.numpy.operands import array
 from gpuarray.numpy.selection import where
-from gpuarray.numpy.shapes import add_axes, moveaxis
+from gpuarray.numpy.shapes import add_axes
 from gpuarray.util import canonical_axes
 
 
@@ -27,7 +28,13 @@ def norm(x, ord=None, axis: int | tuple[int, ...] | None = None, keepdims: bool 
     """The norm of vectors (one axis) or matrices (two axes); without `ord`, the root of the sum of
     squares of all.
 
-    ord: for vectors any number; for matrices "fro", "nuc", 1, -1, 2, -2, inf, -inf.
+    Parameters
+    ----------
+    ord :
+        For vectors any number, for matrices "fro", "nuc", 1, -1, 2, -2, inf or -inf.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.norm(gnp.array([3., 4.]))

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpuarray.core.value import Array
-from gpuarray.numpy import products, shapes
+from gpuarray.numpy import products
+from gpuarray.numpy.axes import matrix_transpose as _matrix_transpose
 from gpuarray.numpy.operands import array, arrays
 from gpuarray.util import canonical_axis
 
@@ -116,4 +117,4 @@ def matrix_transpose(x, /) -> Array:
     >>> gnp.linalg.matrix_transpose(gnp.zeros((2, 3))).shape
     (3, 2)
     """
-    return shapes.matrix_transpose(array("jnp.linalg.matrix_transpose", x))
+    return _matrix_transpose(array("jnp.linalg.matrix_transpose", x))

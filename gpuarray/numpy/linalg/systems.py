@@ -17,6 +17,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.numpy.arithmetic import sign
+from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.comparison import equal, not_equal
 from gpuarray.numpy.einsum import einsum
 from gpuarray.numpy.functions import conj, log
@@ -34,7 +35,7 @@ from gpuarray.numpy.linalg.decompositions import (
 from gpuarray.numpy.operands import array, arrays, promoted_inexact
 from gpuarray.numpy.products import diagonal, matmul
 from gpuarray.numpy.selection import where
-from gpuarray.numpy.shapes import broadcast_shapes, moveaxis, ravel, reshape, stretch
+from gpuarray.numpy.shapes import broadcast_shapes, ravel, reshape, stretch
 
 # ---- systems of equations -------------------------------------------------------------------
 
@@ -144,7 +145,14 @@ def lstsq(
     values.
 
     (m, n), (m,) or (m, k) -> (n,) or (n, k), (k,), (), (min(m, n),). rcond: as rtol in `pinv`.
-    numpy_resid: no residuals where NumPy gives none.
+
+    Parameters
+    ----------
+    numpy_resid :
+        Whether there are no residuals where NumPy gives none.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.lstsq(gnp.array([[1., 0.], [0., 2.]]), gnp.array([1., 4.]))[0].round(4)
@@ -264,7 +272,13 @@ def _parity(pivots: Array, dtype) -> Array:
 def slogdet(a, *, method: str | None = None) -> SlogdetResult:
     """The sign of the determinant and the logarithm of its absolute value: (…, n, n) -> (…), (…).
 
-    method: the factorisation, "lu" or "qr".
+    Parameters
+    ----------
+    method :
+        The factorisation, "lu" or "qr".
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.slogdet(gnp.array([[-1., 0.], [0., 1.]])).sign

@@ -141,7 +141,15 @@ def solve_triangular(
 ) -> Array:
     """x with a x = b for a triangular a: (…, n, n), (n,) or (…, n, k).
 
-    trans: 0 or "N", 1 or "T" (a^T x = b), 2 or "C" (a^H x = b). unit_diagonal: take a's as ones.
+    Parameters
+    ----------
+    trans :
+        0 or "N", 1 or "T" (a^T x = b), 2 or "C" (a^H x = b).
+    unit_diagonal :
+        Whether to take the diagonal of `a` as ones.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -175,7 +183,13 @@ def solve(
 ) -> Array:
     """x with a x = b: (…, n, n), (n,) or (…, n, k).
 
-    assume_a: "gen", "sym", "her", or "pos", which uses a Cholesky factorisation.
+    Parameters
+    ----------
+    assume_a :
+        "gen", "sym", "her", or "pos", which uses a Cholesky factorisation.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -327,7 +341,13 @@ def qr(
 ) -> tuple[Array, ...]:
     """Q and R with a = Q R; (R,) alone with mode "r"; a third result p, a[:, p] = Q R, if pivoting.
 
-    mode: "full" (Q is square), "economic" (k = min(m, n) columns of Q, rows of R) or "r".
+    Parameters
+    ----------
+    mode :
+        "full" (Q is square), "economic" (k = min(m, n) columns of Q, rows of R) or "r".
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy

@@ -345,8 +345,15 @@ def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any:
 def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Array:
     """X with A X + X B = C: (…, m, m), (…, n, n), (…, m, n) -> (…, m, n).
 
-    method: through the "schur" or the "eigen" form of A and B. Where an eigenvalue of A plus one of
-    B is smaller than `tol`, there is no unique X: NaN.
+    Where an eigenvalue of A plus one of B is smaller than `tol`, there is no unique X: NaN.
+
+    Parameters
+    ----------
+    method :
+        "schur" or "eigen": the form of A and B that is used.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy

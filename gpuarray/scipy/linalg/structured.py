@@ -176,7 +176,13 @@ def companion(a: Any) -> Array:
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
     """The matrix that convolves vectors of length n with a: (…, m) -> (…, k, n).
 
-    mode: "full" (k = m + n - 1), "same" (k = max(m, n)) or "valid" (k = max(m, n) - min(m, n) + 1).
+    Parameters
+    ----------
+    mode :
+        "full" (k = m + n - 1), "same" (k = max(m, n)) or "valid" (k = max(m, n) - min(m, n) + 1).
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -293,7 +299,13 @@ def _constant(rows: Any, n: int, dtype: Any = None) -> Array:
 def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
     """The matrix of the discrete Fourier transform: dft(n) @ x is fft(x).
 
-    scale: None, "sqrtn" (divided by sqrt(n)) or "n" (divided by n).
+    Parameters
+    ----------
+    scale :
+        None, "sqrtn" (divided by sqrt(n)) or "n" (divided by n).
+
+    Examples
+    --------
 
     >>> from gpuarray import scipy
     >>> scipy.linalg.dft(2)
@@ -336,7 +348,13 @@ def hadamard(n: int, dtype: Any = int) -> Array:
 def helmert(n: int, full: bool = False) -> Array:
     """Orthonormal contrasts: row k compares entry k with the mean of those before: (n - 1, n).
 
-    full: with a first row of equal entries: (n, n).
+    Parameters
+    ----------
+    full :
+        Whether to return the (n, n) matrix, with a first row of equal entries.
+
+    Examples
+    --------
 
     >>> from gpuarray import scipy
     >>> scipy.linalg.helmert(2)

@@ -67,8 +67,11 @@ def line_search(
 ) -> tuple[Point, Array, Array]:
     """Where to stop, how many values that took, and whether it failed (then the step is 0).
 
-    most: steps that are tried until two of them hold the answer between them; after that come up to
-    `ZOOMS` more
+    Parameters
+    ----------
+    most :
+        The most steps that are tried until two of them hold the answer between them; up to `ZOOMS`
+        more come after that.
     """
     start = Point(gnp.zeros_like(value), value, gradient, gnp.dot(gradient, direction))
     # Close to a minimum values differ by rounding errors alone.

@@ -23,10 +23,20 @@ from gpuarray.scipy.optimize.line_search import line_search
 class OptimizeResults(NamedTuple):
     """What `minimize` found, and how.
 
-    x: the place. success: whether the gradient is small enough there. status: 0 (success), 1 (too
-    many steps), 3 (no lower value along the last direction). fun, jac: value and gradient.
-    hess_inv: the estimate of the inverse Hessian, or None. nfev, njev, nit: counts of values,
-    gradients and steps.
+    Attributes
+    ----------
+    x :
+        The place.
+    success :
+        Whether the gradient is small enough there.
+    status :
+        0 (success), 1 (too many steps), 3 (no lower value along the last direction).
+    fun, jac :
+        Value and gradient.
+    hess_inv :
+        The estimate of the inverse Hessian, or None.
+    nfev, njev, nit :
+        Counts of values, gradients and steps.
     """
 
     x: Array

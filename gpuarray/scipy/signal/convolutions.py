@@ -82,8 +82,15 @@ def convolve(
 ) -> Array:
     """The convolution of two arrays of as many axes.
 
-    mode: "full", "same" (the middle, of in1's shape) or "valid" (where they overlap fully). method:
-    "direct" or "auto" for sums of products, "fft" for long ones.
+    Parameters
+    ----------
+    mode :
+        "full", "same" (the middle, of in1's shape) or "valid" (where they overlap fully).
+    method :
+        "direct" or "auto" for sums of products, "fft" for long ones.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -107,7 +114,13 @@ def correlate(
 ) -> Array:
     """The cross-correlation of two arrays: the convolution with in2 reversed and conjugated.
 
-    mode and method: as in `convolve`.
+    Parameters
+    ----------
+    mode, method :
+        As in `convolve`.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -144,8 +157,15 @@ def convolve2d(
 ) -> Array:
     """The convolution of two matrices.
 
-    mode: as in `convolve`. boundary: what lies around in1: "fill" (`fillvalue`), "wrap" (in1 again)
-    or "symm" (its mirror image).
+    Parameters
+    ----------
+    mode :
+        As in `convolve`.
+    boundary :
+        What lies around in1: "fill" (`fillvalue`), "wrap" (in1 again) or "symm" (its mirror image).
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -175,7 +195,13 @@ def correlate2d(
 ) -> Array:
     """The cross-correlation of two matrices: the convolution with in2 reversed and conjugated.
 
-    mode, boundary and fillvalue: as in `convolve2d`.
+    Parameters
+    ----------
+    mode, boundary, fillvalue :
+        As in `convolve2d`.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy

@@ -25,7 +25,13 @@ def detrend(
 ) -> Array:
     """The samples minus a fitted straight line ("linear") or their mean ("constant").
 
-    bp: where a new line starts, so that each piece loses its own.
+    Parameters
+    ----------
+    bp :
+        Positions at which a new line starts, so that each piece loses its own trend.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy

@@ -128,7 +128,10 @@ class Rotation(NamedTuple):
     def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> Rotation:
         """Turns about one to three axes: "xyz" about fixed ones, "XYZ" about those of the body.
 
-        angles: () or (1,) for one axis, else (k,); a stack is (n, k).
+        Parameters
+        ----------
+        angles :
+            () or (1,) for one axis, else (k,); a stack is (n, k).
         """
         axes, fixed = _axes(seq)
         if len(axes) > 3:

@@ -28,10 +28,18 @@ Bandwidth = None | str | ArrayLike | Callable[[Any], Array]
 class gaussian_kde:
     """A density estimated from a sample by normal kernels.
 
-    dataset: the sample, of shape [n], or [d, n] of vectors
-    bw_method: how wide a kernel is, against the sample's covariance: "scott" (also None),
-        "silverman", a number, or a function of this object that returns one
-    weights: of shape [n]; equal if None
+    Parameters
+    ----------
+    dataset :
+        The sample, (n,) or, of vectors, (d, n).
+    bw_method :
+        Width of a kernel, against the sample's covariance: "scott" (also None), "silverman", a
+        number, or a function of this object that returns one.
+    weights :
+        (n,); equal weights if None.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> density = gaussian_kde(gnp.array([0.0, 1.0, 2.0]))

@@ -113,9 +113,17 @@ def rankdata(
 ) -> Array:
     """The rank of each value, counted from 1, as a float; nan all along an axis that has a nan.
 
-    method: equal values get the average of their places, the least ("min") or the greatest ("max"),
-    one rank a distinct value ("dense"), or places in the order they are found ("ordinal").
     Shape contract: the shape of a; without an axis, a is flattened.
+
+    Parameters
+    ----------
+    method :
+        What equal values get: the average of their places, the least ("min") or the greatest
+        ("max"), one rank for each distinct value ("dense"), or places in the order in which they
+        are found ("ordinal").
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> rankdata(gnp.array([3, 1, 2, 2]))
@@ -160,8 +168,15 @@ def sem(
 ) -> Array:
     """The standard error of the mean along an axis: std(a, ddof) / sqrt(n).
 
-    nan_policy: "propagate", or "omit" to leave out nans, which then do not count in n.
     Shape contract: the axis is dropped, or kept with length 1; None is for the whole array.
+
+    Parameters
+    ----------
+    nan_policy :
+        "propagate", or "omit" to leave out nans, which then do not count in n.
+
+    Examples
+    --------
 
     >>> import gpuarray.numpy as gnp
     >>> sem(gnp.array([1.0, 2.0, 4.0])).round(4)

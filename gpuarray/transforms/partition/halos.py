@@ -88,6 +88,7 @@ class Reach(NamedTuple):
 
 def slid(eqn: Eqn, pieces: Sequence[Piece], splitter: Any) -> list[Piece] | None:
     """Return the results of an equation whose windows reach over pieces; None: it is not one."""
+    # Nothing is cut, so no window reaches over a piece.
     if not any(any(p.spec) for p in pieces):
         return None
     if eqn.primitive.kind is Kind.SCAN:
@@ -104,6 +105,8 @@ def evened(piece: Piece, aval: ShapedArray, want: Any, splitter: Any) -> None:
     for axis, here in list(piece.frame.items()):
         names, length = piece.spec[axis], aval.shape[axis]
         parts = prod(splitter.sizes[n] for n in names)
+        # Only an axis that divides evenly has pieces of its own, and only readers that keep its
+        # cut want them.
         if length % parts or not length or (want is not None and want[axis] != names):
             continue
         s = Sliding(axis, axis, extent=1, stride=1, low=0, high=0)
@@ -124,6 +127,8 @@ def reach(s: Sliding, length: int, results: int, here: Frame, parts: int) -> Rea
     Reach(first=-1, step=4, count=6, left=1, right=1, padding=(0, 0), frame=(0, 16))
     """
     start, size = here
+    # Candidates for the results of each device; the one for which the least is received is
+    # taken.
     piece = size // parts
     # Even pieces of the results, or those that begin where the operand's do, or any.
     made = [results // parts] if results % parts == 0 else []
@@ -132,8 +137,11 @@ def reach(s: Sliding, length: int, results: int, here: Frame, parts: int) -> Rea
     made.append(-(-results // parts))
     best: Reach | None = None
     for each in made:
+        # The window of the first result must begin at an element on every device, not between
+        # two.
         if not each or each * s.stride % s.base:
             continue
+        # Positions before the first element that is read, when elements stand apart.
         rest = -s.low % s.base
         reads = (each - 1) * s.stride + s.extent
         count = (rest + reads - 1) // s.base + 1
@@ -142,6 +150,7 @@ def reach(s: Sliding, length: int, results: int, here: Frame, parts: int) -> Rea
             start + -s.low // s.base, each * s.stride // s.base, count, piece, parts,
             (-rest, behind), (0, each * parts),
         )  # fmt: skip
+        # A gather receives all pieces but one's own: more than that is never worth it.
         received = found.left + found.right
         if received >= (parts - 1) * piece:
             continue
@@ -162,6 +171,8 @@ def reach_of_sums(s: Sliding, results: int, here: Frame, kernel: Frame, parts: i
     """
     (start, size), (begin, long) = here, kernel
     piece, each = size // parts, long // parts
+    # Elements that stand apart would meet the kernel's pieces at different places on each
+    # device.
     if s.base != 1:
         return None
     count = (results - 1) * s.stride + (each - 1) * s.dilation + 1
@@ -171,6 +182,8 @@ def reach_of_sums(s: Sliding, results: int, here: Frame, kernel: Frame, parts: i
 
 
 def _reached(first, step, count, piece, parts, padding, frame) -> Reach:
+    # How far devices reach over is linear in their number, so the first and the last reach
+    # farthest.
     offsets = first, first + (parts - 1) * (step - piece)
     left, right = max(0, -min(offsets)), max(0, max(offsets) + count - piece)
     return Reach(first, step, count, left, right, padding, frame)
@@ -185,6 +198,8 @@ class Rims:
 
     def window(self, x: Any, r: Reach, axis: int, names: tuple) -> Any:
         """Return the elements that a device reads; zeros past the ends of the axis."""
+        # Windows that advance by a piece per device start at one place everywhere: a static
+        # slice. Else each device slices at its own.
         move = r.step - aval_of(x).shape[axis]
         x = self.enlarged(x, axis, names, r.left, r.right)
         begin = r.first + r.left
@@ -203,6 +218,8 @@ class Rims:
         if key not in known:
             length = aval_of(x).shape[axis]
             parts = [x]
+            # A rim wider than a piece comes from several devices, each sending what is still
+            # missing.
             for hop in range(1, -(-left // length) + 1):
                 size = min(length, left - (hop - 1) * length)
                 parts.insert(0, self.passed(along(x, axis, length - size, length), names, hop))
@@ -216,6 +233,8 @@ class Rims:
     def passed(self, x: Any, names: tuple, hops: int) -> Any:
         """Return what the device some hops before has; zeros where there is none."""
         count = prod(self.sizes[n] for n in names)
+        # Not a ring: what is beyond the ends of the axis is zeros, which `ppermute` gives for
+        # free.
         pairs = tuple((i, i + hops) for i in range(count) if 0 <= i + hops < count)
         if not pairs:
             return like(zero(aval_of(x)), x)
@@ -235,6 +254,7 @@ class _Halos(Windows):
         summed = {
             s.kernel: own[s.axis] for s, r in read if r.frame is None and s.kernel is not None
         }
+        # A part of a longer axis that no window goes along would be read as if it were the whole.
         if not read or set(operand.frame) - set(own):
             return None
         if any(set(p.frame) - set(summed) for p in self.pieces[1:]):
@@ -249,6 +269,7 @@ class _Halos(Windows):
             for p, axes in zip(self.pieces, stay, strict=True)
         ]
         cut = chosen_cut(factors, self.eqn, rest, [None] * len(self.eqn.outvars), grid)
+        # One mesh axis cuts one axis: factors that took it too would need another layout.
         used = {n for names in own.values() for n in names}
         if any(used.intersection(names) for names in cut.values()):
             return None
@@ -256,8 +277,10 @@ class _Halos(Windows):
             tuple(axes.get(d, names) for d, names in enumerate(spec_of(of, cut)))
             for of, axes in zip(factors.ins, stay, strict=True)
         ]
+        # A part cannot move; moving it would mean gathering it.
         if any(p.frame and p.spec != w for p, w in zip(self.pieces, wants, strict=True)):
             return None
+        # Operands are in place: add the rims, write the padding, and run the operation on them.
         values = [self.laid(i, want) for i, want in enumerate(wants)]
         for i, fill in enumerate(self.fills(count)):
             for s, r in read:
@@ -273,6 +296,7 @@ class _Halos(Windows):
                 spec[s.out], frame[s.out] = own[s.axis], r.frame
         made = self.splitter.bound(self.eqn, values, params)
         results = [self.part(x, tuple(spec), self.eqn.outvars[0].aval, frame) for x in made]
+        # Sums over cut channels, or over a cut kernel, are owed the other devices' share.
         owed = [n for f, names in cut.items() if f in factors.owed for n in names]
         owed += [n for names in summed.values() for n in names]
         for piece in results if owed else ():
@@ -296,6 +320,7 @@ class _Halos(Windows):
         parts = prod(self.sizes[n] for n in names)
         here = operand.frame.get(s.axis, (0, length))
         results = self.eqn.outvars[0].aval.shape[s.out]
+        # Keys have no zeros to stand for what is outside.
         plain = dtypes.kind_of(self.avals[0].dtype) in "biufc"
         if not results or not length or not plain:
             return None
@@ -322,6 +347,7 @@ class _Halos(Windows):
             return [self.scalar(count + i) for i in range(count)]
         if name == "pad":
             static = self.pieces[1].static
+            # Zeros are what comes from beyond the ends anyway, but -0.0 is another value.
             plain = static is not None and not static.any() and not np.signbit(static).any()
             return [None if plain else self.scalar(1)]
         sign = {"reduce_window_max": -1, "reduce_window_min": 1}.get(name)
@@ -358,6 +384,8 @@ class _Halos(Windows):
         kind = dtypes.kind_of(aval.dtype)
         if not names or fold is None or kind not in "iuf" or set(piece.frame) - {axis}:
             return None
+        # Three steps: fold each piece, gather the pieces' totals and fold those, merge the total
+        # of all before into each piece.
         x, dtype = self.settled(piece, 0).value, aval.dtype
         neutral = fold.neutral(aval)
         if axis in piece.frame:

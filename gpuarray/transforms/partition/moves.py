@@ -51,6 +51,7 @@ def steps_between(old: Spec, new: Spec, sizes: Mapping[Any, int]) -> list[Step]:
     >>> [s.how for s in steps_between((("x",), ()), ((), ("x",)), {"x": 4})]
     ['all_to_all']
     """
+    # Cheapest step first; each one brings a layout closer to the new one, so the loop ends.
     have = [tuple(names) for names in old]
     found: list[Step] = []
     while tuple(have) != tuple(new):
@@ -79,6 +80,7 @@ def _belongs(names: tuple, wanted: tuple) -> bool:
 
 def _slice(have: list, new: Spec, fits: Callable[[tuple, tuple], bool]) -> Step | None:
     """Cut an axis further, along axes of the grid that cut nothing else now."""
+    # A device has all of it along those axes, so it takes its piece and receives nothing.
     used = {n for names in have for n in names}
     for i, (names, wanted) in enumerate(zip(have, new, strict=True)):
         more: tuple = ()
@@ -94,6 +96,7 @@ def _slice(have: list, new: Spec, fits: Callable[[tuple, tuple], bool]) -> Step 
 def _permutation(have: list, new: Spec, sizes: Mapping[Any, int]) -> Step | None:
     """Pass pieces on, where they are the right ones on the wrong devices."""
     size = lambda names: prod(sizes[n] for n in names)
+    # Only pieces of the same shapes can just change devices.
     if any(size(a) != size(b) for a, b in zip(have, new, strict=True)):
         return None
     changed = [(a, b) for a, b in zip(have, new, strict=True) if a != b]
@@ -159,6 +162,8 @@ def _gather(have: list, new: Spec) -> Step:
     """Put pieces together that nothing needs apart."""
     for i, names in enumerate(have):
         if not _belongs(names, new[i]):
+            # From the first cut that has to go: minor ones behind it lie in between, and are
+            # gathered with it.
             keep = next(k for k, n in enumerate(names) if n not in new[i])
             have[i] = names[:keep]
             return Step("all_gather", names[keep:], i)
@@ -167,6 +172,7 @@ def _gather(have: list, new: Spec) -> Step:
 
 def received(old: Spec, new: Spec, elements: int, sizes: Mapping[Any, int]) -> float:
     """Return how many elements a device receives in a move of a value of so many elements."""
+    # The same steps as the program would take, so that a price is that of what runs.
     held = elements / prod(sizes[n] for names in old for n in names)
     total = 0.0
     for step in steps_between(old, new, sizes):
@@ -251,6 +257,7 @@ def summed(x: Any, how: str, names: tuple, sizes: Mapping[Any, int]) -> tuple[An
         x, name = _by_bits(x, lambda bits: summed(bits, "sum", names, sizes))
         return x, name
     aval = aval_of(x)
+    # Those for which every backend has a collective of its own.
     named = {"sum": ops.psum_p, "max": ops.pmax_p, "min": ops.pmin_p}.get(how)
     if named is not None and aval.dtype != np.bool_:
         return named.bind(x, axes=names, axis_index_groups=None)[0], named.name
@@ -271,6 +278,7 @@ def _by_bits(x: Any, combined: Callable[[Any], tuple]) -> tuple:
         real, *rest = _by_bits(do.real(x), combined)
         imag, *_ = _by_bits(do.imag(x), combined)
         return (do.complex(real, imag), *rest)
+    # Adding bits to zero bits keeps nan payloads and -0.0, which adding floats would not.
     bits = np.dtype(f"uint{8 * aval.dtype.itemsize}")
     x = do.bitcast_convert_type(x, new_dtype=bits)
     if bits.itemsize == 2:
@@ -294,9 +302,12 @@ def settled(
     if how == "pick":
         x, spec, sent = _by_bits(x, lambda bits: settled(bits, "sum", owed, old, new, sizes))
         return x, spec, sent
+    # A sum over an axis of the grid that is to cut the result is scattered; what is left over
+    # is summed for all.
     spec, left, sent = list(old), set(owed), []
     if how == "sum" and aval_of(x).dtype != np.bool_:
         for i, wanted in enumerate(new):
+            # The new cuts must be minor to those there are: pieces of pieces.
             if wanted[: len(spec[i])] != spec[i]:
                 continue
             more = tuple(itertools.takewhile(lambda n: n in left, wanted[len(spec[i]) :]))

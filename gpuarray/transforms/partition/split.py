@@ -20,14 +20,7 @@ import numpy as np
 from gpuarray import sites
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.flow import ByDevice, ByRule, Choice, Loop
-from gpuarray.core.graph import (
-    Eqn,
-    Graph,
-    Literal,
-    Var,
-    called,
-    has_exchanges,
-)
+from gpuarray.core.graph import Eqn, Graph, Literal, Var, called
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.primitive import Kind
@@ -41,6 +34,7 @@ from gpuarray.transforms.partition.cuts import as_type_says, wanted_of_operands
 from gpuarray.transforms.partition.divide import division, wants
 from gpuarray.transforms.partition.halos import evened, slid
 from gpuarray.transforms.partition.inside import by_rule, through
+from gpuarray.transforms.partition.loops import Inside, chosen, looped
 from gpuarray.transforms.partition.moves import moved, position, settled, start_of
 from gpuarray.transforms.partition.pieces import (
     PLACES,
@@ -65,14 +59,6 @@ class Partitioned(NamedTuple):
     ins: tuple[Spec, ...]
     outs: tuple[Spec, ...]
     notes: tuple[Note, ...]
-
-
-class Inside(NamedTuple):
-    """A Graph in an equation as that of one device: its inputs, and how its results are cut."""
-
-    graph: Graph
-    ins: list[Piece]
-    outs: list[Spec]
 
 
 def partition(
@@ -119,6 +105,8 @@ def partition(
         found = tuple(piece.spec for piece in results)
         return [piece.value for piece in results]
 
+    # The Graph of one device comes out of tracing, as any other does: the collectives that it
+    # needs are bound while its equations are evaluated.
     avals = [local_aval(v.aval, s, grid) for v, s in zip(graph.invars, ins, strict=True)]
     local = stage(fun, avals, TracedFunction(fun, "partitioning"))
     local.debug_name = graph.debug_name
@@ -146,6 +134,8 @@ class _Splitter:
 
         `outs` says how readers of the results want them; they may come out in another way.
         """
+        # Backwards first: an equation that could cut its results in several ways does it as their
+        # readers want them.
         wanted = self.wanted(graph, outs or [None] * len(graph.outvars))
         eqns, reads = live(graph)
         env: dict[Var, Piece] = dict(zip(graph.invars, pieces, strict=True))
@@ -156,9 +146,12 @@ class _Splitter:
             if not isinstance(a, Literal):
                 return env[a]
             piece = Piece(a.operand, uncut(a.aval))
+            # Some rules need numbers at planning time, such as the start of an update.
             piece.static = np.asarray(a.val)
             return piece
 
+        # What is bound for an equation carries the user's line of that equation, also in notes of
+        # what is sent.
         before = sites.replaying.site
         try:
             for eqn in eqns:
@@ -174,6 +167,7 @@ class _Splitter:
                     found[0].static = static_value(eqn, given)
                 for v, piece in zip(eqn.outvars, found, strict=True):
                     piece.site = piece.site or eqn.site
+                    # An equation may hand its operand on: a piece then has several names.
                     piece.read_once &= reads[v] <= 1
                     env[v] = piece
         finally:
@@ -228,6 +222,8 @@ class _Splitter:
     def plain(self, eqn: Eqn, pieces: list[Piece], wanted: list[Spec | None]) -> list[Piece]:
         """Return the results of one equation whose operands are as it takes them."""
         prim = eqn.primitive
+        # A callback of `inspect_array_sharding`: it is answered while planning, and is no step of
+        # the program.
         told = getattr(eqn.params.get("callback"), "laid", None)
         if told is not None:
             # It asks how a value lies, and nothing else.
@@ -249,15 +245,17 @@ class _Splitter:
         if prim.kind is Kind.COLLECTIVE:
             return self.collective(eqn, pieces)
         if isinstance(flow, Loop):
-            return self.loop(eqn, flow, pieces)
+            return looped(eqn, flow, pieces, self)
         if isinstance(flow, Choice):
-            return self.choice(eqn, flow, pieces, wanted)
+            return chosen(eqn, flow, pieces, wanted, self)
         if called(eqn) is not None:
             return self.call(eqn, pieces)
         if runs_once(prim) and not self.inside:
             return self.once(eqn, pieces)
         if prim.kind is Kind.CALL:
             return self.whole(eqn, pieces)
+        # Parts of cut axes and windows over them first: they are sent by the rim. Everything else
+        # goes by its factors.
         found = windowed(eqn, pieces, self) or slid(eqn, pieces, self)
         return self.by_factors(eqn, pieces, wanted) if found is None else found
 
@@ -274,13 +272,18 @@ class _Splitter:
     # ---- one equation ----
     def to(self, piece: Piece, want: Spec, aval: ShapedArray, why: str) -> Piece:
         """Return a piece in another layout, and note what is sent for it."""
+        # In this order: a part gets a layout of its own, what is owed is combined, and only then
+        # can it move.
         if piece.frame:
             self.realise(piece, aval, want)
         if piece.owed is not None:
             self.settle(piece, want, aval)
         piece.asked.add(want)
+        # What readers asked for says afterwards whether a loop's operand should have been moved
+        # in front of it.
         if piece.spec == want:
             return piece
+        # Moved once for all readers that want it so.
         if want not in piece.also:
             value, sent = moved(piece.value, piece.spec, want, self.sizes)
             site = sites.replaying.site or piece.site
@@ -292,6 +295,8 @@ class _Splitter:
         """Combine partial results: all of them, or only those that `want` needs here."""
         assert piece.owed is not None
         how, names, site, why = piece.owed
+        # A sum that is wanted in pieces is a reduce-scatter: each device gets its piece of the
+        # result only.
         piece.value, piece.spec, sent = settled(
             piece.value, how, names, piece.spec, want, self.sizes
         )
@@ -346,6 +351,7 @@ class _Splitter:
 
     def all_of(self, eqn: Eqn, pieces: Sequence[Piece]) -> list:
         """Return operands that are gathered, for an equation that needs them whole."""
+        # The note is what `explain` shows beside the user's line.
         why = f"{eqn.primitive.name} needs it whole"
         return [
             self.to(p, uncut(a.aval), a.aval, why).value
@@ -393,6 +399,8 @@ class _Splitter:
         done = division(eqn, specs, wanted, self.grid)
         if done is None:
             return self.whole(eqn, pieces)
+        # A linear operation of partial results gives partial results: their sum is put off, which
+        # may save it.
         owed = owed_by_all(eqn, pieces)
         if owed is not None and (done.ins != specs or done.owed):
             owed = None
@@ -403,6 +411,8 @@ class _Splitter:
                 self.to(p, want, a.aval, why).value
                 for a, p, want in zip(eqn.invars, pieces, done.ins, strict=True)
             ]
+        # Most operations are the same on a piece; one that counts positions is told where its
+        # piece begins.
         if done.piece is None:
             out = self.bound(eqn, values, done.params)
         else:
@@ -421,6 +431,7 @@ class _Splitter:
     # ---- collectives ----
     def collective(self, eqn: Eqn, pieces: list[Piece]) -> list[Piece]:
         """Bind a collective of a Graph of one device, with the grid's names for the mesh's."""
+        # A cast changes what a type says of devices, and no value.
         if eqn.primitive in CASTS:
             return pieces
         # Along axes that are not the Graph's own, values may be cut too.
@@ -432,6 +443,8 @@ class _Splitter:
             return [position(self.inside[params["axis_name"]], self.sizes)]
         mine = tuple(m for n in ops.names_in(params) for m in self.inside[n])
         if "axes" in params:
+            # Axes of the value itself (under vmap) are reduced here, those of the mesh between
+            # devices.
             numbers = tuple(a for a in params["axes"] if isinstance(a, int))
             if not mine and not numbers:
                 return values  # along axes of one device
@@ -449,6 +462,7 @@ class _Splitter:
             self.summed_as(mesh, spec, a.aval, piece)
             for a, spec, piece in zip(eqn.invars, flow.in_specs, pieces, strict=True)
         ]
+        # Only a sharding constraint leaves an axis open.
         if len(pieces) == 1 and UNCONSTRAINED in flow.in_specs[0].partitions:
             return [self.constrained(mesh, flow.in_specs[0], eqn.invars[0].aval, pieces[0])]
         values = []
@@ -456,6 +470,8 @@ class _Splitter:
             want = self.manual(mesh, spec, a.aval.ndim)
             moved_piece = self.to(piece, want, a.aval, "in_specs ask for it so")
             values.append(Piece(moved_piece.value, uncut(a.aval)))
+        # Inside, values are whole: what is cut is each device's own business, and collectives
+        # name axes.
         outer, self.inside = self.inside, {n: grid.names(mesh, (n,)) for n in mesh.axis_names}
         self.inside = outer | self.inside
         try:
@@ -482,6 +498,7 @@ class _Splitter:
     def constrained(self, mesh: Any, spec: Any, aval: ShapedArray, piece: Piece) -> Piece:
         """Lay a value as a constraint asks; an UNCONSTRAINED axis stays as it is."""
         want = self.manual(mesh, spec, aval.ndim)
+        # An open axis keeps its cut unless the constraint needs those mesh axes elsewhere.
         taken = {name for names in want for name in names}
         free = [i for i, part in enumerate(spec.partitions) if part is UNCONSTRAINED]
         kept = tuple(
@@ -509,6 +526,7 @@ class _Splitter:
         forced = [None] * len(graph.outvars) if outs is None else outs
 
         def fun(*values):
+            # Kept for the caller: which layouts a loop's body asked of its constants.
             given[:] = [Piece(*p) for p in zip(values, ins, strict=True)]
             results = self.graph(graph, given, forced if wanted is None else wanted)
             results = self.laid(graph, results, forced, "a loop or branch has it so")
@@ -526,116 +544,6 @@ class _Splitter:
         body = self.staged(eqn.params["jaxpr"], [p.spec for p in pieces])
         out = self.bound(eqn, [p.value for p in pieces], eqn.params | {"jaxpr": body.graph})
         return [Piece(x, s) for x, s in zip(out, body.outs, strict=True)]
-
-    def loop(self, eqn: Eqn, loop: Loop, pieces: list[Piece]) -> list[Piece]:
-        """Run a loop on pieces: what it carries is cut at every step as it is at the first."""
-        if loop.condition is not None and loop.condition.out_avals[0].ndim:
-            return self.mapped_loop(eqn, loop, pieces)
-        pieces = list(pieces)
-        # The axis that is gone through is whole; the others stay cut.
-        for i in loop.xs:
-            aval = eqn.invars[i].aval
-            piece = self.as_is(pieces[i], aval)
-            want = ((), *piece.spec[1:])
-            pieces[i] = self.to(piece, want, aval, f"{eqn.primitive.name} goes along this axis")
-        for i in (*loop.consts, *loop.carry, *loop.condition_consts):
-            pieces[i] = self.as_is(pieces[i], eqn.invars[i].aval)
-        consts = [pieces[i].spec for i in loop.consts]
-        xs = [pieces[i].spec[1:] for i in loop.xs]
-        carry = [pieces[i].spec for i in loop.carry]
-        notes = list(self.notes)
-        tried = self.step(loop, consts, carry, xs)
-        # What every step would move to the same layout moves before the loop.
-        moved_once = [
-            next(iter(p.asked)) if len(p.asked) == 1 else p.spec for p in tried.ins[: len(consts)]
-        ]
-        if moved_once != consts or tried.outs[: len(carry)] != carry:
-            # A step may cut what it was given whole: then it is cut from the start, if it stays so.
-            other = tried.outs[: len(carry)]
-            consts = moved_once
-            self.notes = list(notes)
-            tried = self.step(loop, consts, other, xs)
-            if tried.outs[: len(carry)] == other:
-                carry = other
-            else:
-                self.notes = list(notes)
-                tried = self.step(loop, consts, carry, xs, fixed=True)
-        ys = tried.outs[len(carry) :]
-        graphs = {id(loop.body): tried.graph}
-        for numbers, specs in ((loop.consts, consts), (loop.carry, carry)):
-            for i, spec in zip(numbers, specs, strict=True):
-                pieces[i] = self.to(pieces[i], spec, eqn.invars[i].aval, "a loop uses it so")
-        if loop.condition is not None:
-            tested = [pieces[i].spec for i in loop.condition_consts]
-            (test,) = loop.condition.outvars
-            graphs[id(loop.condition)] = self.staged(
-                loop.condition, [*tested, *carry], [uncut(test.aval)]
-            ).graph
-        params = {k: graphs.get(id(v), v) for k, v in eqn.params.items()}
-        out = self.bound(eqn, [p.value for p in pieces], params)
-        specs = [*carry, *(((), *spec) for spec in ys)]
-        return [Piece(x, s) for x, s in zip(out, specs, strict=True)]
-
-    def mapped_loop(self, eqn: Eqn, loop: Loop, pieces: list[Piece]) -> list[Piece]:
-        """Run a loop whose condition has the leading axes of what it carries (under vmap).
-
-        Elements on different devices stop by themselves if a step needs no exchange; else every
-        device goes on with all elements.
-        """
-        assert loop.condition is not None
-        (test,) = loop.condition.out_avals
-        pieces = [self.as_is(p, a.aval) for p, a in zip(pieces, eqn.invars, strict=True)]
-        rows = max(
-            (pieces[i].spec[: test.ndim] for i in loop.carry), key=lambda s: sum(map(len, s))
-        )
-        notes = list(self.notes)
-        for lead in (rows, uncut(test)):
-            self.notes = list(notes)
-            taken = {n for names in lead for n in names}
-            carry = [
-                (*lead, *(() if taken.intersection(names) else names for names in rest))
-                for rest in (pieces[i].spec[test.ndim :] for i in loop.carry)
-            ]
-            consts = [pieces[i].spec for i in loop.consts]
-            tested = [pieces[i].spec for i in loop.condition_consts]
-            body = self.step(loop, consts, carry, [], fixed=True).graph
-            condition = self.staged(loop.condition, [*tested, *carry], [lead]).graph
-            if not (has_exchanges(body) or has_exchanges(condition)):
-                break
-        for i, spec in zip(loop.carry, carry, strict=True):
-            pieces[i] = self.to(pieces[i], spec, eqn.invars[i].aval, "a loop uses it so")
-        graphs = {id(loop.body): body, id(loop.condition): condition}
-        params = {k: graphs.get(id(v), v) for k, v in eqn.params.items()}
-        out = self.bound(eqn, [p.value for p in pieces], params)
-        return [Piece(x, s) for x, s in zip(out, carry, strict=True)]
-
-    def step(
-        self, loop: Loop, consts: list[Spec], carry: list[Spec], xs: list[Spec], fixed: bool = False
-    ) -> Inside:
-        """Return the body of a loop; with `fixed`, what it carries leaves as it came."""
-        free = [None] * (len(loop.body.outvars) - len(carry))
-        kept = [*carry, *free]
-        return self.staged(loop.body, [*consts, *carry, *xs], kept if fixed else None, kept)
-
-    def choice(
-        self, eqn: Eqn, choice: Choice, pieces: list[Piece], wanted: list[Spec | None]
-    ) -> list[Piece]:
-        """Run a branch on pieces: the results of all branches are cut as the first one's."""
-        pieces = list(pieces)
-        number = eqn.invars[0].aval
-        pieces[0] = self.to(pieces[0], uncut(number), number, "which branch runs")
-        for i, a in enumerate(eqn.invars[1:], 1):
-            pieces[i] = self.as_is(pieces[i], a.aval)
-        ins = [p.spec for p in pieces[1:]]
-        first = self.staged(choice.branches[0], ins, wanted=wanted)
-        others = [self.staged(branch, ins, first.outs).graph for branch in choice.branches[1:]]
-        graphs = dict(zip(map(id, choice.branches), (first.graph, *others), strict=True))
-        params = {
-            k: tuple(graphs.get(id(x), x) for x in v) if isinstance(v, tuple) else v
-            for k, v in eqn.params.items()
-        }
-        out = self.bound(eqn, [p.value for p in pieces], params)
-        return [Piece(x, s) for x, s in zip(out, first.outs, strict=True)]
 
 
 def _is_cut(spec: Spec | None) -> bool:

@@ -64,6 +64,7 @@ def as_terms(
     """
     if piece.frame:
         splitter.realise(piece, aval)
+    # Terms are added up; a product or a maximum that is owed is none.
     if piece.owed is not None and piece.owed.how != "sum":
         splitter.settle(piece, piece.spec, aval)
     value, cut = piece.value, piece.spec
@@ -72,6 +73,7 @@ def as_terms(
     if spec is None:
         spec = tuple(tuple(n for n in names if n not in want) for names in cut)
     order = tuple(splitter.sizes)
+    # In the grid's order, so that the same program gives the same text and the same digits.
     gone = tuple(n for n in order if n in held and n not in want)
     if gone:
         how = "or" if aval.dtype == np.bool_ else "sum"

@@ -52,6 +52,7 @@ def realised(
     starts, stops = [0] * aval.ndim, list(aval_of(x).shape)
     for axis, (start, size) in piece.frame.items():
         names, length = spec[axis], aval.shape[axis]
+        # A short part: a sum of mostly zeros sends less than all of the longer axis.
         if 2 * length < size and (is_plain(aval) or aval.dtype == np.bool_):
             x, how = _collected(x, axis, names, start, length, sizes)
             stops[axis] = length
@@ -94,6 +95,8 @@ class Windows:
     # ---- equations ----
     def pointwise(self) -> list[Piece] | None:
         out = self.eqn.outvars[0].aval
+        # The results are parts too. Where they begin is chosen so that the fewest operands have
+        # to be shifted.
         first = next(p for p in self.pieces if p.frame)
         frame = {}
         for axis in first.frame:
@@ -116,6 +119,7 @@ class Windows:
     def slice(self) -> list[Piece] | None:
         (piece,), params = self.pieces, self.eqn.params
         starts, limits = list(params["start_indices"]), list(params["limit_indices"])
+        # Every second element has no frame: its pieces are of other lengths.
         if any(s != 1 for s in params["strides"] or ()):
             return None
         whole = self.avals[0].shape
@@ -126,6 +130,7 @@ class Windows:
         frame = dict(piece.frame)
         shape = aval_of(piece.value).shape
         for d in range(len(whole)):
+            # Along a cut axis nothing moves: the part is renamed. The others are sliced as ever.
             if piece.spec[d]:
                 begin, size = frame.get(d, (0, whole[d]))
                 frame[d] = (begin + starts[d], size)
@@ -141,6 +146,7 @@ class Windows:
         if not piece.spec[axis]:
             return None
         piece = self.settled(piece, 0)
+        # All results share the piece: each is another part of it.
         begin, size = piece.frame.get(axis, (0, self.avals[0].shape[axis]))
         found = []
         for length, v in zip(self.eqn.params["sizes"], self.eqn.outvars, strict=True):
@@ -160,6 +166,7 @@ class Windows:
             if not piece.spec[d]:
                 continue
             count = prod(self.sizes[n] for n in piece.spec[d])
+            # Pieces are reversed on each device, and change places with those at the other end.
             pairs = tuple((i, count - 1 - i) for i in range(count))
             x = self.passed(x, piece.spec[d], pairs)
             if d in frame:
@@ -177,8 +184,10 @@ class Windows:
         for d in cut:
             low, high, _ = config[d]
             start, size = frame.get(d, (0, self.avals[0].shape[d]))
+            # Padding back to the longer axis: the value stays in that frame, and may need a shift.
             if out.shape[d] == size:
                 moved[d], frame[d] = (low, size), (0, size)
+            # Or it grows within the frame, which has room around it.
             elif start >= low and start + self.avals[0].shape[d] + high <= size:
                 moved[d], frame[d] = (start, size), (start - low, size)
             else:
@@ -187,6 +196,8 @@ class Windows:
         if values is None:
             return None
         fill = self.splitter.to(fill, (), self.avals[1], "the value of a padding").value
+        # Axes that are cut are not padded but overwritten: the room is there, with anything in
+        # it.
         rest = tuple((0, 0, 0) if d in cut else around for d, around in enumerate(config))
         x = do.pad(values[0], fill, padding_config=rest)
         for d in cut:
@@ -197,6 +208,8 @@ class Windows:
 
     def concatenate(self) -> list[Piece] | None:
         axis, out = self.eqn.params["dimension"], self.eqn.outvars[0].aval
+        # Parts that together are as long as the axis they came from, as in a periodic shift:
+        # x[1:] and x[:1].
         framed = [p for p in self.pieces if axis in p.frame and p.frame[axis][1] == out.shape[axis]]
         if not framed:
             return None
@@ -220,6 +233,7 @@ class Windows:
             return None
         x = self.settled(piece, 0).value
         for d, (start, _) in piece.frame.items():
+            # What lies outside of the part must not be folded in.
             if d in axes:
                 inside = self.between(x, d, piece.spec[d], start, start + aval.shape[d])
                 x = do.select_n(inside, like(_NEUTRAL[name](aval), x), x)
@@ -235,6 +249,8 @@ class Windows:
         return [made]
 
     def scatter(self) -> list[Piece] | None:
+        # Only one window at a place that is known while planning: then it is a part written over
+        # the whole.
         numbers = self.eqn.params["dimension_numbers"]
         ndim, at = self.avals[0].ndim, self.pieces[1].static
         dims = numbers.scatter_dims_to_operand_dims
@@ -245,6 +261,7 @@ class Windows:
 
     def dynamic_update_slice(self) -> list[Piece] | None:
         at = [p.static for p in self.pieces[2:]]
+        # Starts are clamped as the operation does it, so that the update is inside.
         room = [m - n for m, n in zip(self.avals[0].shape, self.avals[1].shape, strict=True)]
         starts = [min(max(int(x), 0), r) for x, r in zip(at, room, strict=True) if x is not None]
         return self.updated(1, starts) if len(starts) == len(room) else None
@@ -276,6 +293,7 @@ class Windows:
     # ---- parts ----
     def part(self, x: Any, spec: Spec, aval: ShapedArray, frame: dict[int, Frame]) -> Piece:
         piece = Piece(x, spec)
+        # A frame that is the axis itself is no frame: the value is cut evenly again.
         piece.frame = {d: f for d, f in frame.items() if f != (0, aval.shape[d])}
         return piece
 
@@ -320,6 +338,7 @@ class Windows:
                 continue  # one element, for all along this axis
             start, size = frame.get(d, (0, shape[d]))
             if piece.spec[d]:
+                # Where it is now, and where the others want it: the difference is shifted.
                 here, _ = piece.frame.get(d, (0, size))
                 x = self.shifted(x, d, spec[d], start - here, size)
             elif spec[d]:
@@ -341,6 +360,7 @@ class Windows:
     def shifted(self, x: Any, axis: int, names: tuple, by: int, size: int) -> Any:
         """Return a value whose elements move on some positions, and from its end to its front."""
         length = aval_of(x).shape[axis]
+        # Whole pieces change devices; the rest is a rim passed to the neighbour.
         hops, by = divmod(by % size, length)
         known = self.splitter.shifts
         key = (id(x), axis, hops, by)

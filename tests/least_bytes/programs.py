@@ -286,9 +286,7 @@ def images() -> dict[str, Workload]:
             2 * bytes_of(each) + 9 * 4 * 64 * 64,
             "every pixel is copied nine times, for a product",
         ),
-        "edges": Workload(
-            sobel, (picture,), 2 * bytes_of(picture), "differences along one axis are written"
-        ),
+        "edges": Workload(sobel, (picture,), 2 * bytes_of(picture)),
         "blurred": Workload(
             lambda x: gnp.pad(x, ((0, 0), (1, 1), (1, 1)))[:, :-2, 1:-1] * 0.25 + x * 0.75,
             (picture,),

@@ -412,7 +412,7 @@ class CudaProgramWriter(ProgramWriter):
             return drawing(eqn, self.inside, self.gpu), every
         parts = library.parts(eqn)
         if parts is not None:
-            with contextlib.suppress(TypeError):  # not for these operands
+            with contextlib.suppress(NoKernel):  # not for these operands
                 made = self.inside(parts_graph(parts, eqn))
                 run = made if prim.multiple_results else lambda *buffers: made(*buffers)[0]
                 return run, made.fresh

@@ -18,6 +18,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn, random
+from gpuarray.backends.cuda import library
 from gpuarray.config import config, strict
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.errors import FallbackError, FallbackWarning
@@ -350,6 +351,19 @@ def test_what_has_no_kernel_is_refused_or_told(gpu):
     with strict(False), pytest.warns(FallbackWarning, match="NumPy runs mine on the host"):
         found = np.asarray(mine.bind(x + 0))
     np.testing.assert_array_equal(found, A[::-1, ::-1])
+
+
+@pytest.mark.parametrize("table", ["ROUTINES", "PARTS"])
+def test_a_mistake_in_a_rule_is_no_refusal(gpu, table, monkeypatch):
+    """Operands that a library does not take are refused by NoKernel; any other error is told."""
+
+    def rule(*operands, **params):
+        return operands + 1  # type: ignore[operator]
+
+    monkeypatch.delitem(library.ROUTINES, "cholesky", raising=False)
+    monkeypatch.setitem(getattr(library, table), "cholesky", rule)
+    with pytest.raises(TypeError, match="can only concatenate tuple"):
+        ga.jit(gnp.linalg.cholesky)(np.eye(3, dtype="f4"))
 
 
 def test_nans_are_found(gpu):

@@ -159,7 +159,6 @@ def indices() -> dict[str, Workload]:
             lambda x, s: ops.segment_sum(x, s, 1 << 12, indices_are_sorted=True),
             (rows, order),
             bytes_of(rows, order) + (8 << 20),
-            "segments are sorted, though they are",
         ),
         "columns by number": Workload(
             lambda x, p: x[:, p], (shape(F32, 1 << 16, 1024), shape(INT, 1024)), 8 << 26

@@ -512,7 +512,9 @@ def _update(
         if aligned is not None:
             return masked(x, mask, kind, aligned)
     t = indexer.target(aval.shape, index, wrap_negative_indices)
-    return _scatter(x, t, _SCATTER[kind], values, mode, indices_are_sorted, unique_indices, kind)
+    # Numbers that count from the end are out of order once they are wrapped.
+    in_order = indices_are_sorted and not wrap_negative_indices
+    return _scatter(x, t, _SCATTER[kind], values, mode, in_order, unique_indices, kind)
 
 
 def warn_unsafe(x, values) -> None:

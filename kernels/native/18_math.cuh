@@ -61,11 +61,11 @@ GA_INLINE double ga_exp_rest(double x, double n) {
 }
 
 //@ ga_exp_series
-// (exp(f) - 1 - f) / f^2 for |f| <= log(2) / 2. In float by pairs of terms, which do not wait for one another.
+// (exp(f) - 1 - f) / f^2 for |f| <= log(2) / 2. In float the small terms in pairs, which do not wait for one another.
 GA_INLINE float ga_exp_series(float f) {
-    const float z = f * f, high = ga_fma(f, 0.00019919911574106663f, 0.0013947213742f);
-    const float middle = ga_fma(f, 0.0083332620561f, 0.041666254401f), low = ga_fma(f, 0.16666667163f, 0.5f);
-    return ga_fma(z, ga_fma(z, high, middle), low);
+    const float high = ga_fma(f, 0.00019919911574106663f, 0.0013947213742f);
+    const float middle = ga_fma(f, 0.0083332620561f, 0.041666254401f);
+    return ga_horner(f, ga_fma(f * f, high, middle), 0.16666667163f, 0.5f);
 }
 GA_INLINE double ga_exp_series(double f) {
     return ga_horner(

@@ -1,8 +1,8 @@
 """How much of each exchange the work beside it covers, by a walk through a plan in its order.
 
-Floor 3. In: a plan whose exchanges are split in start and wait (compiler/lower/overlap.py), and what
-steps and exchanges take, in seconds. Out: for each exchange the seconds in which devices wait for
-it. What is said of one device holds for all: they run the same steps.
+Floor 3. In: a plan whose exchanges are split in start and wait (compiler/lower/overlap.py), and the
+seconds of steps and exchanges. Out: for each exchange the seconds in which devices wait for it.
+What is said of one device holds for all: they run the same steps.
 """
 
 from __future__ import annotations

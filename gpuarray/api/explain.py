@@ -20,7 +20,8 @@ from gpuarray.compiler.explain.costs import on_host
 from gpuarray.compiler.explain.exchanges import Exchanges
 from gpuarray.compiler.explain.facts import Explanation as Explanation
 from gpuarray.compiler.explain.facts import explain_plan
-from gpuarray.compiler.explain.source import device_facts
+from gpuarray.compiler.explain.source import device_facts, machine_of
+from gpuarray.compiler.lower.steps import step_work
 from gpuarray.compiler.partition.buckets import bucketed
 from gpuarray.compiler.partition.network import Network, network_named
 from gpuarray.compiler.pipeline import plan_graph
@@ -68,7 +69,9 @@ def explain(
     With `mesh`, the program is partitioned for devices that need not be here: arguments are
     ShapeDtypeStructs with shardings over it, or lie whole on every device. With `network` (a
     `gpuarray.compiler.partition.network.Network`, or its name there), exchanges have the facts
-    `predicted`, their time, and `by`, in which way; and the text says what costs most.
+    `predicted`, their time, and `by`, in which way; and the text says what costs most. Among GPUs
+    they run beside other steps: `uncovered` is the time in which devices wait for an exchange, if
+    each step is as quick as the memory and the arithmetic of a GPU of architecture `arch` allow.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> def mse(a, b):
@@ -116,6 +119,11 @@ def explain(
             compile = nvrtc.compile if nvrtc.available() else None
             facts, reason = device_facts(plan, arch, compile), host_reason
             cost = Costs(plan, lowered._donated).of
+        if exchanges is not None and known is not None:
+            # Among GPUs work goes on while values are sent.
+            if platform == "cuda" or exchanges.grid.devices[0].platform == "gpu":
+                machine, plan = machine_of(arch), plan.overlapped
+                exchanges.cover(plan, lambda s: cost(s).seconds(step_work(s), machine))
         asked = platform == "native" or (platform != "cuda" and state.native != "off")
         if asked and exchanges is None:
             return native.explain_native(plan, lowered.fun_name, lowered._donated)

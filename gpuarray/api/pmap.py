@@ -19,7 +19,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.sharding import Device
 from gpuarray.core.tracebacks import boundary
-from gpuarray.functions.argnums import Statics, indices, leaf_names, signature_of
+from gpuarray.functions.argnums import Statics, hashable, indices, leaf_names, signature_of
 from gpuarray.functions.jit import jit
 from gpuarray.functions.vmap import checked_axis, mapped_size
 from gpuarray.primitives.axes import add_axis
@@ -175,7 +175,7 @@ class _Mapping:
             )
         # Static arguments are part of the key, and leave their places empty.
         numbers = {n % count for n in self.statics}
-        fixed = Statics((i, _hashable(args[i], i)) for i in sorted(numbers))
+        fixed = Statics((i, hashable(args[i], i)) for i in sorted(numbers))
         kept = tuple(None if i in numbers else x for i, x in enumerate(args))
         leaves, spec = tree.flatten((kept, kwargs))
         named = len(tree.flatten(kwargs)[0]) if kwargs else 0
@@ -297,17 +297,6 @@ class _Mapping:
             None if d is None else d % (aval_of(x).ndim + 1)
             for x, d in zip(results, found, strict=True)
         ]
-
-
-def _hashable(value: Any, number: int) -> Any:
-    try:
-        hash(value)
-    except TypeError:
-        raise ValueError(
-            f"Non-hashable static arguments are not supported: pmap's argument {number} is {value} "
-            f"of type {type(value)}. Pass a tuple instead of a list, or map over it."
-        ) from None
-    return value
 
 
 def _here(x: Any) -> Any:

@@ -267,6 +267,8 @@ class NamedSharding(Frozen, Sharding):
         parts = self.spec.partitions
         if len(parts) == ndim or not self.mesh.explicit_axes:
             return self
+        if len(parts) > ndim:  # axes that are not there are not cut
+            return self if any(parts[ndim:]) else self.update(spec=self.spec.update(parts[:ndim]))
         return self.update(spec=self.spec.update((*parts, *[None] * (ndim - len(parts)))))
 
     @property
@@ -411,6 +413,11 @@ def _restored_sharding(mesh: Any, spec: PartitionSpec, kind: str | None) -> Name
 
 def _check(mesh: Mesh | AbstractMesh, spec: PartitionSpec) -> None:
     """Raise where a spec does not fit a mesh."""
+    if spec is None:
+        raise TypeError(
+            "Unexpected None passed as spec for NamedSharding: give PartitionSpec() for an array "
+            "that every device has whole"
+        )
     if not isinstance(spec, PartitionSpec):
         raise TypeError(f"Unexpected type for `spec`: expected a PartitionSpec, got {spec!r}")
     names = [name for part in spec.partitions for name in names_of(part)]

@@ -43,6 +43,20 @@ def entered_mesh() -> Mesh:
     return contexts.entered[-1] if contexts.entered else EMPTY
 
 
+def mesh_of_new_arrays() -> Mesh | None:
+    """The devices that `set_mesh` has set for arrays that nothing else places, if it has.
+
+    Their axes are those that `use_abstract_mesh` says. None inside of `shard_map`, where arrays are
+    pieces, and for a mesh of one device.
+    """
+    mesh, axes = contexts.concrete, contexts.abstract
+    if mesh is None or mesh.size < 2 or axes is None or axes.manual_axes:
+        return None
+    if axes is mesh.abstract_mesh:
+        return mesh
+    return Mesh(mesh.devices.reshape(axes.axis_sizes), axes.axis_names, axes.axis_types)
+
+
 def sharding_in_context(
     spec: PartitionSpec,
     what: str,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.api import wiring as _wiring
 from gpuarray.api.meshes import given as _given
 from gpuarray.api.meshes import grid as _grid
 from gpuarray.api.meshes import lengths as _lengths
@@ -26,18 +27,25 @@ def create_device_mesh(
 ) -> np.ndarray:
     """A grid of all devices, or of those given, for a Mesh.
 
-    GPUs are taken in the order of their numbers, other devices in the order given. The options are
-    for devices that are wired as a grid: on others every layout has what they ask for.
+    GPUs are taken in the order of their numbers, other devices in the order given. Devices that are
+    wired as a grid, and so have `coords`, are laid out so that axes of the mesh follow its
+    directions: each takes whole ones, or parts of them too with `allow_split_physical_axes`; with
+    `contiguous_submeshes` the devices of a process are a block. On other devices every layout has
+    what these options ask for.
 
     >>> from gpuarray.experimental import mesh_utils
     >>> mesh_utils.create_device_mesh((1,)).shape
     (1,)
     """
-    found = _given(devices)
+    found = _any_given(devices)
     shape = _lengths("create_device_mesh", "mesh_shape", mesh_shape)
     if math.prod(shape) != len(found):
         raise ValueError(
             f"Number of devices {len(found)} must equal the product of mesh_shape {shape}"
+        )
+    if _wiring.is_wired(found):
+        return _wiring.arranged(
+            shape, found, split=allow_split_physical_axes, together=contiguous_submeshes
         )
     return _grid(shape, found)
 
@@ -55,13 +63,14 @@ def create_hybrid_device_mesh(
     (`mesh_shape`) times that of a grid of processes (`dcn_mesh_shape`), whose network is slower.
 
     `process_is_granule=True` says that processes are what the slow network joins; without it the
-    devices need a `slice_index`, which those here do not have.
+    devices need a `slice_index`, which those here do not have. `allow_split_physical_axes` is that
+    of `create_device_mesh`.
 
     >>> from gpuarray.experimental import mesh_utils
     >>> mesh_utils.create_hybrid_device_mesh((1, 1), (1, 1), process_is_granule=True).shape
     (1, 1)
     """
-    found = _given(devices)
+    found = _any_given(devices)
     inner = _lengths("create_hybrid_device_mesh", "mesh_shape", mesh_shape)
     outer = _lengths("create_hybrid_device_mesh", "dcn_mesh_shape", dcn_mesh_shape)
     key = "process_index" if process_is_granule else "slice_index"
@@ -82,7 +91,8 @@ def create_hybrid_device_mesh(
     ndim = max(len(inner), len(outer))
     inner = (1,) * (ndim - len(inner)) + inner
     outer = (1,) * (ndim - len(outer)) + outer
-    grids = [create_device_mesh(inner, granules[i]) for i in order]
+    split = allow_split_physical_axes
+    grids = [create_device_mesh(inner, granules[i], allow_split_physical_axes=split) for i in order]
     stacked = np.empty((len(grids), *inner), dtype=object)
     for i, grid in enumerate(grids):
         stacked[i] = grid
@@ -90,6 +100,14 @@ def create_hybrid_device_mesh(
     pairs = [axis for i in range(ndim) for axis in (i, ndim + i)]
     mixed = stacked.reshape(outer + inner).transpose(pairs)
     return mixed.reshape([m * n for m, n in zip(outer, inner, strict=True)])
+
+
+def _any_given(devices: Any) -> list:
+    """Return the devices that a function was given; they may be another machine's."""
+    listed = isinstance(devices, (list, tuple, np.ndarray))
+    if listed and all(hasattr(d, "process_index") for d in devices):
+        return list(devices)
+    return _given(devices)
 
 
 __getattr__ = _explain_names(__name__)

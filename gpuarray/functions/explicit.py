@@ -336,7 +336,8 @@ def _changed(mesh: AbstractMesh, axes: Any, kind: AxisType, what: str) -> dict:
             )
         if name in manual:
             raise NotImplementedError(
-                f"{what} cannot change the axis {name!r}: it is Manual, by a shard_map around"
+                f"Going from `Manual` AxisType to `Auto` or `Explicit` AxisType is not allowed: "
+                f"{what} got the axis {name!r}, which is Manual by a shard_map around"
             )
     return dict.fromkeys(names, kind)
 

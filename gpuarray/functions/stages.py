@@ -314,8 +314,9 @@ class Lowered(Stage):
         compiled = self._next(Compiled)
         if device_assignment is not None and tuple(device_assignment) != compiled._devices():
             raise ValueError(
-                "device_assignment passed to compile must match the devices of arguments and "
-                f"results, which are {list(compiled._devices())}; got {list(device_assignment)}"
+                "device_assignment passed to `.compile` must match the device_assignment "
+                "calculated from array shardings and out_shardings, which is "
+                f"{list(compiled._devices())}; got {list(device_assignment)}"
             )
         return compiled
 

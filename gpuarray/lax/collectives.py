@@ -504,13 +504,16 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
         )
     _declared("pcast", to, ("varying", "reduced", "unreduced"))
     mesh = None if named.axes_around() else contexts.abstract
-    for name in _axes(axis_name):
-        if mesh is not None and name in mesh.axis_names:
+    meant = tuple(_axes(axis_name))
+    if mesh is not None:
+        # Along an axis of one device nothing varies.
+        meant = tuple(n for n in meant if mesh.shape.get(n) != 1)
+        for name in set(meant).intersection(mesh.axis_names):
             raise ValueError(
                 f"pvary should be called under jax.shard_map: {name!r} is an axis of the mesh in "
                 "context, and outside of a shard_map no value varies along it."
             )
-    names = _named(axis_name, "pcast")
+    names = _named(meant, "pcast")
     typed = tuple(n for n in names if n in named.typed_names(names))
 
     def cast(leaf):

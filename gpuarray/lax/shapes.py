@@ -20,6 +20,7 @@ from gpuarray.core.avals import ShapedArray, aval_of, machine_int
 from gpuarray.core.axes import typed_around
 from gpuarray.core.layout import cuts_of, out_given, reconciled
 from gpuarray.core.value import Array
+from gpuarray.errors import ShardingTypeError
 from gpuarray.lax.args import canonicalize_shape, dtype_of, shape_of
 from gpuarray.lax.args import operand as bindable
 from gpuarray.primitives.collective.ops import pcast_p
@@ -40,7 +41,7 @@ from gpuarray.primitives.movement.ops import (
 )
 from gpuarray.primitives.random.ops import random_wrap_p
 from gpuarray.primitives.sums import check_same
-from gpuarray.runtime.transfer import placed, sharding_like
+from gpuarray.runtime.transfer import placed, placed_like, sharding_like
 from gpuarray.util import index, indices
 
 
@@ -184,8 +185,11 @@ def broadcast_like(arr: Any, like_arr: Any) -> Array:
     layout = aval_of(like).layout
     if cuts_of(layout) is None:
         return out
-    reconciled(aval_of(out).layout, layout)  # raises where `arr` is cut otherwise
-    return placed("broadcast_like", out, sharding_like(like, shape))
+    try:
+        reconciled(aval_of(out).layout, layout)
+    except ShardingTypeError as error:
+        raise ShardingTypeError(f"Incompatible shardings for broadcasting: {error}") from None
+    return placed_like(out, sharding_like(like, shape))
 
 
 # ---- the same elements in another shape ----
@@ -448,7 +452,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding=N
         out = broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=None)
     else:
         out = as_array(value)
-    return out if sharding is None else placed("full", out, sharding)
+    return placed_like(out, sharding)
 
 
 def _any_shape(x: Any) -> tuple[int, ...]:

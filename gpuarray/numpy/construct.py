@@ -18,7 +18,8 @@ from gpuarray.core.avals import FLOAT0, MASKED, ShapedArray
 from gpuarray.core.value import Array
 from gpuarray.primitives.elementwise.arithmetic import copy_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
-from gpuarray.runtime.transfer import device_put, own, placed
+from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.transfer import device_put, laid_in_context, own, placed
 
 _PYTHON = frozenset({bool, int, float, complex})
 
@@ -84,6 +85,8 @@ def array(
         raise ValueError(f"ndmin must be at most 64, the most axes that NumPy has, got {ndmin}")
     if out.ndim < ndmin:
         out = lax.expand_dims(out, range(ndmin - out.ndim))
+    if out_sharding is None and device is None and type(out) is ArrayImpl:
+        return out if isinstance(object, Array) else laid_in_context(out)
     return placed("array", out, out_sharding, device)
 
 

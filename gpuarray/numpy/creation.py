@@ -35,7 +35,7 @@ from gpuarray.numpy.promotion import (
     select,
     value,
 )
-from gpuarray.runtime.transfer import placed, sharding_like
+from gpuarray.runtime.transfer import placed, placed_like, sharding_like
 from gpuarray.util import canonical_axis
 
 kind_of = dtypes.kind_of
@@ -189,17 +189,19 @@ def _like(name: str, a, fill, dtype, shape, device, out_sharding) -> Array:
     weak = dtype is None and aval.weak_type and device is None and out_sharding is None
     dtype = aval.dtype if dtype is None else dtypes.requested_dtype(dtype, name)
     shape = aval.shape if shape is None else canonicalize_shape(shape)
-    if device is None and out_sharding is None:
-        out_sharding = sharding_like(a, shape)
+    model = sharding_like(a, shape) if device is None and out_sharding is None else None
+
+    def laid(made: Array) -> Array:
+        out = _placed(made, device, out_sharding) if model is None else placed_like(made, model)
+        return varying_like(out, a)
+
     fill = value(fill)
     if getattr(fill, "shape", ()):
-        made = _spread(as_type(fill, dtype), shape)
-        return varying_like(_placed(made, device, out_sharding), a)
+        return laid(_spread(as_type(fill, dtype), shape))
     # Through as_type, which warns where an imaginary part is discarded.
     if isinstance(fill, (complex, np.complexfloating)):
         fill = as_type(asarray(fill), dtype)
-    made = as_type(lax.full(shape, fill, dtype), dtype, weak)
-    return varying_like(_placed(made, device, out_sharding), a)
+    return laid(as_type(lax.full(shape, fill, dtype), dtype, weak))
 
 
 # ---- ranges ----

@@ -459,6 +459,8 @@ def angle(z, deg: bool = False) -> Array:
     Array([ 90., 180.], dtype=float32)
     """
     (z,) = arrays("angle", z)
+    if kind_of(z.dtype) in "biu":
+        z = as_type(z, dtypes.default_float())
     out = arctan2(imag(z), real(z))
     # arctan2 of Python numbers is weak; an angle is not.
     out = as_type(out, out.dtype)

@@ -167,16 +167,16 @@ def _moving(x: Array, index: tuple) -> _Moving:
     common = kinds.pop() if len(kinds) == 1 else np.result_type(*kinds)
     if common.itemsize < 4:
         common = np.dtype(np.int32)  # narrow integers need not reach the end of the axis
+    # A Python int is bound as the default integer, which x64 makes another one than the others'.
+    if common != dtypes.default_int():
+        starts = [s if isinstance(s, Array) else common.type(s) for s in starts]
     if is_base():
         # Only positions that may be negative need wrapping; the rest are plain scalars.
-        default = common == dtypes.default_int()
         for axis, s in enumerate(starts):
             if isinstance(s, Array):
                 at_axis = indexer.wrapped(s, x.shape[axis], axis)
                 same = at_axis.dtype == common
                 starts[axis] = at_axis if same else lax.convert_element_type(at_axis, common)
-            elif not default:
-                starts[axis] = common.type(s)
     elif len(starts) > 1 or starts[0].dtype != common:
         starts = [
             lax.convert_element_type(s, common) if isinstance(s, Array) else s for s in starts
@@ -512,7 +512,9 @@ def _update(
         if aligned is not None:
             return masked(x, mask, kind, aligned)
     t = indexer.target(aval.shape, index, wrap_negative_indices)
-    return _scatter(x, t, _SCATTER[kind], values, mode, indices_are_sorted, unique_indices, kind)
+    # Numbers that count from the end are out of order once they are wrapped.
+    in_order = indices_are_sorted and not wrap_negative_indices
+    return _scatter(x, t, _SCATTER[kind], values, mode, in_order, unique_indices, kind)
 
 
 def warn_unsafe(x, values) -> None:

@@ -225,7 +225,11 @@ def check_rank_promotion(name: str, shapes: list[tuple[int, ...]]) -> None:
 
 
 def fitting(x: Any, dtype: Any) -> Any:
-    """A Python int in the dtype of an unsigned array, where it fits that and not its own."""
+    """A Python bool as a number of an array's dtype, and a Python int in the dtype of an unsigned
+    array, where it fits that and not its own.
+    """
+    if type(x) is bool and isinstance(dtype, np.dtype):
+        return dtype.type(x)
     if type(x) is int and x > dtypes.iinfo(dtypes.default_int()).max:
         if dtypes.kind_of(dtype) == "u" and x <= dtypes.iinfo(dtype).max:
             return dtype.type(x)

@@ -27,7 +27,7 @@ from gpuarray.numpy.promotion import binary, check_arraylike, promote_dtypes, va
 from gpuarray.numpy.shapes import broadcast_shapes, ravel, reshape, stretch
 from gpuarray.primitives.elementwise.arithmetic import ne_p, select_n_p
 from gpuarray.runtime.memory import accounted
-from gpuarray.runtime.transfer import placed, sharding_like
+from gpuarray.runtime.transfer import placed_like, sharding_like
 
 
 def where(condition, x=None, y=None, /, *, size: int | None = None, fill_value=None) -> Any:
@@ -198,7 +198,7 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
         found = [k.astype(dtypes.default_int()) for k in np.nonzero(known)]
         if size is not None:
             found = [_resized(k, size, f) for k, f in zip(found, fills, strict=True)]
-        return tuple(placed("nonzero", asarray(k), sharding_like(a, k.shape)) for k in found)
+        return tuple(placed_like(asarray(k), sharding_like(a, k.shape)) for k in found)
     if size is None:
         need_concrete(
             a,

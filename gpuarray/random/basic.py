@@ -305,15 +305,11 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: An
 def _randint(key, minval, maxval, *, shape, dtype):
     shape = sample_shape("randint", shape, shape_of(minval), shape_of(maxval))
     minval, maxval = _whole(minval), _whole(maxval)
-    info, limit = dtypes.iinfo(aval_of(maxval).dtype), dtypes.iinfo(dtype)
-    # Bounds are limited to what the dtype can hold.
-    most = min(int(limit.max), int(info.max))
     # One past the largest value can only be asked for by a number that does not fit.
-    top = np.array(most, aval_of(maxval).dtype)[()]
-    beyond = lax.gt(maxval, clip(top, int(info.min), int(info.max)))
-    least = max(int(limit.min), int(info.min))
-    minval = as_(clip(minval, least, most), dtype)
-    maxval = as_(clip(maxval, least, most), dtype)
+    top = min(int(dtypes.iinfo(x).max) for x in (dtype, aval_of(maxval).dtype))
+    beyond = lax.gt(maxval, aval_of(maxval).dtype.type(top))
+    # Bounds are limited to what the dtype can hold.
+    minval, maxval = _within(minval, dtype), _within(maxval, dtype)
     rank = len(shape)
     minval, maxval = spread_rank(minval, rank), spread_rank(maxval, rank)
 
@@ -371,6 +367,15 @@ def randint(
     maxval = _limited(as_(maxval, wide), max=int(info.max) + 1, min=int(info.min))
     out = as_(_randint(key, minval, maxval, shape=shape, dtype=wide), found)
     return placed("randint", out, out_sharding)
+
+
+def _within(x: Any, dtype: Any) -> Any:
+    """A bound of randint as `dtype`, limited to what that holds."""
+    # Limits of its own dtype as well: others would wrap around in it.
+    own = aval_of(x).dtype
+    limits = dtypes.iinfo(dtype), dtypes.iinfo(own)
+    least, most = max(int(i.min) for i in limits), min(int(i.max) for i in limits)
+    return as_(clip(x, own.type(least), own.type(most)), dtype)
 
 
 def _whole(x: Any) -> Any:

@@ -101,7 +101,7 @@ class EvalTrace(traces.Trace):
             if not any(callable(x) and util.captures(x) for x in params.values()):
                 _ops.put(key, op)
         if place is None:
-            place = devices.default_place()
+            place = spread.place_of_new() or devices.default_place()
         # Decide where and when it runs.
         state = config.state
         if state.no_execution:

@@ -23,7 +23,7 @@ from gpuarray.core.graph import Graph, Var, has_exchanges
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.layout import cuts_of, sums_of
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
-from gpuarray.core.mesh_context import entered_mesh
+from gpuarray.core.mesh_context import entered_mesh, mesh_of_new_arrays
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.primitives.reshard import meshes_in, stated
 from gpuarray.runtime import pieces, processes
@@ -196,7 +196,7 @@ def meshes_of(
             found[mesh] = None
     found.update(dict.fromkeys(m for m in meshes if isinstance(m, Mesh)))
     if not found:
-        here = contexts.concrete or entered_mesh()
+        here = mesh_of_new_arrays() or contexts.concrete or entered_mesh()
         if not here.empty:
             found[here] = None
     # A mesh without devices stands for one of those.
@@ -502,6 +502,17 @@ def _everywhere(buffer: Any, place: Place) -> list:
     if place.device.platform == "gpu":
         return [sent(buffer, device) for device in place.devices]
     return [stored(buffer, place.device)] * len(place.devices)
+
+
+def place_of_new() -> Place | None:
+    """Return where new arrays lie: whole on every device of the mesh in context; None for none.
+
+    A device that `default_device` asks for comes first.
+    """
+    if contexts.concrete is None or config.state.default_device is not None:
+        return None
+    mesh = mesh_of_new_arrays()
+    return None if mesh is None else laid_out(replicated(mesh))
 
 
 def replicated(mesh: Mesh) -> NamedSharding:

@@ -12,21 +12,22 @@ from typing import Any
 import numpy as np
 
 from gpuarray.config import state
+from gpuarray.control.shard_map import names_in_spec
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
-from gpuarray.core.abstract_mesh import AbstractMesh
+from gpuarray.core.abstract_mesh import AbstractMesh, AxisType
 from gpuarray.core.avals import MASKED, ShapedArray, aval_of
 from gpuarray.core.formats import Format, Layout
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.memories import Space
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
-from gpuarray.core.mesh_context import sharding_in_context
+from gpuarray.core.mesh_context import entered_mesh, get_abstract_mesh, sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, one_device
 from gpuarray.core.value import Array
 from gpuarray.primitives.reshard import laid
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
-from gpuarray.runtime import lazy, processes
+from gpuarray.runtime import lazy, processes, spread
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.host import own
 from gpuarray.runtime.moves import device_put_p, stays_at, to_place
@@ -168,13 +169,31 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
             f"{what} takes `device` or `out_sharding`, not both: got {device!r} and {sharding!r}"
         )
     if isinstance(sharding, PartitionSpec):
+        if get_abstract_mesh().empty and entered_mesh().empty:
+            raise ValueError(
+                f"Using PartitionSpec when you are not under a mesh context is not allowed: {what} "
+                f"got out_sharding={sharding}. Set one with gpuarray.set_mesh(mesh), or pass "
+                "NamedSharding(mesh, spec)."
+            )
         sharding = sharding_in_context(sharding, what, "out_sharding")
     elif not isinstance(sharding, (Sharding, Device)):
         one_device(sharding, f"`out_sharding` argument of {what}")  # raises
     if isinstance(sharding, NamedSharding):
+        _check_explicit(what, sharding)
+    return placed_like(x, sharding)
+
+
+def placed_like(x: Any, sharding: Sharding | Device | None) -> Any:
+    """Return a value laid out as a sharding says, such as that of an array it is made like.
+
+    With None it stays where it is.
+    """
+    if sharding is None:
+        return x
+    if isinstance(sharding, NamedSharding):
         aval = aval_of(x)
-        sharding.shard_shape(aval.shape)  # raises for a spec with too many axes
         sharding = sharding._of_rank(aval.ndim)
+        sharding.shard_shape(aval.shape)  # raises for a spec with too many axes
         if sharding.mesh.empty:  # what `typeof(x).sharding` says where no mesh is set
             return x
         # A value that is made while tracing is laid out by the program.
@@ -184,6 +203,29 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
     if isinstance(x, traces.Tracer):
         return stays_at(x, devices.place_for(sharding))
     return device_put(x, sharding)
+
+
+def _check_explicit(what: str, sharding: NamedSharding) -> None:
+    """Refuse a sharding for a result that its type could not speak of."""
+    around = get_abstract_mesh()
+    own = sharding.mesh.abstract_mesh
+    if not (around.empty or own.empty) and (around.shape_tuple, around.axis_types) != (
+        own.shape_tuple,
+        own.axis_types,
+    ):
+        raise ValueError(
+            f"Context mesh {around} should match the mesh of sharding {own} passed to {what}. Lay "
+            "a result over another mesh with device_put, or set that mesh."
+        )
+    kinds = dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True))
+    for name in names_in_spec(sharding.spec):
+        if kinds[name] is not AxisType.Explicit:
+            raise ValueError(
+                f"PartitionSpec passed to {what} cannot contain axis names that are of type Auto "
+                f"or Manual. Got {sharding.spec} with the axis {name!r}, which is "
+                f"{kinds[name].name}. Lay the result with lax.with_sharding_constraint or "
+                "device_put."
+            )
 
 
 def _over_devices(sharding: NamedSharding) -> NamedSharding | None:
@@ -196,6 +238,14 @@ def _over_devices(sharding: NamedSharding) -> NamedSharding | None:
     if here is None or here.shape_tuple != sharding.mesh.shape_tuple:
         return None
     return NamedSharding(here, sharding.spec)
+
+
+def laid_in_context(x: ArrayImpl) -> ArrayImpl:
+    """Return an array that was just made of host memory on the devices of the mesh in context."""
+    if contexts.concrete is None or not traces.is_base():
+        return x
+    place = spread.place_of_new()
+    return x if place is None else to_place(x, place)
 
 
 def sharding_like(x: Any, shape: tuple[int, ...]) -> Sharding | None:

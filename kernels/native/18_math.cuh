@@ -61,10 +61,11 @@ GA_INLINE double ga_exp_rest(double x, double n) {
 }
 
 //@ ga_exp_series
-// (exp(f) - 1 - f) / f^2 for |f| <= log(2) / 2.
+// (exp(f) - 1 - f) / f^2 for |f| <= log(2) / 2. In float the small terms in pairs, which do not wait for one another.
 GA_INLINE float ga_exp_series(float f) {
-    return ga_horner(
-        f, 0.00019919911574106663f, 0.0013947213742f, 0.0083332620561f, 0.041666254401f, 0.16666667163f, 0.5f);
+    const float high = ga_fma(f, 0.00019919911574106663f, 0.0013947213742f);
+    const float middle = ga_fma(f, 0.0083332620561f, 0.041666254401f);
+    return ga_horner(f, ga_fma(f * f, high, middle), 0.16666667163f, 0.5f);
 }
 GA_INLINE double ga_exp_series(double f) {
     return ga_horner(
@@ -164,9 +165,9 @@ GA_INLINE double ga_logistic(double x) {
 // (exp(2|x|) - 1) / (exp(2|x|) + 1). In float with what rounding leaves of the sum, y - y (t + 1 - d) / d,
 // where it counts: 1 / d = 1 - y is near 1.
 GA_INLINE float ga_tanh(float x) {
-    const float a = fabsf(x), t = ga_expm1_part<GA_HALF>(a > 10.0f ? 20.0f : a + a);
+    const float a = fabsf(x), b = 10.0f < a ? 10.0f : a, t = ga_expm1_part<GA_HALF>(b + b);
     const float d = t + 1.0f, y = t / d, rest = 1.0f - y;
-    return copysignf(ga_fma((d - 1.0f - t) * (rest * rest), y, y), x);
+    return copysignf(ga_fma((d - 1.0f - t) * rest, rest * y, y), x);
 }
 GA_INLINE double ga_tanh(double x) {
     const double a = fabs(x), t = ga_expm1_of<4>(a > 22.0 ? 44.0 : a + a);

@@ -204,3 +204,18 @@ GA_INLINE T ga_look_back(unsigned long long* words, unsigned tiles, unsigned til
     if (tile % 1024u == 1023u) ga_tell(supers + super, merge(start, merge(near, own)));
     return merge(start, near);
 }
+
+//@ GA_ROOM GA_ROOM_BYTES ga_room_bytes
+// Shared memory that a launch sets aside: BYTES of it are asked for, and a GPU may have less.
+#ifndef GA_HOST
+#define GA_ROOM(room, BYTES) extern __shared__ __align__(16) unsigned char room[]
+static __device__ __forceinline__ unsigned ga_room_bytes() {
+    unsigned n;
+    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(n));
+    return n;
+}
+#define GA_ROOM_BYTES(room) ga_room_bytes()
+#else
+#define GA_ROOM(room, BYTES) __shared__ unsigned char room[BYTES]
+#define GA_ROOM_BYTES(room) (unsigned)sizeof room
+#endif

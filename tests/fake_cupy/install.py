@@ -55,7 +55,10 @@ NAMES = {
     "cupy.cuda.cufft": {"CuFFTError": errors.CuFFTError},
     "cupy.cuda.cusolver": {"CUSOLVERError": errors.CUSOLVERError},
     "cupy.cuda.device": {"get_cublas_handle": libraries.get_cublas_handle},
-    "cupy.cuda.driver": {"CUDADriverError": errors.CUDADriverError},
+    "cupy.cuda.driver": {
+        "CUDADriverError": errors.CUDADriverError,
+        "funcSetAttribute": kernels.funcSetAttribute,
+    },
     "cupy.cuda.function": {"Function": kernels.Function, "Module": kernels.Module},
     "cupy.fft": {name: arrays.transform(name) for name in ("fftn", "ifftn", "irfftn", "rfftn")},
     "cupy.fft.config": {"get_plan_cache": arrays.get_plan_cache},

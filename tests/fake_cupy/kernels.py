@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import pathlib
 import re
+import weakref
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from gpuarray.backends import hostcc
 from tests.fake_cupy.errors import CUDADriverError, CUDARuntimeError, NVRTCError
 from tests.fake_cupy.memory import Block, MemoryPointer, block_at, use_of
+from tests.fake_cupy.runtime import getDeviceProperties
 from tests.fake_cupy.world import Use, site, world
 
 # ---- the compiler ----
@@ -147,7 +149,9 @@ def _parameter(text: str) -> Parameter:
 
 
 @functools.lru_cache(maxsize=256)
-def _library(source: str) -> hostcc.Library:
+def _library(source: str, shared_mem: int = 0) -> hostcc.Library:
+    # What a launch sets aside, a kernel's text knows from the GPU.
+    source = re.sub(r"GA_ROOM\((\w+), \d+\)", rf"GA_ROOM(\1, {shared_mem})", source)
     return hostcc.compile_library(source, list(signatures(source)))
 
 
@@ -176,6 +180,18 @@ class Module:
         return Function(self, name)
 
 
+#: Kernels by their pointers.
+_functions: weakref.WeakValueDictionary[int, Function] = weakref.WeakValueDictionary()
+
+
+def funcSetAttribute(f: int, attribute: int, value: int) -> None:
+    """Set how much shared memory launches of a kernel may set aside."""
+    most = getDeviceProperties(world.thread.device)["sharedMemPerBlockOptin"]
+    if attribute != 8 or not 0 <= value <= most:
+        raise CUDADriverError(1)
+    _functions[f]._most_shared = value
+
+
 class Function:
     """A kernel of a module."""
 
@@ -185,6 +201,8 @@ class Function:
             raise CUDADriverError(500)
         self.module, self.ptr = module, next(_numbers)
         self._name, self._signature = funcname, found
+        self._most_shared = 48 << 10
+        _functions[self.ptr] = self
 
     def __call__(
         self, grid, block, args, shared_mem=0, stream=None, enable_cooperative_groups=False
@@ -205,7 +223,7 @@ class Function:
         if device != self.module._device or queue.device != device:
             raise CUDADriverError(400)
         blocks, threads = (max(1, x) for x in (grid[0], block[0]))
-        whole = all(x <= 1 for x in (*grid[1:], *block[1:])) and shared_mem == 0
+        whole = all(x <= 1 for x in (*grid[1:], *block[1:])) and shared_mem <= self._most_shared
         if not whole or threads > self._signature.most_threads or blocks >= 1 << 31:
             raise CUDADriverError(1)
         if len(args) != len(self._signature.parameters):
@@ -215,7 +233,7 @@ class Function:
             raise CUDADriverError(1)
         values, uses, table = self._arguments(args)
         order = world.random.random()
-        run = functools.partial(self._run, blocks, threads, values, uses, table, order)
+        run = functools.partial(self._run, blocks, threads, shared_mem, values, uses, table, order)
         world.put(queue, f"kernel {self._name}", run, uses)
 
     def _arguments(self, args) -> tuple[list[int], list[Use], _Table | None]:
@@ -274,6 +292,7 @@ class Function:
         self,
         blocks: int,
         threads: int,
+        shared_mem: int,
         values: list[int],
         uses: list[Use],
         found: _Table | None,
@@ -293,14 +312,14 @@ class Function:
             state = hashlib.blake2b(b"".join(m.tobytes() for m in memories)).digest()
             places = [_place(v, regions) for v in values if v != table.ctypes.data]
             places += [_place(v, regions) for v in table.tolist()]
-            key = (self.module._source, self._name, blocks, threads, state, *places)
+            key = (self.module._source, self._name, blocks, threads, shared_mem, state, *places)
             if (known := world.remembered.get(key)) is not None:
                 for memory, data in zip(memories, known, strict=True):
                     memory[...] = data
                 return
         if table.size:
             regions.append(hostcc.Region(table.ctypes.data, table.nbytes, hostcc.INPUT, 8, "table"))
-        library = _library(self.module._source)
+        library = _library(self.module._source, shared_mem)
         try:
             library.launch(self._name, values, blocks, threads, regions, int(seed * (1 << 30)))
         except hostcc.DeviceError as error:

@@ -35,6 +35,10 @@ def setDevice(device: int) -> None:
     world.thread.device = device
 
 
+#: Shared memory of a block that asks for it.
+SHARED = 232448
+
+
 def getDeviceProperties(device: int) -> dict:
     """Those of a Hopper GPU, as far as programs ask for them."""
     if not 0 <= device < world.devices:
@@ -43,7 +47,7 @@ def getDeviceProperties(device: int) -> dict:
         "name": b"Stand-in GPU",
         "totalGlobalMem": world.memory,
         "sharedMemPerBlock": 49152,
-        "sharedMemPerBlockOptin": 232448,
+        "sharedMemPerBlockOptin": SHARED,
         "sharedMemPerMultiprocessor": 233472,
         "regsPerBlock": 65536,
         "regsPerMultiprocessor": 65536,

@@ -33,9 +33,7 @@ def rows() -> dict[str, Workload]:
         ),
         "log softmax": Workload(nn.log_softmax, (x,), 2 * bytes_of(x)),
         "softmax of short rows": Workload(nn.softmax, (short,), 2 * bytes_of(short)),
-        "softmax of long rows": Workload(
-            nn.softmax, (long,), 2 * bytes_of(long), "a row of 256 KB is read twice"
-        ),
+        "softmax of long rows": Workload(nn.softmax, (long,), 2 * bytes_of(long)),
         "softmax of heads": Workload(heads, (half, shape(BF, 4096)), 2 * bytes_of(half)),
         "masked softmax": Workload(masked, (shape(BF, 256, 1024, 1024),), 2 * 2 << 28),
         "rows of length 1": Workload(
@@ -120,12 +118,7 @@ def losses() -> dict[str, Workload]:
     likelihood = golden.label_likelihood
     return {
         "cross-entropy of labels": Workload(likelihood, (logits, label), bytes_of(logits)),
-        "its gradient": Workload(
-            ga.grad(likelihood),
-            (logits, label),
-            2 * bytes_of(logits),
-            "a row of 100 KB is read twice",
-        ),
+        "its gradient": Workload(ga.grad(likelihood), (logits, label), 2 * bytes_of(logits)),
         "cross-entropy, 4096 classes": Workload(
             lambda x, y: -gnp.mean(gnp.sum(nn.one_hot(y, 4096) * nn.log_softmax(x), -1)),
             (wide, shape(INT, 32768)),
@@ -183,10 +176,7 @@ def norms() -> dict[str, Workload]:
             norm, (shape(BF, 1 << 21, 64), *(shape(BF, 64),) * 2), 4 << 27
         ),
         "layer norm, 65536 features": Workload(
-            norm,
-            (shape(F32, 2048, 65536), *(shape(F32, 65536),) * 2),
-            8 << 27,
-            "a row of 256 KB is read twice",
+            norm, (shape(F32, 2048, 65536), *(shape(F32, 65536),) * 2), 8 << 27
         ),
         "residual and RMS norm": Workload(residual_norm, (rows, rows, gain), 4 * bytes_of(rows)),
         "RMS norm": Workload(rms, (rows, gain), 2 * bytes_of(rows)),

@@ -66,12 +66,7 @@ def optimisers() -> dict[str, Workload]:
         ),
         "clipped to a common length": Workload(clipped, (many,), 3 * total),
         "copies in 16 bits": Workload(each(lambda p: p.astype(BF)), (many,), total * 3 // 2),
-        "rows and columns of squares": Workload(
-            adafactor,
-            (shape(F32, 16384, 4096),),
-            4 << 26,
-            "a kernel for each axis",
-        ),
+        "rows and columns of squares": Workload(adafactor, (shape(F32, 16384, 4096),), 4 << 26),
     }
 
 
@@ -164,7 +159,6 @@ def indices() -> dict[str, Workload]:
             lambda x, s: ops.segment_sum(x, s, 1 << 12, indices_are_sorted=True),
             (rows, order),
             bytes_of(rows, order) + (8 << 20),
-            "segments are sorted, though they are",
         ),
         "columns by number": Workload(
             lambda x, p: x[:, p], (shape(F32, 1 << 16, 1024), shape(INT, 1024)), 8 << 26
@@ -291,9 +285,7 @@ def images() -> dict[str, Workload]:
             2 * bytes_of(each) + 9 * 4 * 64 * 64,
             "every pixel is copied nine times, for a product",
         ),
-        "edges": Workload(
-            sobel, (picture,), 2 * bytes_of(picture), "differences along one axis are written"
-        ),
+        "edges": Workload(sobel, (picture,), 2 * bytes_of(picture)),
         "blurred": Workload(
             lambda x: gnp.pad(x, ((0, 0), (1, 1), (1, 1)))[:, :-2, 1:-1] * 0.25 + x * 0.75,
             (picture,),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
@@ -51,9 +51,13 @@ def distinct(kernels: Iterable[tuple[str, KernelSource]]) -> dict[str, str]:
     """Bodies that differ, without their comments and names, and where each was first seen."""
     found: dict[str, str] = {}
     for origin, kernel in kernels:
-        body = re.sub(r"^//.*\n", "", kernel.text, flags=re.MULTILINE)
-        found.setdefault(body.replace(f" {kernel.name}(", " NAME("), origin)
+        found.setdefault(_body(kernel), origin)
     return found
+
+
+def _body(kernel: KernelSource) -> str:
+    body = re.sub(r"^//.*\n", "", kernel.text, flags=re.MULTILINE)
+    return body.replace(f" {kernel.name}(", " NAME(")
 
 
 def sources(bodies: Iterable[str], size: int = 60) -> Iterator[str]:
@@ -62,3 +66,12 @@ def sources(bodies: Iterable[str], size: int = 60) -> Iterator[str]:
     for start in range(0, len(some), size):
         named = [b.replace(" NAME(", f" k{i}(") for i, b in enumerate(some[start : start + size])]
         yield complete("\n".join(named))
+
+
+def resources(kernels: Sequence[KernelSource], arch: str) -> list[nvrtc.Resources]:
+    """What each kernel uses of a multiprocessor."""
+    bodies = list(distinct(("", k) for k in kernels))
+    (source,) = sources(bodies, len(bodies))
+    made = compiled(source, arch).kernels
+    used = {body: made[f"k{i}"] for i, body in enumerate(bodies)}
+    return [used[_body(k)] for k in kernels]

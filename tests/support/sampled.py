@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gpuarray as ga
-from gpuarray.config import config
+from gpuarray.config import config, settings, state
 from tests.samples import Sample
 
 
@@ -25,15 +25,16 @@ def profiling_ended() -> None:
 @contextmanager
 def settings_kept() -> Iterator[None]:
     """Undo what is done to the global settings, ours and those of NumPy's printer."""
-    before = dict(config.values)
-    printing = np.get_printoptions()
+    # Two dicts are compared, not a hundred settings one by one: this runs for every sample.
+    before, printing = dict(vars(state)), np.get_printoptions()
     yield
     profiling_ended()
     if np.get_printoptions() != printing:
         np.set_printoptions(**printing)
-    for name, value in config.values.items():
-        if value != before[name]:
-            config.update(name, before[name])
+    if vars(state) != before:
+        for name in settings:
+            if getattr(state, name) != before[name]:
+                config.update(name, before[name])
 
 
 def each_sample(found: Iterable[Sample]) -> Callable[[Callable], Any]:

@@ -50,7 +50,7 @@ class AbsentGpu:
     def load(self, wanted: Sequence[KernelSource], gpu: Any) -> kernels.Loaded:
         """Compile kernels, and load none of them."""
         if not wanted:
-            return kernels.Loaded({}, {}, "", b"")
+            return kernels.Loaded({}, {}, {}, "", b"")
         made = []
 
         def compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.Compiled:
@@ -63,7 +63,7 @@ class AbsentGpu:
         self.kernels += sum(len(source.names) for source in form.sources)
         lengths = {k: given for k, (_, given) in form.calls.items()}
         functions = dict.fromkeys(form.calls, self.run)
-        return kernels.Loaded(functions, lengths, form.text, b"")
+        return kernels.Loaded(functions, lengths, {}, form.text, b"")
 
     def run(self, *arguments: Any) -> Any:
         """Refuse to run."""

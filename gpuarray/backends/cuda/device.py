@@ -102,6 +102,8 @@ class Gpu:
         self.name: str = name.decode() if isinstance(name, bytes) else name
         self.arch = f"sm_{properties['major']}{properties['minor']}"
         self.total_bytes = int(properties["totalGlobalMem"])
+        #: Shared memory of a block that asks for as much as it may have.
+        self.shared_bytes = int(properties["sharedMemPerBlockOptin"])
         self.device = cupy.cuda.Device(ordinal)
         with self.device:
             self.stream = cupy.cuda.Stream(non_blocking=True)

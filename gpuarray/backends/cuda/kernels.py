@@ -23,6 +23,8 @@ from gpuarray.errors import CompileError, DeviceError
 
 #: How many tables of addresses are kept for a kernel.
 TABLES = 16
+#: CUDA's number for the shared memory that launches of a kernel may set aside.
+_ROOM = 8
 
 
 class Loaded(NamedTuple):
@@ -34,12 +36,15 @@ class Loaded(NamedTuple):
         By the kernels' names; they take (grid, block, arguments, shared memory, stream).
     lengths :
         What is passed behind the arguments of a kernel.
+    rooms :
+        Bytes of shared memory that a launch sets aside, where a kernel asks for it.
     source, binary :
         The text, for readers, and the machine code.
     """
 
     functions: dict[str, Any]
     lengths: dict[str, tuple[int, ...]]
+    rooms: dict[str, int]
     source: str
     binary: bytes
 
@@ -47,7 +52,7 @@ class Loaded(NamedTuple):
 def load(kernels: Sequence[KernelSource], gpu: Gpu) -> Loaded:
     """Return the kernels as functions on a GPU."""
     if not kernels:
-        return Loaded({}, {}, "", b"")
+        return Loaded({}, {}, {}, "", b"")
     # The compiler's version is a part of the key: another one makes other code.
     version = cupy.cuda.nvrtc.getVersion()
     form, cubins_ = compiled(kernels, gpu.arch, version, _compile)
@@ -59,8 +64,12 @@ def load(kernels: Sequence[KernelSource], gpu: Gpu) -> Loaded:
             gpu.retried(module.load, cubin.data)
             modules |= dict.fromkeys(source.names, module)
         functions = {k: modules[name].get_function(name) for k, (name, _) in form.calls.items()}
+        # As much as the GPU has beside the arrays of the text.
+        rooms = {k.name: min(k.room, gpu.shared_bytes - k.shared_bytes) for k in kernels if k.room}
+        for name, room in rooms.items():
+            cupy.cuda.driver.funcSetAttribute(functions[name].ptr, _ROOM, room)
     lengths = {k: given for k, (_, given) in form.calls.items()}
-    return Loaded(functions, lengths, form.text, b"".join(c.data for c in cubins_))
+    return Loaded(functions, lengths, rooms, form.text, b"".join(c.data for c in cubins_))
 
 
 def compiled(

@@ -4,7 +4,7 @@ Floor 4. In: an equation and a GPU. Out: a function from Buffers to Buffers, or 
 
 - PARTS has functions that express an equation in primitives which a GPU runs.
 - ROUTINES has makers of functions on CuPy arrays, by primitive; a maker gets the avals and params,
-  and refuses operands that the library does not take with a TypeError.
+  and refuses operands that the library does not take with NoKernel.
 - HOST has what runs on the host by design.
 """
 
@@ -23,7 +23,7 @@ from gpuarray.backends.cuda.failures import is_failure
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Eqn, storage_dtype
-from gpuarray.core.primitive import Kind, Primitive, registry
+from gpuarray.core.primitive import Kind, NoKernel, Primitive, registry
 from gpuarray.primitives.contract.fft import FftType
 from gpuarray.primitives.define import do
 from gpuarray.primitives.random import parts as random_parts
@@ -44,7 +44,7 @@ def routine(eqn: Eqn, gpu: Gpu) -> Callable[..., Any] | None:
         return None
     try:
         function = maker(avals, **eqn.params)
-    except TypeError:  # the library does not take these operands
+    except NoKernel:  # the library does not take these operands
         return None
     # CuPy may return other dtypes of the same kind.
     types = [(v.aval.shape, storage_dtype(v.aval)) for v in eqn.outvars]
@@ -79,9 +79,9 @@ def parts(eqn: Eqn) -> Callable[..., Any] | None:
 
 # ---- sorting ----
 def _check_known(aval: ShapedArray) -> None:
-    """Raise TypeError for dtypes that CuPy does not compute with."""
+    """Raise NoKernel for dtypes that CuPy does not compute with."""
     if storage_dtype(aval).kind not in "biufc":
-        raise TypeError(f"CuPy does not compute with {aval.str_short()}")
+        raise NoKernel(f"CuPy does not compute with {aval.str_short()}")
 
 
 # Complex numbers sort by real part, then imaginary part.
@@ -182,7 +182,7 @@ def _wide_sort_parts(*xs, dimension: int, is_stable: bool, num_keys: int):
         for x in xs
     ]
     if not any(wide[:num_keys]):
-        raise TypeError("no float that CuPy lacks among the keys")
+        raise NoKernel("no float that CuPy lacks among the keys")
     keys = [products.cast(x, np.dtype(np.float32)) for x in xs[:num_keys]]
     out = do.sort(*keys, *xs, dimension=dimension, is_stable=is_stable, num_keys=num_keys)
     return out[num_keys:]
@@ -207,7 +207,7 @@ def _searchsorted(avals, *, side: str, dtype):
 def _fft(avals, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
     # Nothing to transform: left to the NumPy rule.
     if not fft_lengths or avals[0].size == 0:
-        raise TypeError("nothing to transform")
+        raise NoKernel("nothing to transform")
     axes = tuple(range(avals[0].ndim - len(fft_lengths), avals[0].ndim))
     name = {FftType.FFT: "fftn", FftType.IFFT: "ifftn", FftType.RFFT: "rfftn"}.get(
         fft_type, "irfftn"
@@ -240,7 +240,7 @@ def _factorised(avals) -> None:
         "complex64",
         "complex128",
     ):
-        raise TypeError("CuPy does not factorise that")
+        raise NoKernel("CuPy does not factorise that")
 
 
 def _cholesky(avals):
@@ -284,7 +284,7 @@ packed_lu_p = Primitive(
 
 def _lu_parts(a):
     if aval_of(a).size == 0:
-        raise TypeError("nothing to factorise")
+        raise NoKernel("nothing to factorise")
     square = aval_of(a).shape[-2] == aval_of(a).shape[-1]
     packed, pivots = small.lu(a) if square and small.are_small(aval_of(a)) else packed_lu_p.bind(a)
     size = aval_of(a).shape[-2]
@@ -304,7 +304,7 @@ def _geqrf(avals):
 def _qr(avals, *, pivoting: bool, full_matrices: bool, **_):
     _factorised(avals)
     if pivoting:
-        raise TypeError("CuPy's QR has no pivots: reflectors.py has")
+        raise NoKernel("CuPy's QR has no pivots: reflectors.py has")
     mode = "complete" if full_matrices else "reduced"
     return _each(lambda a: cupy.linalg.qr(a, mode))
 
@@ -324,7 +324,7 @@ def _eigh(avals, *, lower: bool, subset_by_index, **_):
 def _eig(avals, *, compute_left_eigenvectors, compute_right_eigenvectors, **params):
     _factorised(avals)
     if compute_left_eigenvectors:
-        raise TypeError(HOST["eig"])
+        raise NoKernel(HOST["eig"])
     params["compute_left_eigenvectors"] = False
     params["compute_right_eigenvectors"] = compute_right_eigenvectors
     matrix = ShapedArray(avals[0].shape[-2:], avals[0].dtype)
@@ -363,7 +363,7 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
     _factorised(avals)
     small.check_not_small(avals[0])
     if avals[1].size == 0:
-        raise TypeError("nothing to solve")
+        raise NoKernel("nothing to solve")
 
     def solve(a, b):
         a = a.conj() if conjugate_a else a
@@ -389,7 +389,7 @@ def _triangular_parts(a, b, **params):
     if dtype.itemsize > 2 and small.are_small(aval_of(a)):
         return small.triangular_solve(a, b, **params)
     if dtype.itemsize != 2 or aval_of(b).size == 0:
-        raise TypeError("float32 and wider numbers are for the library")
+        raise NoKernel("float32 and wider numbers are for the library")
     wide = [products.cast(x, np.dtype(np.float32)) for x in (a, b)]
     return products.cast(do.triangular_solve(*wide, **params), dtype)
 
@@ -397,11 +397,11 @@ def _triangular_parts(a, b, **params):
 def _cholesky_parts(a):
     """`cholesky` of very many small matrices."""
     if not small.are_small(aval_of(a)):
-        raise TypeError("larger matrices, and those without elements, are for the library")
+        raise NoKernel("larger matrices, and those without elements, are for the library")
     return small.cholesky(a)
 
 
-# Asked after ROUTINES; a TypeError means that a function is not for these operands.
+# Asked after ROUTINES; NoKernel means that a function is not for these operands.
 PARTS: dict[str, Callable[..., Any]] = {
     "dot_general": products.dot_parts,
     "conv_general_dilated": products.conv_parts,

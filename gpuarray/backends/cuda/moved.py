@@ -22,7 +22,7 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.dtypes import KeyDtype
 from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Atom, Eqn, Graph, storage_dtype, talks
-from gpuarray.core.primitive import Kind
+from gpuarray.core.primitive import Kind, NoKernel
 from gpuarray.primitives.random.ops import implementation
 
 #: Elements that a block of CUB's merge sort puts in order before blocks are merged, two at a time.
@@ -103,7 +103,7 @@ def of_call(eqn: Eqn) -> Cost:
     if parts is not None:
         try:
             return whole(parts_graph(parts, eqn, first))
-        except TypeError:  # not for these operands
+        except NoKernel:  # not for these operands
             pass
     # The host: operands are copied there, and results back.
     read, written = (sum(a.aval.nbytes for a in of) for of in (eqn.invars, eqn.outvars))
@@ -124,7 +124,7 @@ def _rooms(eqn: Eqn, loop: Loop) -> Cost:
 def _takes(maker: Callable, avals: Sequence[ShapedArray], params: dict) -> bool:
     try:
         maker(avals, **params)
-    except TypeError:
+    except NoKernel:
         return False
     return True
 

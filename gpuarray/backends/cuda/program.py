@@ -48,6 +48,8 @@ from gpuarray.util import Struct
 
 #: The names of addresses in a generated function.
 _ADDRESS = re.compile(r"\b[abct]\d+\.pointer\b|\bp\d+\b|\bbase\b")
+#: How lines end that launch a kernel: all other steps cannot be replayed.
+_LAUNCH = re.compile(r", \d+, stream\)$")
 #: A line at which the program of one GPU stops until all have come there.
 _PAUSE = re.compile(r"(b\d+, |h\d+ )*(= )?yield ")
 
@@ -256,9 +258,8 @@ class CudaProgramWriter(ProgramWriter):
 
         All else (copies, routines, allocations, exchanges) cannot be replayed.
         """
-        # Launches end in these arguments.
         numbers = range(first, len(self.lines))
-        runs = itertools.groupby(numbers, lambda i: self.lines[i].endswith(", 0, stream)"))
+        runs = itertools.groupby(numbers, lambda i: bool(_LAUNCH.search(self.lines[i])))
         found = [[*run] for are_launches, run in runs if are_launches]
         # A loop's body runs often, so few launches are worth a graph there.
         if not self.nested and sum(map(len, found)) < TARGET.graph_kernels:
@@ -358,8 +359,8 @@ class CudaProgramWriter(ProgramWriter):
         schedule = kernel.schedule
         grid = self.bind("grid", (schedule.grid, 1, 1))
         block = self.bind("block", (schedule.threads, 1, 1))
-        name = self.bind(kernel.name, function)
-        self.line(f"{name}({grid}, {block}, ({', '.join(pointers)},), 0, stream)", eqn, step)
+        name, room = self.bind(kernel.name, function), self.loaded.rooms.get(kernel.name, 0)
+        self.line(f"{name}({grid}, {block}, ({', '.join(pointers)},), {room}, stream)", eqn, step)
 
     def address(self, v: Var, alignment: int) -> str:
         """Return the address of an operand, of a copy where it is not aligned as needed."""
@@ -411,7 +412,7 @@ class CudaProgramWriter(ProgramWriter):
             return drawing(eqn, self.inside, self.gpu), every
         parts = library.parts(eqn)
         if parts is not None:
-            with contextlib.suppress(TypeError):  # not for these operands
+            with contextlib.suppress(NoKernel):  # not for these operands
                 made = self.inside(parts_graph(parts, eqn))
                 run = made if prim.multiple_results else lambda *buffers: made(*buffers)[0]
                 return run, made.fresh

@@ -27,6 +27,7 @@ from gpuarray.backends.cuda.entries import (
 )
 from gpuarray.backends.cuda.loops import scan
 from gpuarray.core.avals import aval_of
+from gpuarray.core.primitive import NoKernel
 from gpuarray.primitives.define import do
 from gpuarray.primitives.linalg import matrices as mat
 from gpuarray.primitives.linear import full_like, zeros
@@ -212,7 +213,7 @@ def _reversed(x: Any, axes: int) -> Any:
 def qr_parts(a, *, pivoting: bool, full_matrices: bool, use_magma=None):
     """`qr` with pivots: at each step, the longest of the remaining columns comes first."""
     if not pivoting:
-        raise TypeError("a library does that")
+        raise NoKernel("a library does that")
     *stack, m, n = aval_of(a).shape
     count = min(m, n)
     # Column numbers 0, 1, ..., swapped as the columns are.

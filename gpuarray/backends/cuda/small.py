@@ -17,6 +17,7 @@ import numpy as np
 from gpuarray.backends.cuda.entries import int32, where
 from gpuarray.backends.cuda.products import cast, shaped
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.primitive import NoKernel
 from gpuarray.core.target import TARGET
 from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import full_like
@@ -36,9 +37,9 @@ def are_small(aval: ShapedArray) -> bool:
 
 
 def check_not_small(aval: ShapedArray) -> None:
-    """Raise TypeError for matrices that kernels take apart."""
+    """Raise NoKernel for matrices that kernels take apart."""
     if are_small(aval):
-        raise TypeError(f"kernels do so many matrices of {aval.shape[-2:]}")
+        raise NoKernel(f"kernels do so many matrices of {aval.shape[-2:]}")
 
 
 def lu(a: Any) -> list[Any]:

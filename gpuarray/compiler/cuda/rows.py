@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuarray.compiler.cuda.online import OnlineTemplate, Turns
+from gpuarray.compiler.cuda.online import Turns
+from gpuarray.compiler.cuda.stretches import RowLoops
 from gpuarray.compiler.cuda.template import KernelSource, Options
 from gpuarray.compiler.fuse.group import Inner, Load, Member
 from gpuarray.compiler.lower.kernel import Rows
@@ -23,13 +24,12 @@ from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import TARGET
 
 
-class RowsTemplate(OnlineTemplate):
+class RowsTemplate(RowLoops):
     """A block for each row, or for several short rows."""
 
     def __init__(self, kernel: Rows, options: Options):
         super().__init__(kernel, options)
         self.passes, self.rows, self.length = list(kernel.passes), kernel.rows, kernel.length
-        self.sums: dict[Var, str] = {}  # folds of columns, and where a thread has its own
 
     def source(self) -> KernelSource:
         """One loop over the row for each pass, with its reductions merged in between."""
@@ -71,9 +71,10 @@ class RowsTemplate(OnlineTemplate):
             if one.members or one.stored:
                 what = f"pass {number + 1} over the row" if one.partial else "write the row"
                 states = self.declare_partials(one)
-                self.open_row_loop(schedule, length, reduced, what, len(one.members))
-                self.elements(2, one.members, one.stored, states, schedule.width)
-                self.line(1, "}")
+                for part in self.stretches:
+                    self.open_stretch(part, schedule, length, reduced, what, one.members)
+                    self.elements(2, one.members, one.stored, states, schedule.width)
+                    self.line(1, "}")
                 # Every thread of the row gets the result: the next pass needs it.
                 for v, name in states.items():
                     self.reduce_over_lanes(v, name, schedule)
@@ -84,43 +85,6 @@ class RowsTemplate(OnlineTemplate):
         self.write_reduced(passes, "lane == 0" if left or not guarded else "lane == 0 && inside")
         note = f"{rows} rows of {length}, {lanes} threads a row{held}"
         return self.finish(schedule, note)
-
-    def open_row_loop(
-        self, s: Schedule, length: int, reduced: list[int], comment: str, operations: int = 0
-    ) -> None:
-        """Open the loop of a thread over its vectors of a row; neighbours take neighbours."""
-        t, n = self.index_type, self.number
-        scale = f" * {n(s.width)}" if s.width > 1 else ""
-        # One vector a thread: no loop.
-        if s.steps == 1:
-            self.touched.begin()
-            whole = s.lanes * s.width == length
-            self.line(1, "{" if whole else f"if (lane{scale} < {n(length)}) {{", comment)
-            self.line(2, f"const {t} j = lane{scale};")
-        elif s.steps:
-            # A known number. Arrays in registers need constant indices, so their loops are
-            # unrolled; others only while the code stays short.
-            often = (
-                not (self.registers or self.carried or self.sums)
-                and s.steps * s.width * operations > TARGET.row_copies
-            )
-            self.touched.begin(1 if often else s.steps)
-            self.line(1, "#pragma unroll 1" if often else "#pragma unroll")
-            self.line(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
-            place = f"u * {n(s.lanes)} + lane"
-            self.line(2, f"const {t} j = {f'({place}){scale}' if scale else place};")
-            # The last vectors may lie beyond the row.
-            if s.steps * s.lanes * s.width != length:
-                self.line(2, f"if (j >= {n(length)}) continue;")
-        else:
-            # A long row: by strides of all threads.
-            stride = n(s.lanes * s.width)
-            head = f"for ({t} j = lane{scale}; j < {n(length)}; j += {stride}) {{"
-            ahead = turns_ahead(self.bytes_a_turn(s.width), s, 2, operations)
-            self.touched.begin(ahead)
-            self.line(1, f"#pragma unroll {ahead}")
-            self.line(1, head, comment)
-        self.define_axes(2, "j", reduced)
 
     def hold(
         self, passes: list[Pass], s: Schedule, length: int, reduced: list[int], guarded: bool
@@ -165,8 +129,13 @@ class RowsTemplate(OnlineTemplate):
                 self.line(1, "}")
             # `row` names a vector of each load; passes read elements of it from here on.
             return chosen, f", held in {where}"
-        # Rows that are read again: as few times as can be.
+        # Rows that are read again: as few times as can be, and once where a launch can set aside
+        # shared memory for them.
         joined = [] if s.steps else join_passes(group, self.passes)
+        if len(joined) != 1 and (stretches := self.hold_apart(plain, s, length, reduced)):
+            self.stretches = stretches
+            beside = " and registers" if len(stretches) > 1 else ""
+            return plain, f", held in shared memory of the launch{beside}"
         return joined if any(one.halves for one in joined) else plain, ""
 
     def long_turns(self, one: Pass, s: Schedule, length: int, reduced: list[int]) -> Turns:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import abc
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
 from gpuarray.compiler.cuda.writer import Writer
-from gpuarray.compiler.fuse.group import Load
+from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.lower.schedule import Schedule
@@ -41,6 +42,7 @@ class KernelSource(Struct, eq=False):
 
     traffic: the bytes that a launch moves
     shared_bytes: shared memory of a block
+    room: as much of it again, which the launch sets aside; less where a GPU does not have it
     """
 
     kernel: Kernel
@@ -54,6 +56,7 @@ class KernelSource(Struct, eq=False):
     tiles: np.ndarray | None = None
     traffic: Traffic = Traffic()
     shared_bytes: int = 0
+    room: int = 0
 
     @property
     def name(self) -> str:
@@ -107,6 +110,7 @@ class Template(Writer, abc.ABC):
         self.restrict = "" if options.overlap else "__restrict__ "
         self.threads_meet = False
         self.shared: dict[str, str] = {}  # arrays in shared memory: name -> declaration
+        self.room = 0  # bytes of shared memory that the launch sets aside
         self.partial = 0  # bytes of partial results that go from block to block
 
     @abc.abstractmethod
@@ -247,11 +251,14 @@ class Template(Writer, abc.ABC):
         self.count += 1
         self.line(depth, f"const {ct.value_type(v.aval)} {name} = {value};")
 
-    def bytes_a_turn(self, width: int) -> int:
-        """Bytes that a thread reads in one turn of the loop along the reduced axes."""
+    def bytes_a_turn(self, width: int, members: Sequence[Member] = ()) -> int:
+        """Bytes that a thread reads in one turn of a loop along the reduced axes, of all that the
+        kernel reads or for some members.
+        """
+        each = [o for m in members for o in m.operands if isinstance(o, Load)]
         loads = {
             (x.key, x.dims): x
-            for x in self.group.loads()
+            for x in (each if members else self.group.loads())
             if any(d in self.group.reduced for d in x.dims)
         }
         return width * sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
@@ -434,6 +441,7 @@ class Template(Writer, abc.ABC):
             self.threads_meet,
             traffic=moved,
             shared_bytes=sum(map(ct.declared_bytes, self.shared.values())),
+            room=self.room,
         )
 
     def written(self) -> dict[Var, int]:

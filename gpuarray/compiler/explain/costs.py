@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gpuarray.compiler.explain.source import Machine
 from gpuarray.compiler.lower.kernel import DeviceStep
 from gpuarray.compiler.lower.steps import eqn_bytes, eqn_reads, step_inputs, step_outputs
 from gpuarray.compiler.pipeline import Plan, plan_graph
@@ -67,6 +68,10 @@ class Cost(Struct):
         if self.estimated:
             found["bytes"] = "estimated"
         return found
+
+    def seconds(self, flops: float, machine: Machine) -> float:
+        """The least time it takes on a GPU, by its memory and by its arithmetic."""
+        return max((self.read + self.written) / machine.bytes, flops / machine.instructions)
 
 
 #: Nothing is moved, and nothing is started.

@@ -8,10 +8,13 @@ network.py). Out: facts of single steps for an Explanation, and remarks on all o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from gpuarray.compiler.explain.covered import waits
+from gpuarray.compiler.lower.kernel import DeviceStep
 from gpuarray.compiler.partition.network import Network
+from gpuarray.compiler.pipeline import Plan
 from gpuarray.core.flow import Choice, Loop
 from gpuarray.core.graph import Eqn, Graph, subgraphs, talks
 from gpuarray.core.grid import Grid
@@ -44,6 +47,20 @@ class Exchanges:
     def __init__(self, grid: Grid, notes: Iterable[Any], network: Network | None = None):
         self.grid, self.notes, self.network = grid, list(notes), network
         self.sent: list[Sent] = []
+        self.waits: dict[int, float] | None = None
+
+    def seconds(self, step: DeviceStep) -> float:
+        """Return the seconds of the exchanges of a step."""
+        if not isinstance(step, Eqn) or not talks(step):
+            return 0.0
+        return sum(x.times * x.seconds for x in self._sent(step))
+
+    def cover(self, plan: Plan, work: Callable[[DeviceStep], float]) -> None:
+        """Find out how much of each exchange of a plan the steps beside it cover.
+
+        work: the seconds that a step computes
+        """
+        self.waits = waits(plan, work, self.seconds)
 
     def facts(self, eqn: Eqn) -> dict[str, Any]:
         """Return the facts of a step: between whom, how much, what needs it, and for how long."""
@@ -54,6 +71,8 @@ class Exchanges:
         found = self._of_one(eqn) if eqn.primitive.kind is Kind.COLLECTIVE else {}
         if self.network is not None and sent:
             found["predicted"] = _time(sum(x.times * x.seconds for x in sent))
+            if self.waits is not None:
+                found["uncovered"] = _time(self.waits[id(eqn)])
             found["by"] = ", ".join(dict.fromkeys(x.way for x in sent))
         return found
 
@@ -121,9 +140,10 @@ class Exchanges:
         most = max(self.sent, key=lambda x: x.times * x.seconds)
         number = sum(x.times for x in self.sent)
         times = f" {most.times} times" if most.times > 1 else ""
+        covered = "" if self.waits is None else f", {_time(sum(self.waits.values()))} uncovered"
         return (
             f"{number} exchange{'s' * (number != 1)} among {len(self.grid.devices)} devices, "
-            f"{_time(total)} predicted for {network.name or 'this network'}",
+            f"{_time(total)} predicted for {network.name or 'this network'}{covered}",
             f"most costly: {most.eqn.primitive.name} at {most.eqn.site}{times}, "
             f"{_time(most.times * most.seconds)}",
         )

@@ -25,6 +25,7 @@ def grade(kernel: KernelSource) -> float:
     least = TARGET.launch_bytes + max(moved.least, work)
     # Reads wait where too few of them are under way.
     waited = moved.bytes_written + moved.partial
-    waited += sum(waited_for(s, n, ahead, kernel.shared_bytes) for n, ahead in moved.sweeps)
+    shared = kernel.shared_bytes + kernel.room
+    waited += sum(waited_for(s, n, ahead, shared) for n, ahead in moved.sweeps)
     accesses = moved.accesses * TARGET.instructions_an_access / TARGET.instructions_a_byte
     return least / (TARGET.launch_bytes + max(waited, work + accesses) / busy(s))

@@ -38,6 +38,13 @@ MACHINES = {
 }
 
 
+def machine_of(arch: str) -> Machine:
+    """The GPU of an architecture; ValueError where there is none of this name."""
+    if arch not in MACHINES:
+        raise ValueError(f"arch must be one of {', '.join(MACHINES)}, got {arch!r}")
+    return MACHINES[arch]
+
+
 def emitted(
     plan: Plan, user_lines: bool = False
 ) -> Iterator[tuple[DeviceStep, KernelSource | None]]:
@@ -72,9 +79,7 @@ def device_facts(
     compile(source, arch) -> something with `.kernels[name].registers` and `.spills`; without it
     these two are missing.
     """
-    if arch not in MACHINES:
-        raise ValueError(f"arch must be one of {', '.join(MACHINES)}, got {arch!r}")
-    machine = MACHINES[arch]
+    machine = machine_of(arch)
     found: dict[str, dict[str, Any]] = {}
     texts: list[str] = []
     for step, kernel in emitted(plan, user_lines=True):

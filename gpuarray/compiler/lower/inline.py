@@ -373,7 +373,7 @@ class _Inliner:
             readers = [u.reader for u in uses]
             if keeps_from_vectors(self.made_by[v], self.work[v], readers):
                 return False
-        if computed and any(_is_fused(u.reader, times) for u in uses):
+        if computed and any(_is_fused(u.reader, self.serial and times > 1) for u in uses):
             return False  # fusion refused to merge these two, for a reason
         sources = len(self.sources_behind(v))
         if any(len(self.sources_read_by(u.reader)) + sources > TARGET.arguments for u in uses):
@@ -386,8 +386,9 @@ class _Inliner:
         if cheap or cost <= TARGET.free:
             return True
         # Several readers would each compute it, in less time than bytes take that are not moved.
+        # So does one that reads elements several times, such as neighbours of each of its own.
         readers = list({id(u.reader): u.reader for u in uses}.values())
-        if len(readers) > 1:
+        if len(readers) > 1 or (computed and times > 1):
             work = sum(u.reads for u in uses) * cost
             return work <= TARGET.instructions_a_byte * self.bytes_saved(v, readers)
         # One reader: what repetitions add must be less than memory or another launch.
@@ -626,14 +627,14 @@ def is_unread(step: Step) -> bool:
     return isinstance(step, FusedGroup) and not step.outputs
 
 
-def _is_fused(step: Step | None, times: float) -> bool:
+def _is_fused(step: Step | None, alone: bool) -> bool:
     """Whether a step is one into which fusion refused to merge the value that it reads. Pointwise
-    steps that read each element at most once do not count: they may read pieces of it, which fusion
-    does not merge.
+    steps do not count, unless each value is to be made once: they may read pieces of it, which
+    fusion does not merge.
     """
     if not isinstance(step, FusedGroup) or not step.is_fused:
         return False
-    return times > 1 or bool(step.reduced) or step.has_flow
+    return alone or bool(step.reduced) or step.has_flow
 
 
 def _is_free(eqn: Eqn) -> bool:

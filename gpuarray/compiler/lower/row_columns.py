@@ -15,8 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuarray.compiler.fuse.group import FusedGroup, GroupBuilder, Load, Member, Step
-from gpuarray.compiler.fuse.merge import AxisMatch, relabelled
+from gpuarray.compiler.fuse.group import (
+    FusedGroup,
+    GroupBuilder,
+    Inner,
+    Load,
+    Member,
+    Step,
+    members_in_order,
+)
+from gpuarray.compiler.fuse.merge import AxisMatch, merge, relabelled
 from gpuarray.compiler.fuse.order import in_order
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.costs import can_emit
@@ -45,7 +53,8 @@ def fold_columns_with_rows(graph: Graph, steps: list[Step]) -> list[Step]:
         one, two = whole[k], whole[other]
         if taken & {k, other} or not isinstance(one, FusedGroup) or not isinstance(two, FusedGroup):
             continue
-        made = _joined(one, two) if _folds_rows(one) and _folds_columns(two) else None
+        alone = _apart(one, two)
+        made = _joined(*alone) if alone and _folds_rows(alone[0]) else None
         if made is None or _needs(other, k, whole, maker) or _needs(k, other, whole, maker):
             continue
         taken |= {k, other}
@@ -76,7 +85,7 @@ def _pairs(steps: list[Step]) -> list[tuple[int, int]]:
     for other, two in groups.items():
         space = math.prod(two.axes)
         down = math.prod([two.axes[i] for i in two.reduced])
-        for v in two.inputs:
+        for v in (*two.inputs, *two.outputs):
             # Groups that read or make an array over the whole space, and reduce the other axes.
             for k in touching[v] if v.aval.size == space else ():
                 one = groups[k]
@@ -164,10 +173,37 @@ def _folds_columns(group: FusedGroup) -> bool:
     return Accesses(group).run_along_columns()
 
 
+def _apart(one: FusedGroup, two: FusedGroup) -> tuple[FusedGroup, FusedGroup] | None:
+    """A group over rows, and one over columns that leaves nothing but folds: what this computes of
+    each element for others, the rows compute as well. None where that waits for a fold.
+    """
+    wide = (v for v in two.outputs if any(d in two.reduced for d in two.made[v].dims))
+    moved = dict.fromkeys([*wide, *(v for v in one.inputs if v in two.made)])
+    if not moved:
+        return one, two
+    needed, waiting = set(), list(moved)
+    while waiting:
+        member = two.made[waiting.pop()]
+        if member.eqn.primitive.kind is Kind.REDUCTION:
+            return None
+        needed.add(id(member))
+        waiting += [o.var for o in member.operands if isinstance(o, Inner)]
+    rows = GroupBuilder(two.axes)
+    for member in members_in_order(two):
+        if id(member) in needed:
+            rows.add(member)
+    if merge(rows, _builder(one)):
+        return None
+    columns = two.replace(outputs=tuple(v for v in two.outputs if v not in moved))
+    return rows.built([*one.outputs, *moved]), columns
+
+
 def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
     """A group over rows and one over columns of the same values as a pair; None where that cannot
     be.
     """
+    if not _folds_columns(two):
+        return None
     if len(one.members) + len(two.members) > TARGET.members:
         return None
     rows = _builder(one)
@@ -209,7 +245,9 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
             eqn = Eqn(prim, [operand], [partial[out]], params, member.eqn.site)
             rows.add(Member(eqn, moved.operands, moved.space, (None, *moved.dims)))
         elif any(d in two.reduced for d in member.dims):
-            rows.add(relabelled(member, axis_of, inner))
+            # What both compute is there already.
+            if member.eqn.outvars[0] not in rows.made:
+                rows.add(relabelled(member, axis_of, inner))
         else:
             after.append(member)
     if after and not _only_reads(after, folds, one):

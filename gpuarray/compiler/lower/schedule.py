@@ -66,11 +66,14 @@ def waited_for(s: Schedule, nbytes: float, ahead: float, shared_bytes: int = 0) 
     shared_bytes :
         Shared memory of a block, of which a multiprocessor has only so much.
     """
-    held = min(-(-s.grid // TARGET.multiprocessors), max(1, TARGET.threads_held // s.threads))
-    if shared_bytes:
-        held = min(held, max(1, TARGET.shared_held // shared_bytes))
     wanted = min(TARGET.bytes_under_way, nbytes / TARGET.multiprocessors)
-    return nbytes * max(1.0, wanted / max(1.0, held * s.threads * ahead))
+    return nbytes * max(1.0, wanted / max(1.0, _blocks_held(s, shared_bytes) * s.threads * ahead))
+
+
+def _blocks_held(s: Schedule, shared_bytes: int) -> int:
+    """How many blocks a multiprocessor has at a time."""
+    held = min(-(-s.grid // TARGET.multiprocessors), max(1, TARGET.threads_held // s.threads))
+    return min(held, max(1, TARGET.shared_held // max(shared_bytes, 1)))
 
 
 def vector_width(values: list[Var], length: int) -> int:
@@ -196,6 +199,23 @@ def schedule_rows(rows: int, length: int, width: int) -> Schedule:
     return Schedule(lanes, width, max(1, rows), lanes, steps if steps <= TARGET.row_vectors else 0)
 
 
+def row_room(s: Schedule, length: int, each: int, beside: int) -> tuple[int, int] | None:
+    """How many vectors each thread has of a long row in registers, and the bytes of the others in
+    shared memory, which the launch sets aside; None where that is not enough for a row.
+
+    each: bytes of all vectors at one place; beside: bytes that partial results take there
+    """
+    # One block may fill a multiprocessor, and then has to keep enough under way alone.
+    if s.rows_a_block > 1 or 2 * s.threads < TARGET.threads_held:
+        return None
+    vectors = length // s.width
+    fitting = (TARGET.shared_held - beside) // max(each, 1)
+    steps = -(-max(0, vectors - fitting) // s.lanes)
+    if steps * each > TARGET.row_bytes:
+        return None
+    return steps, (vectors - steps * s.lanes) * each
+
+
 def row_column_slots(rows: int, length: int, folds: int, itemsize: int) -> int:
     """How many blocks go over rows whose columns are folded on the way; 0 where rows are too long
     for a block to hold the results of their columns, or too short to keep it busy.
@@ -236,11 +256,13 @@ def schedule_all(rows: int, length: int, width: int) -> Schedule:
     return Schedule(TARGET.block_threads, width, rows * splits, TARGET.block_threads, splits=splits)
 
 
-def turns_ahead(turn_bytes: int, s: Schedule, least: int, operations: int = 1) -> int:
+def turns_ahead(
+    turn_bytes: int, s: Schedule, least: int, operations: int = 1, shared_bytes: int = 0
+) -> int:
     """How many turns of a loop are written out: `least`, or up to four times as many where that
     keeps too few bytes under way on a multiprocessor, and the text does not get long.
     """
-    held = min(-(-s.grid // TARGET.multiprocessors) * s.threads, TARGET.threads_held)
+    held = _blocks_held(s, shared_bytes) * s.threads
     turns = least
     while turns < 4 * least and turns * turn_bytes * held < TARGET.bytes_under_way:
         if 2 * turns * s.width * operations > TARGET.row_copies:

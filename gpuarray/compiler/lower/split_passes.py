@@ -26,6 +26,7 @@ from gpuarray.compiler.lower.online import join_passes
 from gpuarray.compiler.lower.passes import Pass, axis_order, once_each, split_passes
 from gpuarray.compiler.lower.schedule import (
     busy,
+    row_room,
     schedule_columns,
     schedule_rows,
     turns_ahead,
@@ -108,8 +109,9 @@ def _is_slow(group: FusedGroup, passes: int) -> bool:
     if order and order[-1] in group.reduced:
         width = vector_width(list(wide), group.axes[order[-1]])
         s = schedule_rows(rows, length, width)
-        # A row of few vectors is held in registers, one of few bytes in shared memory.
+        # A row of few vectors is held in registers, others in shared memory as far as it goes.
         held = s.steps or (s.rows_a_block == 1 and length * itemsize <= TARGET.row_shared_bytes)
+        held = held or row_room(s, length, width * itemsize, 0) is not None
         sweeps, ahead = (1 if held else passes), turns_ahead(width * itemsize, s, max(2, s.steps))
     else:
         width, s = 1, schedule_columns(rows, length, False, len(group.members))

@@ -80,7 +80,7 @@ class _Access(Struct):
 class Touched:
     """The places that the text of a kernel reads, noted while it is written.
 
-    `most` limits how many elements a sweep reads of each array.
+    `most` limits how many elements a sweep reads of each array; 0: nothing is noted.
     """
 
     def __init__(self) -> None:
@@ -99,6 +99,8 @@ class Touched:
 
     def note(self, source: Var, index: Index, most: int | None = None, width: int = 1) -> None:
         """Note that elements at `index` are read, `width` at a time, `most` of them at most."""
+        if self.most == 0:
+            return
         limits = (source.aval.size, self.most, most)
         places = self._places.setdefault((len(self._ahead) - 1, source), {})
         places[index] = _Access(min(n for n in limits if n is not None), width)

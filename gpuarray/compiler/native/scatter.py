@@ -12,7 +12,7 @@ from gpuarray.compiler.lower.kernel import Scatter
 from gpuarray.compiler.native.writer import NativeSource, NativeWriter, Phase
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.folds import merged
-from gpuarray.core.element import sources
+from gpuarray.core.element import Lookup, atoms, sources
 from gpuarray.core.element_rules import UpdateRule
 from gpuarray.core.fold import Identity
 from gpuarray.core.graph import Literal, Var, storage_dtype
@@ -77,20 +77,33 @@ class ScatterWriter(NativeWriter):
         return self.finish(note).replace(begins=self.begins)
 
     def updates(self, depth: int, out: Var, ends: dict[int, tuple[str, str]]) -> None:
-        """The loops over updates; `ends` are the bounds of those that are cut."""
-        for axis in self.order:
-            self.open_axis(depth + axis, axis, *ends.get(axis, ("0", "")))
-        inner = depth + len(self.order)
-        scope: dict = {}
-        tests = tuple(t for t in dict.fromkeys(self.tests_of) if t.always is None)
-        if tests:
-            skip = "continue" if self.order else "return"
-            self.line(inner, f"if (!({self.tests(tests, inner, scope)})) {skip};")
+        """The loops over updates; `ends` are the bounds of those that are cut. Places are tested
+        and looked up in the outermost loop that knows them: a row of updates is then one of plain
+        sums.
+        """
         place = linear(self.places, out.aval.shape)
-        self.look_up(place, inner, scope)
-        at = self.at(place, scope)
+        tests = [t for t in dict.fromkeys(self.tests_of) if t.always is None]
+        looked = [(atom, Index(((atom, 1),))) for atom in atoms(place) if isinstance(atom, Lookup)]
+        known: set[int] = set()
+        scope: dict = {}
+        for k, axis in enumerate([None, *self.order]):
+            if axis is not None:
+                self.open_axis(depth + k - 1, axis, *ends.get(axis, ("0", "")))
+                known.add(axis)
+                scope = dict(scope)  # names end with the loop that they are defined in
+            now = tuple(t for t in tests if axes_of(t.index) <= known)
+            tests = [t for t in tests if t not in now]
+            if now:
+                skip = "continue" if known else "return"
+                self.line(depth + k, f"if (!({self.tests(now, depth + k, scope)})) {skip};")
+            for index in [index for atom, index in looked if atom.axes <= known]:
+                self.look_up(index, depth + k, scope)
+            looked = [(atom, index) for atom, index in looked if not atom.axes <= known]
+        inner = depth + len(self.order)
         new = self.constant() if self.new is None else self.value(self.new, inner, scope, True)
-        self.store(inner, out, at, new)
+        # Neighbours in memory are chosen many at a time, others only where something changes.
+        neighbours = self.order and place.coefficient(self.order[-1]) == 1
+        self.store(inner, out, self.at(place, scope), new, alone=not neighbours)
         for axis in reversed(self.order):
             self.line(depth + axis, "}")
 
@@ -147,19 +160,23 @@ class ScatterWriter(NativeWriter):
         assert isinstance(a, Literal)
         return ct.constant(a.val, a.aval)
 
-    def store(self, depth: int, out: Var, at: str, new: str) -> None:
-        """Put one update where it belongs."""
-        place = f"{self.out_name[out]}[{at}]"
+    def store(self, depth: int, out: Var, at: str, new: str, alone: bool = False) -> None:
+        """Put one update where it belongs. An update `alone` that changes nothing is not stored:
+        the next one for the same place would wait for it.
+        """
+        place, kept = f"{self.out_name[out]}[{at}]", ""
         by, kind = self.rule.merge(self.eqn), ct.value_type(out.aval)
         if by is not None:
             self.line(depth, f"const {kind} old = {self.read_from(place, out.aval)};")
             self.line(depth, f"const {kind} update = {new};")
+            if alone and self.rule.kept and self.rule.apart(out.aval):
+                kept = f"if (!({self.rule.kept.format('old', 'update')})) "
             lines, (new,) = merged(by, ["old"], ["update"])
             for line in lines:
                 self.line(depth, line)
         if ct.is_half(out.aval):
             new = f"ga_exact<{ct.memory_type(out.aval)}>({new})"
-        self.line(depth, f"{place} = {new};")
+        self.line(depth, f"{kept}{place} = {new};")
 
 
 def _piece(first: str, last: str, cut: int, length: int) -> tuple[str, str]:

@@ -5,6 +5,8 @@ Floor 2. In: an equation of a scatter. Out: equations that compute it in three s
 1. the linear index of each update's target;
 2. a stable sort of these, which keeps the updates of a target in their order;
 3. for each element of the result, a fold over its own updates, found by binary search.
+
+Targets that are in order already, as the program promises, are not sorted.
 """
 
 from __future__ import annotations
@@ -44,12 +46,15 @@ def in_order(eqn: Eqn) -> list[Eqn]:
     looked_up = math.prod(w.shape[d] for d in w.looked_up)
     number = np.dtype(np.int32 if max(n, looked_up) < 2**31 - 1 else np.int64)
     places, numbers, ordered, order = (Var(ShapedArray((n,), number)) for _ in range(4))
-    iota = {"dtype": number, "shape": (n,), "dimension": 0, "sharding": None}
-    sort = {"dimension": 0, "is_stable": True, "num_keys": 1}
     of = {"of": eqn, "kind": eqn.primitive.name}
     operand, indices, updates = eqn.invars[:3]
+    target = Eqn(_places_p, [indices], [places], of, eqn.site)
+    if _is_sorted(eqn, w):
+        return [target, Eqn(_sorted_p, [operand, places, updates], eqn.outvars, of, eqn.site)]
+    iota = {"dtype": number, "shape": (n,), "dimension": 0, "sharding": None}
+    sort = {"dimension": 0, "is_stable": True, "num_keys": 1}
     return [
-        Eqn(_places_p, [indices], [places], of, eqn.site),
+        target,
         # Numbers 0, 1, ... travel with the targets through the sort, and say which update each is.
         Eqn(iota_p, [], [numbers], iota, eqn.site),
         Eqn(sort_p, [places, numbers], [ordered, order], sort, eqn.site),
@@ -57,8 +62,16 @@ def in_order(eqn: Eqn) -> list[Eqn]:
     ]
 
 
+def _is_sorted(eqn: Eqn, w: Windows) -> bool:
+    """Whether the targets are in order: those of sorted numbers, where each has one alone."""
+    alone = len(w.batch) == 1 and len(w.looked_up) == 1 and not w.inner
+    return alone and eqn.params["indices_are_sorted"]
+
+
 def _place(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
-    """Linear index of an update's target; one past the last if it is out of bounds."""
+    """Linear index of an update's target; one past the last if it is out of bounds. In sorted
+    targets those below all others stay there.
+    """
     w, aval = Windows(eqn.params["of"]), eqn.outvars[0].aval
     rows = split(at[0], w.rows)
     # A row is an index vector, and an offset along each axis on which windows are longer than 1.
@@ -70,7 +83,12 @@ def _place(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     lengths = [w.shape[d] for d in w.looked_up]
     place = linear([starts[d] for d in w.looked_up], lengths)
     there = Applied((), aval, (place,), "({T}){0}")
-    return guarded(tests, aval, lambda: there, lambda: Constant(math.prod(lengths), aval))
+    beyond = Constant(math.prod(lengths), aval)
+    if not _is_sorted(eqn.params["of"], w):
+        return guarded(tests, aval, lambda: there, lambda: beyond)
+    below = f"({{0}} < 0 ? ({{T}})-1 : ({{T}}){math.prod(lengths)})"
+    at_end = Applied((get(0, [*batch, Index()]),), aval, (), below)
+    return guarded(tests, aval, lambda: there, lambda: at_end)
 
 
 def _fold(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
@@ -96,10 +114,11 @@ def _fold(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         text = f"ga_search<{right}, false>({{0}}, {{1}}, ({{{kind}}}){{2}})"
         return Applied((address, Constant(n, count)), count, (place,), text)
 
-    # Loop between them; `order` says which update each is.
+    # Loop between them; `order` says which update each is, if they had to be sorted.
     axis = new_axis(n)
-    which = Lookup(get(2, [Index(((axis, 1),))]), n - 1)
-    rows = split(Index(((which, 1),)), shape)
+    turn = Index(((axis, 1),))
+    last = len(eqn.invars) - 1
+    rows = split(turn if last == 2 else Index(((Lookup(get(2, [turn]), n - 1), 1),)), shape)
     window = list(at)
     for d, offset in zip(w.inner, rows[len(w.batch) :], strict=True):
         window[d] = offset
@@ -110,7 +129,7 @@ def _fold(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         ((aval, get(0, at)),),
         (axis,),
         tuple(t for t in plain if t.always is None),
-        (get(3, update),),
+        (get(last, update),),
         spans=((edge("false"), edge("true")),),
     )
 
@@ -127,7 +146,8 @@ _sorted_p = Primitive(
     "scatter_sorted",
     Kind.INDEXING,
     aval=lambda x, *_, **__: x,
-    element=ElementRule(_fold),
+    # Targets are searched for in memory.
+    element=ElementRule(_fold, reads=lambda e, k: None if k == 1 else e.outvars[0].aval.size),
     weight=40.0,
     register=False,
 )

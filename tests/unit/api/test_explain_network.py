@@ -54,7 +54,7 @@ def test_a_step_of_training_on_512_gpus():
     ]
     line = step.__code__.co_firstlineno + 2
     assert e.remarks == (
-        "3 exchanges among 512 devices, 5.0 ms predicted for h100-ib",
+        "3 exchanges among 512 devices, 5.0 ms predicted for h100-ib, 4.9 ms uncovered",
         f"most costly: psum at test_explain_network.py:{line} (step), 2.5 ms",
     )
     assert str(e).split("\n")[1:3] == list(e.remarks)
@@ -85,7 +85,7 @@ def test_exchanges_in_loops_count_as_often_as_they_are_done():
     e = ga.explain(f, mesh=EIGHT, network="h200-nvlink")(given(EIGHT, (64,), "x"))
     line = share.__code__.co_firstlineno + 1
     assert e.remarks == (
-        "10 exchanges among 8 devices, 180.0 us predicted for h200-nvlink",
+        "10 exchanges among 8 devices, 180.0 us predicted for h200-nvlink, 180.0 us uncovered",
         f"most costly: psum at test_explain_network.py:{line} (<lambda>) 10 times, 180.0 us",
     )
     (loop,) = [s for s in e.steps if s.ops == ("scan",)]
@@ -110,6 +110,41 @@ def test_every_kind_of_exchange_has_a_time():
         "ppermute": "1.0 s", "all_to_all": "7.0 s", "reduce_scatter": "6.0 s",
         "all_gather": "6.0 s", "pmax": "6.0 s",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("alpha, size", [(1.0, 16), (1e-6, 8192)])
+def test_what_work_beside_an_exchange_covers(alpha, size):
+    """A sum over devices beside a product that does not need it, and a reader of both."""
+
+    def body(v, w):
+        total = lax.psum(v, "x")
+        return total.sum() + (w @ w).sum()
+
+    f = ga.shard_map(body, mesh=EIGHT, in_specs=(P("x"), P()), out_specs=P(), check_vma=False)
+    network = Network((Level(alpha=alpha, bytes_per_s=1e12),))
+    e = ga.explain(f, mesh=EIGHT, network=network)(
+        given(EIGHT, (64,), "x"), given(EIGHT, (size, size))
+    )
+    (psum,) = [s for s in e.steps if s.ops == ("psum",)]
+    product = size**3 / 33.5e12  # multiply-adds of an H200
+    seconds = network.cost("all_reduce", 32, 8)
+    assert psum.facts["uncovered"] == ("0.0 us" if product > seconds else psum.facts["predicted"])
+    assert e.remarks[0].endswith(f"{psum.facts['uncovered']} uncovered")
+    # The start is before the product, the wait behind it.
+    names = [s.ops[0] for s in e.steps]
+    assert names.index("psum") < names.index("dot_general")
+
+
+def test_exchanges_wait_for_each_other():
+    """Two sums that nothing covers: the second one is sent when the first one has arrived."""
+
+    def body(v):
+        return lax.psum(v[:8], "x").sum() * lax.pmax(v, "x").sum()
+
+    f = ga.shard_map(body, mesh=EIGHT, in_specs=P("x"), out_specs=P(), check_vma=False)
+    slow = Network((Level(alpha=1.0, bytes_per_s=1e9),))
+    e = ga.explain(f, mesh=EIGHT, network=slow)(given(EIGHT, (512,), "x"))
+    assert e.remarks[0].endswith("12.0 s predicted for this network, 12.0 s uncovered")
 
 
 def test_without_a_network_there_are_no_times():

@@ -427,7 +427,7 @@ PROTOCOLS = {
     "example_libraries/stax.py _convolution.apply_fun",
     "example_libraries/stax.py _pool.apply_fun",
     "example_libraries/stax.py _pool.init_fun",
-    "experimental/checkify.py _Raise.__call__",
+    "experimental/checkify/errors.py CheckCallback.__call__",
     "experimental/sparse/base.py JAXSparse.__init__",
     "functions/inspect.py named_scope.__exit__",
     "functions/jit.py Jitted.__get__",

@@ -352,6 +352,20 @@ def test_no_steps():
     assert int(lax.fori_loop(0, -3, lambda i, c: c + 1, 7)) == 7
 
 
+def test_loops_in_plain_python_give_arrays_and_leave_traced_conditions_to_the_program():
+    def count(n):
+        return lax.while_loop(lambda c: c < n, lambda c: c + 1, 0)
+
+    with ga.disable_jit():
+        for n in (0, 3):
+            found = count(n)
+            assert isinstance(found, ga.Array) and found.weak_type and int(found) == n
+        # The condition closes over what vmap traces.
+        assert ga.vmap(count)(gnp.arange(3)).tolist() == [0, 1, 2]
+        with pytest.raises(TypeError, match="not a valid JAX type|valid"):
+            lax.while_loop(lambda c: False, lambda c: c, "a")
+
+
 def test_carries_are_overwritten_only_where_nobody_else_sees_them():
     z = gnp.arange(5.0)
     swapped = lax.fori_loop(0, 4, lambda i, c: (c[1], c[0].at[i].set(c[1][i + 1] * 2)), (z, z))

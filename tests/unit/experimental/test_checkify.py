@@ -7,6 +7,8 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.experimental import checkify as ck
+from gpuarray.sharding import Mesh
+from gpuarray.sharding import PartitionSpec as P
 
 
 def logarithm(x):
@@ -275,3 +277,48 @@ def test_a_message_has_arrays_and_keys_as_the_user_has_them():
 
     found = ga.jit(ck.checkify(loop))(1.0, ga.random.key(3))[0].get()
     assert found == f"turn 3 {key} (`check` failed)"
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("check_vma", [True, False])
+def test_each_device_has_an_error_of_its_own(check_vma):
+    mesh = Mesh(np.array(ga.devices()), ("i",))
+    by_device = lambda f, *specs: ga.shard_map(
+        f, mesh=mesh, in_specs=specs, out_specs=P("i"), check_vma=check_vma
+    )
+    # As JAX says it: which devices, and what they found.
+    ratio = by_device(lambda x, y: lax.axis_index("i") * x / y, P("i"), P("i"))
+    ones = np.tile(np.arange(4), 2)
+    found = "at mapped index 0: division by zero\nat mapped index 4: division by zero"
+    assert message(ratio, ones, ones, errors=ck.float_checks) == found
+    assert message(ratio, ones, ones + 1, errors=ck.float_checks) is None
+
+    # Through loops and branches, beside collectives; the first failure of each device stays.
+    def total(x, limit):
+        def step(carry, _):
+            ck.check((carry < limit).all(), "{} of {}", carry[0], limit)
+            return carry + x, lax.psum(carry, "i")
+
+        carry, _ = lax.scan(step, x * 0, None, length=3)
+        return lax.cond(carry[0] > 40, lambda c: c * 0, lambda c: c, carry)
+
+    x = np.arange(8.0, dtype="float32")
+    totals = by_device(total, P("i"), P())
+    found = message(totals, x, 14.0)
+    assert found == "at mapped index 7: 14.0 of 14.0 (`check` failed)"
+    after = lambda x: (ck.check(x[0] > 0, "before"), totals(x, 14.0))[1]
+    assert message(after, x) == "before (`check` failed)"
+    # Derivatives, and what comes after.
+    checked = lambda x: ck.checkify(totals)(x, 99.0)[1].sum()
+    np.testing.assert_array_equal(ga.grad(checked)(x), np.full(8, 3.0))
+
+
+@pytest.mark.devices
+def test_pmap_gives_the_errors_of_its_devices():
+    checked = ck.checkify(ga.pmap(logarithm))
+    error, out = checked(np.array([1.0, -1.0]))
+    assert error.get() == f"at mapped index 1: {MESSAGE}"
+    assert type(error.get_exception()) is ck.FailedCheckError and np.isnan(out[1])
+    with pytest.raises(ck.JaxRuntimeError, match="^x must be positive, got -1.0"):
+        error.throw()
+    assert checked(np.array([1.0, 2.0]))[0].get() is None

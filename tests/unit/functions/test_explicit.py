@@ -382,13 +382,63 @@ def test_options_of_jit_are_types(mesh):
         seen.append(types(v))
         return v * 2
 
-    out = ga.jit(fun, in_shardings=P("x"))(gnp.ones((8, 16)))
+    out = ga.jit(fun, in_shardings=P("x"))(np.ones((8, 16), np.float32))
     assert seen[-1] == ["f32[8@x,16]"] == types(out)
     assert types(ga.jit(fun, out_shardings=P("y"))(cut("x"))) == ["f32[8@y,16]"]
     # Inside another jit they lay values anew.
     inner = ga.jit(fun, in_shardings=P("y"), out_shardings=P(None, "x"))
     assert types(ga.jit(lambda v: inner(v) + 1)(cut("x"))) == ["f32[8,16@x]"]
     assert seen[-1] == ["f32[8@y,16]"]
+
+
+@pytest.mark.parametrize("kind", [AxisType.Explicit, AxisType.Auto])
+def test_new_arrays_lie_over_the_mesh_in_context(kind):
+    # The layouts are those of JAX 0.10.2, eager and jitted alike.
+    mesh = ga.make_mesh((4, 2), ("x", "y"), (kind,) * 2)
+    made = [
+        lambda: gnp.zeros(8),
+        lambda: gnp.arange(8) + 1,
+        lambda: gnp.asarray(np.ones(8)),
+        lambda: gnp.array([1.0, 2.0]),
+        lambda: ga.random.normal(ga.random.key(0), (8,)),
+        lambda: gnp.eye(3).at[0].add(1),
+    ]
+    with ga.set_mesh(None):
+        plain = [f() for f in made]
+        assert all(x.devices() == {ga.devices()[0]} for x in plain)
+    with ga.set_mesh(mesh):
+        found = [f() for f in made]
+        assert all(x.committed and x.sharding.is_fully_replicated for x in found)
+        assert all(x.sharding.mesh == mesh for x in found)
+        assert not ga.device_put(np.ones(3)).committed
+        with ga.default_device(ga.devices()[3]):
+            assert gnp.zeros(3).devices() == {ga.devices()[3]}
+        # Pieces of a shard_map are each device's own.
+        pieces = ga.shard_map(lambda: gnp.ones(2), in_specs=(), out_specs=P("x"))
+        np.testing.assert_array_equal(pieces(), np.ones(8))
+        with ga.sharding.use_abstract_mesh(ga.sharding.AbstractMesh((8,), ("z",))):
+            assert gnp.zeros(8).sharding.mesh.axis_names == ("z",)
+    for x, value in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(np.asarray(x), np.asarray(value))
+
+
+def test_results_are_laid_over_the_explicit_mesh_in_context(mesh):
+    auto = ga.make_mesh((4, 2), ("x", "y"), (AxisType.Auto,) * 2)
+    over = NamedSharding(auto, P("x"))
+    with pytest.raises(ValueError, match="Context mesh .* should match the mesh of sharding"):
+        gnp.zeros(8, out_sharding=over)
+    with ga.set_mesh(auto):
+        for given in (over, P("x")):
+            with pytest.raises(ValueError, match="cannot contain axis names that are of type Auto"):
+                gnp.einsum("ij,jk->ik", np.ones((4, 2)), np.ones((2, 4)), out_sharding=given)
+        assert gnp.zeros(8, device=over).sharding == over
+    with ga.set_mesh(None), pytest.raises(ValueError, match="not under a mesh context"):
+        gnp.zeros(8, out_sharding=P("x"))
+
+
+def test_nothing_varies_along_an_axis_of_one_device():
+    with ga.set_mesh(ga.make_mesh((1,), ("one",))):
+        assert ga.lax.pcast(gnp.arange(3), "one", to="varying").shape == (3,)
 
 
 def test_shard_map_takes_specs_from_types(mesh):
@@ -449,7 +499,7 @@ def test_types_of_avals():
     )
     assert aval is ga.typeof(cut("x", shape=(8, 2)))
     assert aval.update(shape=(4,)).str_short() == "float32[4]"
-    assert aval.update(sharding=None) is ga.typeof(gnp.ones((8, 2)))
+    assert aval.update(sharding=None) is ga.typeof(np.ones((8, 2), np.float32))
     mesh = AbstractMesh((4,), ("x",), (AxisType.Explicit,))
     laid = aval.update(shape=(8, 4), sharding=NamedSharding(mesh, P(None, "x")))
     assert laid.str_short() == "float32[8,4@x]"

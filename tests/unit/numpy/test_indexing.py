@@ -113,6 +113,24 @@ def test_traced_positions(name):
     same(ga.jit(lambda x, *i: x.at[rebuild(i)].set(7.0))(X, *given), want)
 
 
+@pytest.mark.parametrize(
+    "x64, dtype", [(False, "int8"), (False, "uint32"), (True, "uint8"), (True, "int32")]
+)
+def test_traced_positions_of_every_width(x64, dtype):
+    """Positions known while tracing are as wide as the traced one beside them."""
+    with ga.enable_x64(x64):
+        i = gnp.asarray(1, dtype)
+        reads = [lambda x, i: x[i], lambda x, i: x[0, i, ::-1], lambda x, i: x[i, 1:3, None]]
+        for read, want in zip(reads, [X[1], X[0, 1, ::-1], X[1, 1:3, None]], strict=True):
+            same(ga.jit(read)(X, i), want)
+            both = np.stack([want, read(X, 0)])
+            same(ga.vmap(read, (None, 0))(gnp.asarray(X), gnp.stack([i, i * 0])), both)
+            slope = ga.grad(lambda x, read=read: (read(x, i) ** 2).sum())(gnp.asarray(X))
+            same(np.sort(slope[slope > 0]), np.sort(2 * want[want > 0]))
+            moved = ga.jit(lambda x, i, read=read: x.at[i, 0].set(read(x, i).max(), mode="clip"))
+            same(moved(X, i)[1, 0], np.full(4, want.max()))
+
+
 UPDATES = {
     "add": (np.add.at, 2),
     "subtract": (np.subtract.at, 2),

@@ -92,6 +92,7 @@ def test_x64_and_strict_have_plans_of_their_own():
     with ga.enable_x64(True):
         assert gnp.add(np.ones(2), 1).dtype == np.float64
         assert gnp.sin(1).dtype == np.float64
+        assert gnp.angle(a(I8)).dtype == np.float64
     assert gnp.add(np.ones(2), 1).dtype == np.float32
     with ga.numpy_dtype_promotion("strict"):
         assert gnp.add(x, 1).dtype == np.float32

@@ -448,6 +448,22 @@ def test_uniform_stays_below_its_bound(dtype):
     assert x.min() >= 1 and x.max() < 2
 
 
+@pytest.mark.parametrize(
+    "x64, dtype", [(False, "int8"), (False, "uint32"), (True, "uint8"), (True, "int32")]
+)
+def test_randint_takes_bounds_of_any_width(x64, dtype):
+    """The numbers are those of the same bounds as Python ints: none of them wraps around."""
+    with ga.enable_x64(x64):
+        for drawn in (int, "uint8", "uint32"):
+            want = random.randint(random.key(0), (40,), 2, 7, drawn)
+            for low, high in ((gnp.asarray(2, dtype), 7), (2, gnp.asarray(7, dtype))):
+                got = random.randint(random.key(0), (40,), low, high, drawn)
+                np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+    # The largest bound there is.
+    wide = random.randint(random.key(0), (40,), 0, np.uint32(2**32 - 1), "uint32")
+    assert np.asarray(wide).max() > 2**31
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32"])
 def test_randint_covers_its_range(dtype):
     info = np.iinfo(dtype)

@@ -230,11 +230,14 @@ def _check_orders(f, first, later, what):
         f = (later if order else first)(f)
 
 
-def _chains(first, wrappers, every):
+def _chains(first, wrappers, every, half=0):
+    """One wrapper, and it in others: in every run each pair for one of the rules (`half`)."""
     names = list(wrappers)
     at = names.index(first)
     yield (first,)
     for i, second in enumerate(names):
+        if not every and (at + i) % 2 == half:
+            continue
         third = names[(at + 2 * i + 1) % len(names)]
         yield (first, second) if (at + i) % (3 if every else 5) else (first, second, third)
 
@@ -249,7 +252,7 @@ def _wrapped(chain, wrappers, f):
 @pytest.mark.parametrize("rule", RULES)
 def test_custom_rules_hold_to_the_third_derivative(rule, first, every):
     f = RULES[rule]
-    for chain in _chains(first, WRAPPERS, every):
+    for chain in _chains(first, WRAPPERS, every, list(RULES).index(rule)):
         run = _wrapped(chain, WRAPPERS, lambda x: f(f(x)))
         _check_orders(run, ga.grad, ga.grad, (rule, *chain))
 

@@ -274,15 +274,15 @@ LOOPS = {
 
 @pytest.mark.parametrize("donated", [False, True], ids=["kept", "donated"])
 @pytest.mark.parametrize("name", ["program", *LOOPS])
-def test_no_race_in_any_order(monkeypatch, name, donated):
-    """200 seeds: the clocks of the stand-in compare whatever touches the same memory."""
+def test_no_race_in_any_order(monkeypatch, name, donated, every):
+    """Many seeds: the clocks of the stand-in compare whatever touches the same memory."""
     plan_for(monkeypatch, graph_nodes=8, graph_run=2)
     fun, right, args = LOOPS.get(name, (many, lambda x: many(x, np), (X,)))
     f = ga.jit(fun, donate_argnums=(0,) if donated else ())
     with installed() as world:
         world.remembered = remembered
         expected = right(*args)
-        for seed in range(200):
+        for seed in range(200 if every else 100):
             world.reseed(seed)
             first, *others = args
             found = f(ga.device_put(first), *others)
@@ -291,7 +291,7 @@ def test_no_race_in_any_order(monkeypatch, name, donated):
             check(found, expected)
             del found
             assert not world.faults, f"seed {seed}: " + "\n".join(world.faults)
-        assert world.counts["graph"] > 100
+        assert world.counts["graph"] > 50
 
 
 # ---- failures ----

@@ -17,15 +17,17 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import lax, random
+from gpuarray import lax, nn, random
+from gpuarray.backends.cuda import library
 from gpuarray.config import config, strict
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.errors import FallbackError, FallbackWarning
-from tests.fake_cupy import installed
+from tests.fake_cupy import installed, runtime
 from tests.generic.test_primitives import as_array, stored
 from tests.samples import Sample, samples, values
 from tests.support import simulated
 from tests.support.nearness import assert_near
+from tests.support.targets import plan_for
 
 simulated.need_compiler()
 
@@ -196,6 +198,28 @@ def test_program(gpu, program, how):
 # ---- devices and memory ----
 
 
+@pytest.mark.parametrize("most", [232448, 12 << 10])
+def test_launches_set_shared_memory_aside(most, monkeypatch):
+    """As much as a row needs, or as a GPU has; launches of a graph too."""
+    small = {"threads_held": 128, "row_vectors": 1, "row_bytes": 32, "row_shared_bytes": 64}
+    plan_for(monkeypatch, shared_held=24 << 10, launch_bytes=1 << 40, graph_kernels=4, **small)
+    monkeypatch.setattr(runtime, "SHARED", most)
+
+    def f(x):
+        for _ in range(4):
+            x = nn.softmax(x, -1).T.copy().T * 3
+        return x
+
+    x = np.random.default_rng(0).normal(size=(2, 4800)).astype("f4")
+    expected = on_cpu(f, x)
+    with installed(seed=3):
+        wrapped = ga.jit(f)
+        for _ in range(3):
+            (found,) = [np.asarray(wrapped(gnp.asarray(x)))]
+            np.testing.assert_allclose(found, expected[0], rtol=1e-4)
+        assert wrapped.lower(x).compile().cuda_source().count("GA_ROOM(room, ") > 1
+
+
 def test_devices_are_named_as_jax_names_them(gpu):
     (device,) = ga.devices()
     assert ga.devices("gpu") == ga.devices("cuda") == [device]
@@ -327,6 +351,19 @@ def test_what_has_no_kernel_is_refused_or_told(gpu):
     with strict(False), pytest.warns(FallbackWarning, match="NumPy runs mine on the host"):
         found = np.asarray(mine.bind(x + 0))
     np.testing.assert_array_equal(found, A[::-1, ::-1])
+
+
+@pytest.mark.parametrize("table", ["ROUTINES", "PARTS"])
+def test_a_mistake_in_a_rule_is_no_refusal(gpu, table, monkeypatch):
+    """Operands that a library does not take are refused by NoKernel; any other error is told."""
+
+    def rule(*operands, **params):
+        return operands + 1  # type: ignore[operator]
+
+    monkeypatch.delitem(library.ROUTINES, "cholesky", raising=False)
+    monkeypatch.setitem(getattr(library, table), "cholesky", rule)
+    with pytest.raises(TypeError, match="can only concatenate tuple"):
+        ga.jit(gnp.linalg.cholesky)(np.eye(3, dtype="f4"))
 
 
 def test_nans_are_found(gpu):

@@ -148,6 +148,27 @@ def test_special_values(name, compiled):
     check(name, np.array(SPECIAL, np.float32), compiled)
 
 
+def test_sizes_of_complex_numbers():
+    """Of parts of every size beside one another, and beside special values."""
+    special_ = np.array(SPECIAL, np.float32)
+    re, im = floats(262_147), np.roll(floats(262_147), 1)
+    # The same exponents too, and any other digits.
+    near = (im.view(np.uint32) ^ 0x12345).view(np.float32)
+    re = np.concatenate([re, near, np.repeat(special_, len(SPECIAL))])
+    im = np.concatenate([im[::-1], im, np.tile(special_, len(SPECIAL))])
+    for wide in (False, True):
+        with np.errstate(all="ignore"):
+            parts = (re.astype(np.float64), im.astype(np.float64)) if wide else (re, im)
+        with ga.enable_x64(wide):
+            lowered = ga.jit(lambda x, y: gnp.abs(lax.complex(x, y))).lower(*parts)
+            program = natively.written(lowered.jaxpr)
+            natively.compile_all([program])
+            (found,) = program(*parts)
+        with np.errstate(all="ignore"):
+            wanted = np.hypot(*(x.astype(np.longdouble if wide else np.float64) for x in parts))
+            assert errors(found, wanted).max() <= 1.6
+
+
 # ---- halves ----
 
 

@@ -287,9 +287,8 @@ def test_chains_access_16_bytes_a_thread(dtype):
 @nvrtc.needed
 @pytest.mark.parametrize("arch", nvrtc.SOME_ARCHS)
 def test_nothing_agreed_spills(arch):
-    for name in golden.programs():
-        for kernel in golden.kernels(name):
-            source = simulated.complete(kernel.text)
-            made = nvrtc.compiled(source, arch).kernels[kernel.name]
-            assert made.spills == 0, name
-            assert made.registers * kernel.schedule.threads <= 65536, name
+    kernels = [(name, k) for name in golden.programs() for k in golden.kernels(name)]
+    made = nvrtc.resources([k for _, k in kernels], arch)
+    for (name, kernel), used in zip(kernels, made, strict=True):
+        assert used.spills == 0, name
+        assert 0 < used.registers * kernel.schedule.threads <= 65536, name

@@ -28,7 +28,7 @@ def loops(text: str) -> int:
     return sum("for (unsigned j" in x or "for (unsigned k" in x for x in text.splitlines())
 
 
-COLUMNS, LONG = golden.shape("float32", 16384, 4096), golden.shape("bfloat16", 1024, 131072)
+COLUMNS, LONG = golden.shape("float32", 16384, 4096), golden.shape("bfloat16", 1024, 262144)
 
 
 @pytest.mark.parametrize(

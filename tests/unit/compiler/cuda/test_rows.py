@@ -12,6 +12,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
+from gpuarray.backends import simulator
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from tests import golden
 from tests.support import simulated
@@ -56,8 +57,60 @@ def test_each_operation_is_written_once_where_rows_are_held(dtype, shape, held):
 
 def test_rows_that_are_too_long_are_computed_again(monkeypatch):
     plan_for(monkeypatch, launch_bytes=1 << 40)
-    text = emitted(normal_twice, golden.shape("float32", 300, 50000)).text
+    text = emitted(normal_twice, golden.shape("float32", 300, 100000)).text
     assert "held" not in text and calls(text, "ga_exp") > 2
+
+
+# ---- shared memory that a launch sets aside ----
+
+
+def scaled(x, y):
+    """Two operands that three passes read, and one that only the last does."""
+    z = (x - x.mean(-1, keepdims=True)) * y
+    return z / gnp.abs(z).sum(-1, keepdims=True) + gnp.arange(x.shape[-1], dtype=x.dtype)
+
+
+@pytest.fixture
+def small_machine(monkeypatch):
+    """One whose shared memory holds few rows: blocks are of 1024 threads all the same."""
+    small = {"threads_held": 128, "row_vectors": 1, "row_bytes": 32, "row_shared_bytes": 64}
+    plan_for(monkeypatch, shared_held=24 << 10, launch_bytes=1 << 40, **small)
+
+
+def test_long_rows_are_held_where_a_launch_sets_memory_aside():
+    kernel = emitted(nn.softmax, golden.shape("bfloat16", 8192, 50257))
+    assert "held in shared memory of the launch;" in kernel.text and kernel.room == 2 * 50257
+    assert kernel.traffic.total == 4 * 8192 * 50257
+    # Too long for shared memory alone: the beginning is in registers.
+    kernel = emitted(nn.softmax, golden.shape("bfloat16", 8192, 131072))
+    assert "and registers" in kernel.text and kernel.room == (131072 - 2 * 8192) * 2
+    # What one sweep finds is held nowhere.
+    assert emitted(nn.logsumexp, golden.shape("bfloat16", 8192, 131072)).room == 0
+
+
+@pytest.mark.parametrize("room", [None, 1, 1 / 3])
+@pytest.mark.parametrize(
+    ("length", "dtypes"), [(4800, "ff"), (1101, "ff"), (1101, "Ef"), (8200, "EE")], ids=str
+)
+def test_values_of_rows_that_are_held_apart(length, dtypes, room, small_machine):
+    """On a GPU with all the shared memory that was planned for, with a third of it, and none."""
+    kinds = {"f": np.dtype("f4"), "E": np.dtype("bfloat16")}
+    rng = np.random.default_rng(length)
+    inputs = [rng.normal(size=(2, length)).astype(kinds[d]) for d in dtypes]
+    kernel = emitted(scaled, *inputs)
+    assert kernel.room
+    if room is not None:
+        least = max(1, int(kernel.room * room)) if room < 1 else 1
+        given = kernel.text.replace(f"GA_ROOM(room, {kernel.room})", f"GA_ROOM(room, {least})")
+        assert given != kernel.text
+        kernel = kernel.replace(text=given)
+    (want,) = [np.asarray(ga.jit(scaled)(*inputs))]
+    found = []
+    for seed in simulated.SEEDS:
+        with simulator.order_drawn_from(seed):
+            found.append(simulator.Launcher(kernel)(*inputs)[0])
+    np.testing.assert_allclose(found[0].astype("f4"), want.astype("f4"), rtol=0.02, atol=0.05)
+    assert len({x.tobytes() for x in found}) == 1
 
 
 def test_outputs_are_stored_where_they_are_made():

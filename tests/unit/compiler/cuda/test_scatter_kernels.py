@@ -11,6 +11,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray import ops
 from tests.golden import shape
 from tests.support import simulated
 
@@ -65,3 +66,37 @@ def test_counts_are_those_of_numpy():
     edges = np.histogram_bin_edges(x.astype(np.float64), 20)
     assert np.array_equal(ga.jit(histogram)(x).sum(), MANY) and len(edges) == 21
     assert np.array_equal(counts(gnp.asarray(inside)), np.bincount(inside, minlength=1000))
+
+
+# ---- targets that are in order ----
+
+
+def numbered(f, count, **promises):
+    return lambda x, at: f(x, at, count, indices_are_sorted=True, **promises)
+
+
+def test_targets_in_order_are_not_sorted():
+    rows, at = shape("float32", 1 << 14, 512), shape("int32", 1 << 14)
+    explained = ga.explain(numbered(ops.segment_sum, 900), platform="cuda")(rows, at)
+    assert not explained.library_calls and explained.launches == 2
+    # Wrapped numbers are out of order, whatever was promised of those that were given.
+    added = lambda x, at, u: x.at[at].add(u, indices_are_sorted=True)
+    arguments = shape("float32", 900, 512), at, rows
+    assert ga.explain(added, platform="cuda")(*arguments).library_calls
+
+
+def test_values_of_targets_in_order():
+    """Segments that are empty, long, below the first and beyond the last."""
+    rows = RANDOM.integers(-9, 9, (300, 5)).astype("f4")
+    at = np.sort(RANDOM.integers(-3, 40, 300)).astype("i4")
+    far = np.sort(np.concatenate([at[:-4], [1 << 32, (1 << 32) + 3, 1 << 40, 1 << 62]]))
+    added = lambda x, at, u: x.at[at].add(u, indices_are_sorted=True)
+    clipped = numbered(ops.segment_sum, 20, mode="clip")
+    cases = [(numbered(f, 31), (rows, at)) for f in (ops.segment_sum, ops.segment_max)]
+    cases += [
+        (clipped, (rows, at)),
+        (numbered(ops.segment_min, 31), (rows, np.sort(at.astype("u2")))),
+    ]
+    cases += [(numbered(ops.segment_prod, 31), (rows[:, 0], at)), (added, (rows[:50], at, rows))]
+    with ga.enable_x64(True):
+        simulated.compare([*cases, (numbered(ops.segment_sum, 31), (rows, far))])

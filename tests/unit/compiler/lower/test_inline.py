@@ -58,6 +58,25 @@ def test_what_is_dear_or_wanted_is_written():
     assert shown(wanted, (2000, 3000)).kernels[0].bytes_written > 4 * 2000 * 3000
 
 
+def neighbours(f):
+    """A function of each element, and then of its neighbours along both axes."""
+
+    def made(x):
+        y = f(x[1:] - x[:-1])
+        return (y[:, 2:] + 2 * y[:, 1:-1] + y[:, :-2]) ** 2
+
+    return made
+
+
+def test_neighbours_are_computed_again_where_that_takes_less_than_memory():
+    shape = (4096, 4096)
+    cheap, dear = shown(neighbours(abs), shape), shown(neighbours(lax.lgamma), shape)
+    assert len(cheap.kernels) == 1 and cheap.bytes_moved < 2.01 * 4 * 4096**2
+    assert len(dear.kernels) == 2
+    x = filled("float32", 19, 40)
+    simulated.compare([(neighbours(abs), (x,))], limit=4)
+
+
 def test_values_are_those_of_the_whole():
     x, gain = filled("float32", 2, 6, 5, 32), filled("float32", 32)
 

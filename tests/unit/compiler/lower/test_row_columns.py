@@ -40,6 +40,12 @@ def batches(x, gain):
     return y * gain, (y * x).sum((0, 1))
 
 
+def moments(x):
+    """Both reduce what is computed of each element, which the result has, too."""
+    s = gnp.abs(x) * x
+    return s.max(0), s.sum(1), s * 2
+
+
 @pytest.fixture
 def few_blocks(monkeypatch):
     """Two blocks or so, however little that saves, and short rows."""
@@ -66,6 +72,7 @@ CASES = {
     "RMS norm of halves": (rms_norm_backwards, "float16", [(50, 96), (50, 96), (96,)]),
     "both ways": (both_ways, "float32", [(90, 300)]),
     "integers": (integers, "int32", [(90, 300)]),
+    "moments": (moments, "float32", [(90, 300)]),
     "batches": (batches, "float32", [(9, 10, 64), (64,)]),
 }  # fmt: skip
 
@@ -118,6 +125,7 @@ def test_operands_are_read_once(plans_only, function, columns, dtype):
         (lambda x: (nn.softmax(x), x.sum(0)), [(1 << 12, 1 << 16)]),  # rows too long for registers
         (lambda x: (nn.softmax(x, 1), x.sum((0, 2))), [(4096, 64, 64)]),  # other axes
         (lambda x: (nn.softmax(x), (x - x.sum(0)).sum(0)), [(1 << 15, 512)]),  # two sweeps down
+        (lambda x: (x.sum(0), nn.softmax(x - x.sum(0))), [(1 << 15, 4096)]),  # one after the other
     ],
 )
 def test_others_stay_two_kernels(plans_only, function, arguments):

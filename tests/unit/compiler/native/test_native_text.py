@@ -72,6 +72,7 @@ FUNCTIONS = {
     "exp2": gnp.exp2, "sinh": gnp.sinh, "cosh": gnp.cosh, "asinh": gnp.arcsinh,
     "acosh": gnp.arccosh, "atanh": gnp.arctanh, "erfc": lax.erfc, "pow": lambda x: x**x,
     "chain": lambda x: (x * 2 + 1) / 3, "choice": nn.relu,
+    "size": lambda x: gnp.abs(lax.complex(x, x + 1)),
     "sum": gnp.sum, "softmax": nn.softmax, "largest": gnp.max,
 }  # fmt: skip
 

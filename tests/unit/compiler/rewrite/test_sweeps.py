@@ -150,7 +150,7 @@ def test_dot_product_attention(sweeping, case, dtype):
 
 @pytest.mark.parametrize(
     "t, s, width",
-    [(129, 128, 2), (150, 135, 7), (129, 128, 16), (150, 135, 33), (150, 135, 64), (257, 256, 128)],
+    [(129, 128, 2), (150, 135, 7), (129, 128, 16), (150, 135, 33), (130, 129, 64), (201, 200, 100)],
 )
 def test_widths_and_lengths_that_fill_no_tile(sweeping, t, s, width):
     (q, k, v), _, _ = operands(3, 1, t, s, 1, 1, width)
@@ -163,7 +163,8 @@ def test_widths_and_lengths_that_fill_no_tile(sweeping, t, s, width):
     [("nn", "float32"), ("nn", "bfloat16"), (by_einsum, "float32"), (by_matmul, "float32")],
 )
 def test_the_derivative_keeps_no_scores_either(sweeping, f, dtype):
-    (q, k, v), mask, bias = operands(4, shared=2 if f == "nn" else 4, dtype=dtype)
+    batch = 2 if dtype == "bfloat16" else 1  # halves are worth it where there are more of them
+    (q, k, v), mask, bias = operands(4, batch, shared=2 if f == "nn" else 4, dtype=dtype)
     ct = gnp.asarray(np.random.default_rng(5).standard_normal(q.shape), dtype=dtype)
     right = {"mask": mask, "bias": bias} if f == "nn" else {}
     if f == "nn":
@@ -175,7 +176,7 @@ def test_the_derivative_keeps_no_scores_either(sweeping, f, dtype):
 
     args = (q, k, v, ct)
     assert not any(e.primitive.rewrite.product for e in steps(both, *args) if isinstance(e, Eqn))
-    scores = 2 * 4 * 70 * 50 * q.dtype.itemsize
+    scores = batch * 4 * 70 * 50 * q.dtype.itemsize
     assert largest(both, *args) < scores / 2
     expected = attention64(q, k, v, ct=np.asarray(ct).astype(np.float64), **right)
     for found, wanted in zip(on_simulator(both, args), expected, strict=True):
@@ -295,7 +296,7 @@ def test_a_layer_between_two_narrow_ones(sweeping):
 
 
 def test_two_layers_are_two_sweeps(sweeping):
-    (q, k, v), _, _ = operands(11, 2, 70, 70, 4, 4)
+    (q, k, v), _, _ = operands(11, 2, 70, 70, 1, 1)
 
     def f(q, k, v):
         first = by_einsum(q, k, v)

@@ -1,9 +1,9 @@
-"""Errors that depend on values, as values: `checkify(f)` returns f's first error with its result.
+"""`checkify(f)`: the function that returns its first error with its result.
 
-Floor 6. In: functions with checks in them. Out: functions that run under jit, vmap and grad and
-return (Error, result). The function is traced, every equation that can fail is given a number, and
-its graph is run with one more value: the number of the first one that failed, and what its message
-is made of. Outside checkify a check is a callback that raises.
+Floor 6. In: functions with checks in them. Out: functions that run under jit, vmap, grad and pmap
+and return (Error, result). The function is traced, every equation that can fail is given a number,
+and its graph is run with one more value: the number of the first one that failed, and what its
+message is made of.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax, random, util
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.control.call import jit_p
 from gpuarray.control.callbacks import ForEach, debug_callback_p
@@ -23,19 +23,30 @@ from gpuarray.control.cond import cond_p
 from gpuarray.control.custom_jvp import custom_jvp_call_p
 from gpuarray.control.custom_vjp import custom_vjp_call_p
 from gpuarray.control.custom_vmap import custom_vmap_call_p
-from gpuarray.control.graph_edits import cut
+from gpuarray.control.graph_edits import cut, staged
 from gpuarray.control.linear_call import linear_call_p
 from gpuarray.control.scan import scan_p
+from gpuarray.control.shard_map import axes_inside, shard_map_p
 from gpuarray.control.while_loop import while_p
-from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.dtypes import KeyDtype
 from gpuarray.core.graph import Eqn, Graph, Literal, graphs_in, last_uses
 from gpuarray.core.linear import is_inexact
+from gpuarray.core.mesh import PartitionSpec
 from gpuarray.core.primitive import Kind
 from gpuarray.core.tracebacks import boundary
-from gpuarray.core.value import Array, is_operand
-from gpuarray.names import explain_names as _explain_names
+from gpuarray.core.value import is_operand
+from gpuarray.experimental.checkify.errors import (
+    CheckCallback,
+    DivisionByZeroError,
+    Error,
+    ErrorCategory,
+    FailedCheckError,
+    NaNError,
+    OOBError,
+    Site,
+    user_checks,
+)
+from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.primitives.elementwise.arithmetic import div_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.indexing.ops import (
@@ -49,246 +60,8 @@ from gpuarray.primitives.indexing.ops import (
 )
 from gpuarray.primitives.movement.ops import dynamic_slice_p, dynamic_update_slice_p
 from gpuarray.pytree import tree
-from gpuarray.runtime import array as arrays
 from gpuarray.transforms.tracing import TracedFunction, stage
-from gpuarray.tree_util import register_pytree_node
-from gpuarray.util import Struct
-
-# ---- kinds of errors ----
-
-
-class JaxException(Exception):
-    """Base class of the errors that `Error.get_exception` returns."""
-
-
-class FailedCheckError(JaxException):
-    """A `check` that did not hold."""
-
-
-class NaNError(JaxException):
-    """An operation that made a NaN."""
-
-
-class DivisionByZeroError(JaxException):
-    """A division by zero."""
-
-
-class OOBError(JaxException):
-    """An index out of bounds."""
-
-
-class JaxRuntimeError(ValueError):
-    """A check that failed, raised."""
-
-
-ErrorCategory = type[JaxException]
-user_checks = frozenset({FailedCheckError})
-nan_checks = frozenset({NaNError})
-index_checks = frozenset({OOBError})
-div_checks = frozenset({DivisionByZeroError})
-float_checks = nan_checks | div_checks
-automatic_checks = float_checks | index_checks
-all_checks = automatic_checks | user_checks
-
-
-class Site(Struct):
-    """A place that can fail, with its message and the avals of the payload to format into it."""
-
-    kind: type[JaxException]
-    text: str
-    payload: tuple[ShapedArray, ...] = ()
-    spec: Any = None  # of (args, kwargs) of a user's check
-    keys: tuple[KeyDtype | None, ...] = ()  # of those in the payload that are words of random keys
-    inner: tuple[Site, ...] = ()  # of an error that is checked again
-
-    def message(self, payload: Sequence) -> str:
-        """The message, from concrete numbers."""
-        if self.inner:
-            code, *rest = payload
-            return _message(self.inner, int(code), rest)
-        if self.spec is not None:
-            leaves = map(_shown, payload, self.keys)
-            args, kwargs = tree.unflatten(self.spec, list(leaves))
-            return self.text.format(*args, **kwargs) + " (`check` failed)"
-        return self.text.format(*map(int, payload))
-
-    def exception(self, payload: Sequence) -> JaxException:
-        """The exception, from concrete numbers."""
-        if self.inner:
-            code, *rest = payload
-            return _exception(self.inner, int(code), rest)
-        return self.kind(self.message(payload))
-
-
-def _shown(value: Any, key: KeyDtype | None) -> Array:
-    """What is formatted: an Array as the user has it, of numbers or random keys."""
-    found = np.asarray(value)
-    if key is None:
-        return arrays.rebuild(found, False)
-    return arrays.rebuild_key(np.ascontiguousarray(found).view(key.storage)[..., 0], key)
-
-
-def _own_payload(sites: Sequence[Site], code: int, payload: Sequence) -> Sequence:
-    # The payloads of all sites lie one after the other, in the order of their numbers.
-    return cut(payload, *(len(s.payload) for s in sites))[code]
-
-
-def _message(sites: Sequence[Site], code: int, payload: Sequence) -> str:
-    return sites[code].message(_own_payload(sites, code, payload))
-
-
-def _exception(sites: Sequence[Site], code: int, payload: Sequence) -> JaxException:
-    return sites[code].exception(_own_payload(sites, code, payload))
-
-
-class Error:
-    """The first error of a run, or none: a pytree, so it goes through jit, vmap and cond.
-
-    >>> import gpuarray as ga
-    >>> from gpuarray.experimental import checkify
-    >>> def f(x):
-    ...     checkify.check(x > 0, "x is {}", x)
-    ...     return x
-    >>> error, _ = checkify.checkify(ga.jit(f))(-1.)
-    >>> print(error.get())
-    x is -1.0 (`check` failed)
-    """
-
-    def __init__(self, code: Any, payload: Sequence = (), sites: tuple[Site, ...] = ()):
-        self.code = code  # the number of the site that failed, or -1
-        self.payload = tuple(payload)
-        self.sites = sites
-
-    def _failures(self) -> list[tuple[tuple[int, ...], int, list]]:
-        # Under vmap there is a code for each element.
-        codes = np.asarray(self.code)
-        found = []
-        for at in np.ndindex(codes.shape):
-            if codes[at] >= 0:
-                found.append((at, int(codes[at]), [np.asarray(p)[at] for p in self.payload]))
-        return found
-
-    def get(self) -> str | None:
-        """The message, or None; one line for every element that failed under vmap."""
-        lines = []
-        for at, code, payload in self._failures():
-            where = f"at mapped index {', '.join(map(str, at))}: " if at else ""
-            lines.append(where + _message(self.sites, code, payload))
-        return "\n".join(lines) or None
-
-    def get_exception(self) -> JaxException | None:
-        """The exception of the first failure, not raised, or None."""
-        for _, code, payload in self._failures():
-            return _exception(self.sites, code, payload)
-        return None
-
-    def throw(self) -> None:
-        """Raise JaxRuntimeError with the message, if there is one."""
-        check_error(self)
-
-    def __repr__(self) -> str:
-        if isinstance(self.code, (Array, np.ndarray, np.generic, int)) and not isinstance(
-            self.code, traces.Tracer
-        ):
-            return f"Error({self.get()!r})"
-        return f"Error(code={self.code!r})"
-
-
-register_pytree_node(
-    Error,
-    lambda e: ((e.code, *e.payload), e.sites),
-    lambda sites, leaves: Error(leaves[0], leaves[1:], sites),
-)
-init_error = Error(np.int32(-1))
-
-
-# ---- checks ----
-
-
-class _Raise(Struct):
-    """The callback of a check outside of checkify: raise when it fails."""
-
-    site: Site
-    debug: bool
-
-    def __call__(self, avals: Sequence, buffers: Sequence, result_avals: Sequence) -> list:
-        holds, *payload = buffers
-        if not self.debug and not np.asarray(holds).all():
-            raise JaxRuntimeError(self.site.message(payload))
-        return []
-
-
-def _assert(holds: Any, site: Site, payload: Sequence, debug: bool) -> None:
-    # While tracing the check is an equation, which checkify finds; outside it raises here.
-    if not traces.is_base() or isinstance(holds, traces.Tracer):
-        callback = _Raise(site, debug)
-        debug_callback_p.bind(
-            holds, *payload, callback=callback, effect="DebugEffect", partitioned=False
-        )
-    elif not debug and not bool(holds):
-        raise JaxRuntimeError(site.message(payload))
-
-
-def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:
-    """Say that `pred`, a boolean, must hold; `msg.format(*fmt_args, **fmt_kwargs)` when not.
-
-    Under `checkify` a check that fails becomes the function's Error; elsewhere it raises
-    JaxRuntimeError where it runs. debug: it only counts under `checkify`.
-
-    >>> from gpuarray.experimental import checkify
-    >>> checkify.check(2 > 1, "two is {}", 2)
-    """
-    aval = aval_of(pred)
-    if aval.shape or aval.dtype != np.bool_:
-        name = "debug_check" if debug else "check"
-        raise TypeError(f"{name} takes a scalar pred as argument, got {pred}")
-    leaves, spec = tree.flatten((fmt_args, fmt_kwargs))
-    for x in leaves:
-        if not isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex)):
-            raise TypeError(
-                "Formatting arguments to checkify.check need to be PyTrees of arrays, but got "
-                f"{x!r} of type {type(x)}."
-            )
-    # What a failed check carries has fixed types: it goes through loops.
-    keys = tuple(a.dtype if isinstance(a.dtype, KeyDtype) else None for a in map(aval_of, leaves))
-    leaves = [x if key is None else random.key_data(x) for x, key in zip(leaves, keys, strict=True)]
-    avals = tuple(aval_of(x).strip_weak_type() for x in leaves)
-    site = Site(FailedCheckError, msg, avals, spec, keys)
-    site.message([np.zeros(a.shape, a.dtype) for a in avals])  # a bad format shows itself now
-    _assert(pred, site, leaves, debug)
-
-
-def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
-    """`check(..., debug=True)`: it counts under `checkify` and does nothing elsewhere.
-
-    >>> from gpuarray.experimental import checkify
-    >>> checkify.debug_check(1 > 2, "never seen here")
-    """
-    check(pred, msg, *fmt_args, debug=True, **fmt_kwargs)
-
-
-def check_error(error: Error) -> None:
-    """Raise JaxRuntimeError if there is an error; inside `checkify` it is an error there, too.
-
-    >>> from gpuarray.experimental import checkify
-    >>> checkify.check_error(checkify.init_error)
-    """
-    if not isinstance(error, Error):
-        raise TypeError(f"check_error takes an Error as argument, got type {type(error)} instead.")
-    if not error.sites:
-        return
-    if not any(isinstance(x, traces.Tracer) for x in (error.code, *error.payload)):
-        message = error.get()
-        if message is not None:
-            raise JaxRuntimeError(message)
-        return
-    if aval_of(error.code).shape:
-        raise ValueError("check_error within a traced function takes the Error of one element")
-    leaves = [error.code, *error.payload]
-    avals = tuple(aval_of(x).strip_weak_type() for x in leaves)
-    _assert(gnp.less(error.code, 0), Site(FailedCheckError, "", avals, inner=error.sites), leaves,
-            debug=False)  # fmt: skip
-
+from gpuarray.util import prod
 
 # ---- which equations can fail ----
 
@@ -305,7 +78,7 @@ _CALLS = {
 }
 
 
-def _user_check(eqn: Eqn) -> _Raise | None:
+def _user_check(eqn: Eqn) -> CheckCallback | None:
     """The check that a callback is, below any number of vmaps."""
     if eqn.primitive is not debug_callback_p:
         return None
@@ -313,7 +86,7 @@ def _user_check(eqn: Eqn) -> _Raise | None:
     # Under vmap the callback is wrapped, once an axis.
     while isinstance(callback, ForEach):
         callback = callback.callback
-    return callback if isinstance(callback, _Raise) else None
+    return callback if isinstance(callback, CheckCallback) else None
 
 
 def _sites_of(eqn: Eqn, errors: frozenset) -> list[Site]:
@@ -325,6 +98,12 @@ def _sites_of(eqn: Eqn, errors: frozenset) -> list[Site]:
     prim = eqn.primitive
     if prim is div_p and DivisionByZeroError in errors:
         found.append(Site(DivisionByZeroError, "division by zero"))
+    # The errors of all devices are one: their codes and payloads, one behind the other.
+    if prim is shard_map_p and (inside := _Numbers(eqn.params["jaxpr"], errors)).sites:
+        n = prod(eqn.params["mesh"].shape[name] for name in eqn.params["manual_axes"])
+        avals = [ShapedArray((), np.dtype(np.int32)), *inside.payload]
+        avals = tuple(a.update(shape=(n, *a.shape)) for a in avals)
+        found.append(Site(FailedCheckError, "", avals, inner=tuple(inside.sites)))
     # Which index, along which axis, of what length.
     if prim in _INDEXED and OOBError in errors:
         shape = eqn.invars[0].aval.shape
@@ -344,7 +123,7 @@ def _sites_of(eqn: Eqn, errors: frozenset) -> list[Site]:
 
 def _opened(eqn: Eqn) -> bool:
     """Whether the Graphs of an equation are gone into."""
-    return eqn.primitive in _CALLS or eqn.primitive in (cond_p, while_p, scan_p)
+    return eqn.primitive in _CALLS or eqn.primitive in (cond_p, while_p, scan_p, shard_map_p)
 
 
 class _Numbers:
@@ -365,10 +144,17 @@ class _Numbers:
                 own = _sites_of(eqn, self.errors)
                 self.of[id(eqn)] = list(range(len(self.sites), len(self.sites) + len(own)))
                 self.sites += own
-                deep = [self._collect(g) for g in graphs_in(eqn.params)] if _opened(eqn) else []
+                # A device's errors are numbered apart: the site of the equation has them.
+                enter = _opened(eqn) and eqn.primitive is not shard_map_p
+                deep = [self._collect(g) for g in graphs_in(eqn.params)] if enter else []
                 self._inside[id(eqn)] = bool(own) or any(deep)
             found |= self._inside[id(eqn)]
         return found
+
+    @property
+    def payload(self) -> list[ShapedArray]:
+        """What messages are made of, of all sites one after the other."""
+        return [aval for site in self.sites for aval in site.payload]
 
     def can_fail(self, eqn: Eqn) -> bool:
         return self._inside[id(eqn)]
@@ -384,9 +170,8 @@ class _Run:
         self.numbers = numbers
 
     def start(self) -> list:
-        payload = [a for s in self.numbers.sites for a in s.payload]
         # No failure yet, and room for what each site may carry.
-        return [np.int32(-1), *(np.zeros(a.shape, a.dtype) for a in payload)]
+        return [np.int32(-1), *(np.zeros(a.shape, a.dtype) for a in self.numbers.payload)]
 
     def failed(self, state: list, number: int, failure: Any, payload: Sequence = ()) -> list:
         """The state after a test: the first failure stays."""
@@ -434,6 +219,9 @@ class _Run:
         if prim is scan_p:
             return self.scan(params, state, values)
         numbers = iter(self.numbers.of[id(eqn)])
+        if prim is shard_map_p:
+            errors, out = self.by_device(params, values)
+            return self.failed(state, next(numbers), (errors[0] >= 0).any(), errors), out
         if raiser is not None:
             if FailedCheckError in self.numbers.errors:
                 failure, payload = _first_failure(params["callback"], values)
@@ -452,6 +240,28 @@ class _Run:
                 nans = [gnp.isnan(x).any() for x, v in zip(outs, eqn.outvars) if is_inexact(v.aval)]
                 state = self.failed(state, number, functools.reduce(gnp.logical_or, nans))
         return state, outs
+
+    def by_device(self, params: dict, values: list) -> tuple[list, list]:
+        """The state that each device comes to, with one more axis for the devices, and results."""
+        graph, mesh, manual = params["jaxpr"], params["mesh"], params["manual_axes"]
+        names = tuple(n for n in mesh.axis_names if n in manual)
+        run = _Run(_Numbers(graph, self.numbers.errors))
+
+        def device(*pieces: Any) -> list:
+            state = run.start()
+            if params["check_vma"]:
+                # Loops and branches keep types: a device's errors are its own from the start.
+                state = [pcast_p.bind(gnp.asarray(x), axis_name=names) for x in state]
+            state, out = run.graph(graph, state, pieces)
+            return [*(gnp.expand_dims(x, 0) for x in state), *out]
+
+        with axes_inside(mesh, manual, params["check_vma"]):
+            checked = staged(device, graph.in_avals, "checkify", graph.debug_name)
+        count = 1 + len(run.numbers.payload)
+        specs = (*[PartitionSpec(names)] * count, *params["out_specs"])
+        found = shard_map_p.bind(*values, **params | {"jaxpr": checked, "out_specs": specs})
+        errors, out = cut(found, count)
+        return errors, out
 
     def cond(self, branches: Sequence[Graph], state: list, values: list) -> tuple[list, list]:
         index, *operands = values
@@ -607,6 +417,3 @@ def checkify(
         return error, tree.unflatten(out_spec, out)
 
     return checked
-
-
-__getattr__ = _explain_names(__name__)

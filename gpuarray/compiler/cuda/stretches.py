@@ -1,0 +1,196 @@
+"""The loops of threads over a row, and rows of which they hold all that fits.
+
+Floor 3. In: a Rows kernel whose passes read a row several times. Out: `RowLoops`, the part of its
+template that writes loops along a row. A row that is too long for registers lies in shared memory,
+which the launch sets aside, and its beginning in registers where that is too little. On a GPU that
+has less, what does not fit is read again by each pass. Each thread has places of its own there, so
+no barrier is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuarray.compiler.cuda.online import OnlineTemplate
+from gpuarray.compiler.cuda.template import Options
+from gpuarray.compiler.fuse.group import Load, Member
+from gpuarray.compiler.lower.kernel import Rows
+from gpuarray.compiler.lower.passes import Pass
+from gpuarray.compiler.lower.schedule import Schedule, row_room, turns_ahead
+from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.statements import Fetched
+from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.index import axes_of
+from gpuarray.core.target import TARGET
+from gpuarray.util import Struct
+
+
+class Stretch(Struct):
+    """A part of a row for which each pass has a loop: `steps` vectors a thread, from `first` on.
+
+    steps: 0 where there are many
+    held: loads that are in registers, and in which
+    apart: loads that may be in shared memory: each with its name, the array, and its type
+    """
+
+    first: int = 0
+    steps: int = 0
+    held: Fetched = {}
+    apart: tuple[tuple[Load, str, str, str], ...] = ()
+
+
+class RowLoops(OnlineTemplate):
+    """Loops along rows."""
+
+    def __init__(self, kernel: Rows, options: Options):
+        super().__init__(kernel, options)
+        self.sums: dict[Var, str] = {}  # folds of columns, and where a thread has its own
+        self.stretches = [Stretch()]
+        self.filled: set[str] = set()  # arrays in shared memory that some pass has filled
+
+    def open_row_loop(
+        self,
+        s: Schedule,
+        length: int,
+        reduced: list[int],
+        comment: str,
+        members: Sequence[Member] = (),
+        first: int = 0,
+    ) -> None:
+        """Open the loop of a thread over its vectors of a row; neighbours take neighbours."""
+        t, n, operations = self.index_type, self.number, len(members)
+        scale = f" * {n(s.width)}" if s.width > 1 else ""
+        # One vector a thread: no loop.
+        if s.steps == 1:
+            self.touched.begin()
+            whole = s.lanes * s.width == length
+            self.line(1, "{" if whole else f"if (lane{scale} < {n(length)}) {{", comment)
+            self.line(2, f"const {t} j = lane{scale};")
+        elif s.steps:
+            # A known number. Arrays in registers need constant indices, so their loops are
+            # unrolled; others only while the code stays short.
+            often = (
+                not (self.registers or self.carried or self.sums)
+                and s.steps * s.width * operations > TARGET.row_copies
+            )
+            self.touched.begin(1 if often else s.steps)
+            self.line(1, "#pragma unroll 1" if often else "#pragma unroll")
+            self.line(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
+            place = f"u * {n(s.lanes)} + lane"
+            self.line(2, f"const {t} j = {f'({place}){scale}' if scale else place};")
+            # The last vectors may lie beyond the row.
+            if s.steps * s.lanes * s.width != length:
+                self.line(2, f"if (j >= {n(length)}) continue;")
+        else:
+            # A long row: by strides of all threads.
+            stride = n(s.lanes * s.width)
+            start = f"{n(first)} + lane{scale}" if first else f"lane{scale}"
+            head = f"for ({t} j = {start}; j < {n(length)}; j += {stride}) {{"
+            turn = self.bytes_a_turn(s.width, members)
+            ahead = turns_ahead(turn, s, 2, operations, self.room) if turn else 2
+            # Stretches of one row are one sweep over it.
+            (self.touched.unrolled if first else self.touched.begin)(ahead)
+            self.line(1, f"#pragma unroll {ahead}")
+            self.line(1, head, comment)
+        self.define_axes(2, "j", reduced)
+
+    def open_stretch(
+        self,
+        part: Stretch,
+        s: Schedule,
+        length: int,
+        reduced: list[int],
+        comment: str,
+        members: Sequence[Member] = (),
+    ) -> None:
+        """Open the loop of a pass over a part of a row; what is held of it is read from there."""
+        self.registers |= part.held
+        if part.steps:
+            whole = part.steps * s.lanes * s.width
+            self.open_row_loop(s.replace(steps=part.steps), whole, reduced, comment, members)
+            return
+        long = s.replace(steps=0) if part.apart else s
+        self.open_row_loop(long, length, reduced, comment, members, part.first)
+        if not part.apart:
+            return
+        t, n = self.index_type, self.number
+        vector = f"j / {n(s.width)}" if s.width > 1 else "j"
+        less = f" - {n(part.first // s.width)}" if part.first else ""
+        self.line(2, f"const {t} k = {vector}{less};")
+        needed = {(o.key, o.dims) for m in members for o in m.operands if isinstance(o, Load)}
+        for load, name, array, kind in part.apart:
+            if (key := (load.key, load.dims)) not in needed:
+                continue
+            self.registers.pop(key, None)
+            # The first pass that needs a load leaves it there.
+            if array not in self.filled:
+                self.filled.add(array)
+                self.line(2, f"const {kind} {name} = {self.whole_read(load, s)};")
+                self.line(2, f"if (k < fits) {array}[k] = {name};")
+            else:
+                # What a GPU has no room for is no part of the plan, and is not counted.
+                most, self.touched.most = self.touched.most, 0
+                self.line(2, f"{kind} {name};")
+                self.line(2, f"if (k < fits) {name} = {array}[k];")
+                self.line(2, f"else {name} = {self.whole_read(load, s)};")
+                self.touched.most = most
+            self.registers[key] = name
+
+    def whole_read(self, load: Load, s: Schedule) -> str:
+        """A vector of a load in memory, or an element."""
+        return self.vector_read(load, s.width) if s.width > 1 else self.raw(load)
+
+    def hold_apart(
+        self, passes: list[Pass], s: Schedule, length: int, reduced: list[int]
+    ) -> list[Stretch] | None:
+        """Hold what several passes read of a row in shared memory that the launch sets aside, and
+        the beginning of the row in registers where that is too little. None where both are.
+        """
+        found = self.reread_loads(passes, s.width)
+        # The largest first, so that each array begins where its vectors may.
+        loads = sorted(found.values(), key=lambda x: -storage_dtype(x.source.aval).itemsize)
+        each = s.width * sum(storage_dtype(x.source.aval).itemsize for x in loads)
+        room = row_room(s, length, each, self.state_bytes(passes) * s.threads // 32)
+        if not loads or room is None or self.reads_again(passes):
+            return None
+        steps, self.room = room
+        made = []
+        # 1. The beginning, in registers.
+        if steps:
+            whole = {(x.key, x.dims): x for x in loads}
+            names = self.declare_held("row", whole, s.width, steps, "[u]")
+            self.open_stretch(Stretch(0, steps), s, length, reduced, "read the beginning")
+            self.touched.most = 0  # what reads the rest counts for the whole row
+            self.read_held(names, s.width)
+            self.touched.most = None
+            self.line(1, "}")
+            made.append(Stretch(0, steps, dict(self.registers)))
+            self.registers.clear()
+        # 2. The rest, as far as shared memory goes: passes put it there.
+        self.line(1, f"GA_ROOM(room, {self.room});", "shared memory of the launch")
+        self.line(1, f"const unsigned fits = GA_ROOM_BYTES(room) / {each}u;")
+        apart, before = [], 0
+        for k, load in enumerate(loads):
+            vector = self.vector_of(load.source, s.width)
+            kind = vector if s.width > 1 else ct.memory_type(load.source.aval)
+            start = f"room + fits * {before}u" if before else "room"
+            self.line(1, f"{kind}* const rest{k} = ({kind}*)({start});")
+            before += s.width * storage_dtype(load.source.aval).itemsize
+            apart.append((load, f"held{k}", f"rest{k}", kind))
+        return [*made, Stretch(steps * s.lanes * s.width, 0, {}, tuple(apart))]
+
+    def reads_again(self, passes: list[Pass]) -> bool:
+        """Whether several passes compute something along a row from what is in memory."""
+        seen: set[tuple] = set()
+        for one in passes:
+            loads = {
+                (o.key, o.dims): o
+                for m in one.members
+                for o in m.operands
+                if isinstance(o, Load) and self.last in o.dims and self.is_inlined(o)
+            }
+            places = (i for k, x in loads.items() if k in seen for _, i in self.elements_of(x))
+            if any(self.group.reduced & axes_of(i) for i in places):
+                return True
+            seen |= loads.keys()
+        return False

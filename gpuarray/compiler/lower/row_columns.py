@@ -25,12 +25,11 @@ from gpuarray.compiler.fuse.group import (
     members_in_order,
 )
 from gpuarray.compiler.fuse.merge import AxisMatch, merge, relabelled
-from gpuarray.compiler.fuse.order import in_order
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.costs import can_emit
 from gpuarray.compiler.lower.passes import split_passes
 from gpuarray.compiler.lower.schedule import row_column_slots
-from gpuarray.compiler.lower.steps import step_inputs, step_outputs
+from gpuarray.compiler.lower.steps import makers, sorted_steps, step_inputs, waits_for
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.primitive import Kind, Primitive
@@ -46,7 +45,7 @@ def fold_columns_with_rows(graph: Graph, steps: list[Step]) -> list[Step]:
     if not pairs:
         return steps
     whole: dict[int, Step] = dict(enumerate(steps))
-    maker = {v: k for k, s in whole.items() for v in step_outputs(s)}
+    maker = makers(whole)
     results = {a for a in graph.outvars if isinstance(a, Var)}
     taken: set[int] = set()
     for k, other in pairs:
@@ -55,19 +54,18 @@ def fold_columns_with_rows(graph: Graph, steps: list[Step]) -> list[Step]:
             continue
         alone = _apart(one, two)
         made = _joined(*alone) if alone and _folds_rows(alone[0]) else None
-        if made is None or _needs(other, k, whole, maker) or _needs(k, other, whole, maker):
+        if made is None or _wait_for_one_another(k, other, whole, maker):
             continue
         taken |= {k, other}
         whole[k], whole[other] = made
-        maker = {v: n for n, s in whole.items() for v in step_outputs(s)}
+        maker = makers(whole)
         # What only the columns read is not written.
         read = {v for n, s in whole.items() if n != k for v in step_inputs(s)} | results
         kept = tuple(v for v in made.rows.outputs if v in read)
         whole[k] = made.rows.replace(outputs=kept)
     if not taken:
         return steps
-    needs = {k: {maker[v] for v in step_inputs(s) if v in maker} - {k} for k, s in whole.items()}
-    return [whole[k] for k in in_order(sorted(whole), needs.__getitem__)]
+    return sorted_steps(whole)
 
 
 def _pairs(steps: list[Step]) -> list[tuple[int, int]]:
@@ -312,18 +310,13 @@ def _builder(group: FusedGroup) -> GroupBuilder:
     return made
 
 
-def _needs(k: int, other: int, steps: dict[int, Step], maker: dict[Var, int]) -> bool:
-    """Whether step `k` needs step `other` through other steps, so that they would wait for one
-    another if they were one.
-    """
-    waiting = [maker[v] for v in step_inputs(steps[k]) if v in maker]
-    waiting = [n for n in waiting if n != other]
-    seen: set[int] = set()
-    while waiting:
-        number = waiting.pop()
-        if number == other:
-            return True
-        if number not in seen:
-            seen.add(number)
-            waiting += [maker[v] for v in step_inputs(steps[number]) if v in maker]
-    return False
+def _wait_for_one_another(
+    k: int, other: int, steps: dict[int, Step], maker: dict[Var, int]
+) -> bool:
+    """Whether one of two steps needs the other through further ones: they cannot be one sweep."""
+
+    def needs(reader: int, made: int) -> bool:
+        through = (v for v in step_inputs(steps[reader]) if maker.get(v) != made)
+        return waits_for(through, made, steps, maker)
+
+    return needs(other, k) or needs(k, other)

@@ -521,8 +521,7 @@ def _logsumexp(a, *, axis, dtype, keepdims, initial, where):
     a = _typed("logaddexp", a, dtype)
     a = as_type(a, _inexact(a.dtype))
     start = -np.inf if initial is None else initial
-    # Scaled by the largest element, so that no exponential overflows; where that is infinite the
-    # sum decides.
+    # Where the largest is infinite, the sum decides.
     top = reductions.max(a, axis, keepdims=True, initial=start, where=where)
     top = select(floats.isfinite(top), top, zero_of(top))
     total = reductions.sum(lax.exp(lax.sub(a, top)), axis, keepdims=True, where=where)

@@ -606,7 +606,11 @@ def test_a_compiled_function_runs_where_its_arguments_are():
 def test_results_have_the_sharding_that_was_asked_for():
     named = _named(ga.devices()[:1], "x")
     assert ga.jit(gnp.sin, out_shardings=named)(gnp.ones(2)).sharding == named
-    assert gnp.dot(gnp.ones((2, 2)), gnp.ones(2), out_sharding=named).sharding == named
+    # A product's layout is part of its type: such axes are Explicit.
+    with pytest.raises(ValueError, match="'x', which is Auto"):
+        gnp.dot(gnp.ones((2, 2)), gnp.ones(2), out_sharding=named)
+    typed = ga.sharding.NamedSharding(ga.make_mesh((1,), ("x",)), ga.P("x"))
+    assert gnp.dot(gnp.ones((2, 2)), gnp.ones(2), out_sharding=typed).sharding == typed
 
 
 def _jit(**options):
@@ -649,7 +653,7 @@ def _spread(name, what):
             "kwargs when in_shardings",
         ),
         (lambda: _sparse_product(out_sharding=_here()), NotImplementedError, "sparse result"),
-        (lambda: gnp.dot(1, 1, out_sharding=ga.P()), ValueError, "mesh in context"),
+        (lambda: gnp.dot(1, 1, out_sharding=ga.P()), ValueError, "not under a mesh context"),
         (lambda: gnp.zeros(2, device="cpu", out_sharding=_here()), ValueError, "not both"),
         (lambda: ga.vmap(gnp.sin, spmd_axis_name=("x", "x")), ValueError, "spmd_axis_name.*twice"),
         (_spread("y", "constraint"), ValueError, "'y' is not an axis of the mesh"),

@@ -198,6 +198,7 @@ def donation_vector(
     (True, True, False, False, True)
     """
     args, named = in_tree.children() if kws else (in_tree, None)
+    # One flag for each leaf: an argument's own, as often as it has leaves.
     flags: list[bool] = []
     for i, arg in enumerate(args.children()):
         flags += [i in donate_argnums] * arg.num_leaves
@@ -234,6 +235,7 @@ def flatten_axes(
     >>> flatten_axes("in_axes", ga.tree.structure((1, (2, 3))), (0, None))
     [0, None, None]
     """
+    # Any leaves will do: only their places count.
     whole = tree.tree_unflatten(treedef, [object()] * treedef.num_leaves)
     try:
         return tree.prefix_broadcast(axis_tree, whole, lambda x: x is None, name)
@@ -310,6 +312,7 @@ def infer_argnums_and_argnames(
     """
     nums = indices(argnums, "argnums") if argnums is not None else None
     names = names_in(argnames, "argnames") if argnames is not None else None
+    # Only parameters that can be given both ways have a number and a name.
     both = [
         (i, p.name)
         for i, p in enumerate(sig.parameters.values())

@@ -83,6 +83,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name in ("host_tracer_level", "device_tracer_level", "python_tracer_level"):
         parser.add_argument(f"--{name}", type=int, help="see gpuarray.profiler.ProfileOptions")
     given = vars(parser.parse_args(argv))
+    # Levels that were not given stay the server's.
     levels = {k: given.pop(k) for k in list(given) if k.endswith("_level")}
     given["no_perfetto_link"] = True
     collect_profile(**given, xprof_options={k: v for k, v in levels.items() if v is not None})

@@ -104,6 +104,8 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) 
     if not isinstance(value, Tracer):
         callback(value.sharding)
         return
+    # No value is wanted, so it is asked when a program is partitioned, where layouts are
+    # decided.
     told = Inspection(callback, default_place().sharding)
     debug_callback_p.bind(value, callback=told, effect="DebugEffect", partitioned=False)
 

@@ -37,6 +37,7 @@ def pycapsule(funcptr: Any) -> Any:
     >>> type(ga.ffi.pycapsule(ctypes.CDLL(None).abs)).__name__
     'PyCapsule'
     """
+    # The name that JAX's own registration looks for, so that its capsules and ours are alike.
     new = ctypes.pythonapi.PyCapsule_New
     new.restype = ctypes.py_object
     new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
@@ -45,6 +46,7 @@ def pycapsule(funcptr: Any) -> Any:
 
 def _address(fn: Any) -> int:
     if type(fn).__name__ == "PyCapsule":
+        # A capsule is opened by the name that it was made with, whatever that is.
         name = ctypes.pythonapi.PyCapsule_GetName
         name.restype, name.argtypes = ctypes.c_char_p, (ctypes.py_object,)
         pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -111,6 +113,7 @@ class _Call(NamedTuple):
     single: bool
 
     def __call__(self, *operands: Any) -> Any:
+        # C functions are given memory row by row, and write to new memory: arrays do not change.
         given = [np.ascontiguousarray(x) for x in operands]
         made = [np.empty(shape, dtype) for shape, dtype in self.results]
         addresses = lambda xs: (ctypes.c_void_p * max(1, len(xs)))(*(x.ctypes.data for x in xs))
@@ -169,6 +172,7 @@ def ffi_call(
     structs, spec = tree.tree_flatten(result_shape_dtypes)
     single = tree.treedef_is_leaf(spec)
     results = tuple((tuple(s.shape), dtypes.canonicalize_dtype(s.dtype)) for s in structs)
+    # Looked up now: a target that is registered again later does not change this function.
     call = _Call(_targets[target_name][0], results, single)
 
     def wrapped(*args: Any, **attributes: Any) -> Array | Sequence[Array]:

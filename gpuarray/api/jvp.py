@@ -84,6 +84,7 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
         flat.in_spec,
         flat.out_spec,
     )
+    # A pytree, so that it may be passed to jit and other transformations.
     f_jvp = Partial(LikePartial(_push, lin.graph.with_consts([None] * len(consts)), about), consts)
     result = flat.result(lin.outputs), f_jvp
     return (*result, flat.aux) if has_aux else result

@@ -269,6 +269,7 @@ class _Mapping:
                     x if d is None else add_axis(x, d) for x, d in zip(results, wanted, strict=True)
                 ]
 
+            # The axes of results are asked for when `on_one` has been traced.
             out = by_device(
                 on_one,
                 leaves,

@@ -174,6 +174,7 @@ def profile(
                 "a trace is being taken, and there is one at a time: call profile after "
                 "gpuarray.profiler.stop_trace()"
             )
+        # Donated arguments would be gone after the first of many calls.
         given = jitted.lower(*args, **kwargs).donate_argnums
 
         def call() -> float:
@@ -218,6 +219,8 @@ def _watched(call: Callable[[], float]) -> tuple[float, _Session]:
 
 def _of_runs(runs: list[tuple[float, _Session]], device: Any) -> Profile:
     """The medians of several runs."""
+    # Steps are the same in each run: the last says what they are, all of them how long they
+    # take.
     sums = [_by_path(session.ran) for _, session in runs]
     records = _records(runs[-1][1].plans)
     steps = []

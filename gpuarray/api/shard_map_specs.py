@@ -228,11 +228,13 @@ def check_types(
                 f"{word} present on the in_aval {aval.str_short(True)} (args{path}). Lay the "
                 "argument so with `jax.reshard` first."
             )
+    # Only types over an Explicit mesh say how a value is cut.
     cuts = cuts_of(aval.layout)
     if cuts is None or resolving.depth or manual != frozenset(mesh.axis_names):
         return
     mine = tuple(tuple(n for n in part if n in manual) for part in cuts)
     wanted = [names_of_axis(part) for part in spec.partitions]
+    # A spec need not speak of the last axes.
     wanted += [()] * (aval.ndim - len(wanted))
     if any(names and names != want for names, want in zip(mine, wanted, strict=True)):
         raise ValueError(

@@ -30,6 +30,7 @@ def run(programs: Sequence[Any], engine: Engine) -> list[list]:
     while True:
         asked: list[Any] = []
         try:
+            # Each device in turn, up to its next collective.
             for send, answer in zip(sends, answers, strict=True):
                 asked.append(send(answer))
         except StopIteration as end:
@@ -47,6 +48,7 @@ def run(programs: Sequence[Any], engine: Engine) -> list[list]:
 def _ends(programs: Sequence[Any], answers: list, asked: list, result: list) -> list[list]:
     """Return the results of all devices, when the first one that is not in `asked` has ended."""
     results = [result]
+    # The devices behind it have to end as well, and those before it should have.
     start = len(asked) + 1
     asked = [*asked, None]
     for program, answer in zip(programs[start:], answers[start:], strict=True):
@@ -86,6 +88,7 @@ def steps(
         return _branches(flow, compile)
     if isinstance(flow, Loop):
         return _loop(flow, eqn, compile, room)
+    # A Graph that is only applied (a jit inside).
     body = called(eqn)
     if body is not None:
         return _called(body, compile)

@@ -82,6 +82,7 @@ class World:
         self.wait([everyone.Ibarrier()])
         self._comm = everyone.Dup()
         self._checks = everyone.Dup()
+        # Processes of one machine, which share its cores.
         node = everyone.Split_type(MPI.COMM_TYPE_SHARED)
         self.local_rank, self.local_size = node.Get_rank(), node.Get_size()
         node.Free()
@@ -118,6 +119,8 @@ class World:
             return self._comm
         found = self._teams.get(processes)
         if found is None:
+            # Made once: `Create_group` is called by these processes alone, the others need not take
+            # part.
             group = self._comm.Get_group().Incl(processes)
             found = self._teams[processes] = self._comm.Create_group(group, processes[0])
         return found
@@ -134,6 +137,7 @@ class World:
 
     def reduced(self, values: list[np.ndarray], op: Any, comm: Any) -> tuple[list, list]:
         """Start to reduce several arrays, small ones of a dtype as one; return as `reduce`."""
+        # Small arrays of a dtype in one call: each call costs a latency, however little it sends.
         together: dict[Any, list[int]] = {}
         for i, x in enumerate(values):
             key = x.dtype if x.nbytes <= PACKED else i
@@ -156,9 +160,11 @@ class World:
 
     def gather(self, mine: np.ndarray, counts: Sequence[int], comm: Any) -> tuple[list, list]:
         """Start to gather bytes; return those of each process to be, and the requests."""
+        # Where the bytes of each process begin in what is gathered.
         ends = np.cumsum([0, *counts])
         made = np.empty(int(ends[-1]), np.uint8)
         requests = []
+        # Counts of MPI are C ints: more than that goes in several calls.
         step = max(1, CHUNK // len(counts))
         for start in range(0, max(counts), step):
             part = [min(max(n - start, 0), step) for n in counts]
@@ -201,6 +207,7 @@ class World:
         """Whether some processes give the same number below 2^63; all of them must call it."""
         self.begin(what)
         comm = self._checks if len(processes) == self.size else self.among(processes)
+        # The largest of `n` and of `-n` are the largest and, but for its sign, the smallest `n`.
         ends, requests = self.reduce(np.array([number, -number]), MPI.MAX, comm)
         self.wait(requests)
         self.end()
@@ -316,9 +323,11 @@ class Processes:
             return lambda operands: answer
         if prim in (once_p, once_with_effect_p):
             return self._once(eqn)
+        # Says something of a type, and moves nothing.
         if prim is ops.pcast_p or not avals:
             return lambda operands: operands
         if prim in (ops.psum_p, ops.pmax_p, ops.pmin_p):
+            # Sums, maxima and minima by MPI where it can compute with these numbers.
             codes = [code for aval in avals if (code := code_of(prim, aval)) is not None]
             if len(codes) == len(avals):
                 return self._reduction(prim, params, avals, codes, parts)
@@ -502,6 +511,8 @@ class Processes:
                 cut = {at: np.split(np.asarray(operands[i][0]), n, split) for at, i in part.mine}
                 shape = next(iter(cut.values()))[0].shape
                 for at, i in part.mine:
+                    # In the order of members: from a device of this process at once, from others
+                    # when they come.
                     me, pieces = part.members[at], []
                     for place, device in enumerate(part.members):
                         other = owners[device]

@@ -54,6 +54,7 @@ class SharedMemory:
         self._by_eqn: dict[int, tuple[Eqn, Callable]] = {}
 
     def __call__(self, eqn: Eqn, operands: list[list]) -> list[list]:
+        # By id: the equation is kept beside it, so no other one can get its number.
         known = self._by_eqn.get(id(eqn))
         if known is None:
             known = self._by_eqn[id(eqn)] = (eqn, self._exchange(eqn))
@@ -68,6 +69,7 @@ class SharedMemory:
         if prim is ops.axis_index_p:
             answer = [[n] for n in numbers_in(groups)]
             return lambda operands: answer
+        # One function for each size of a group, since shapes follow from it.
         functions = {n: self._function(eqn, n) for n in map(len, groups)}
         if groups == [list(range(self.count))]:
             return functions[self.count]
@@ -140,13 +142,18 @@ def along_group(params: dict) -> dict:
     return params
 
 
+def _batch_rule(prim: Any, stacked: Sequence, params: dict, size: int) -> tuple[list, list]:
+    """Apply a collective's batch rule to stacks of operands; return results and their axes."""
+    out, dims = batch_of(prim, BatchAxis(size, _GROUP), [*stacked], [0] * len(stacked), params)
+    return (out, dims) if prim.multiple_results else ([out], [dims])
+
+
 def of_stack(prim: Any, avals: Sequence[ShapedArray], params: dict, size: int, i: int) -> Graph:
     """Return the results of element `i` as a Graph of the operands of a group, each a stack."""
     params = along_group(params)
 
     def fun(*stacked: Any) -> list:
-        out, dims = batch_of(prim, BatchAxis(size, _GROUP), [*stacked], [0] * len(avals), params)
-        out, dims = (out, dims) if prim.multiple_results else ([out], [dims])
+        out, dims = _batch_rule(prim, stacked, params, size)
         pairs = zip(out, dims, strict=True)
         return [x if dim is None else _element(x, dim, i) for x, dim in pairs]
 
@@ -188,8 +195,7 @@ def meaning(
     outputs: list[int | None] = []
 
     def batched(*stacked: Any) -> list:
-        out, dims = batch_of(prim, BatchAxis(size, _GROUP), [*stacked], [0] * len(avals), params)
-        out, dims = (out, dims) if prim.multiple_results else ([out], [dims])
+        out, dims = _batch_rule(prim, stacked, params, size)
         # A result without a batch axis is the same for all devices, and there only once.
         outputs.extend(dims)
         return out

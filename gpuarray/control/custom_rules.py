@@ -72,6 +72,8 @@ class CustomCall(Primitive):
         trace = traces.state.trace
         if type(trace) is PartialTrace and any(_is_of(a, trace.unknown) for a in args):
             return _run(call, args)  # part of a linear function: its rules have been applied
+        # A Python function: it is staged for a Graph that is being recorded, and runs under all
+        # else.
         if not isinstance(call, Graph):
             if isinstance(trace, GraphTrace):
                 args, params = _staged(args, params, self.name)

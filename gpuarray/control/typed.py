@@ -71,6 +71,7 @@ def retyped(graph: Graph, ins: Sequence[Layout | None], outs: Layouts | None = N
 
 def _cast(x: Any, layout: Layout | None) -> Any:
     x = as_typed(x, aval_of(x).update(layout=layout))
+    # What comes out the same on all devices may be called varying; not the other way round.
     names = names_of(layout) - aval_of(x).vma
     return pcast_p.bind(x, axis_name=tuple(sorted(names, key=str))) if names else x
 
@@ -115,6 +116,7 @@ def scan(avals: list[ShapedArray], params: dict) -> dict:
     first_x = params["num_consts"] + count
     given: Layouts = [a.layout for a in avals[:first_x]]
     given += [element(a) for a in avals[first_x:]]
+    # Carries vary more from step to step, never less, so this ends.
     consts, carry, xs = cut(_ins([body], given), params["num_consts"], count)
     while True:
         found, ys = cut(_found(body, [*consts, *carry, *xs]), count)

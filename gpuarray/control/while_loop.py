@@ -104,6 +104,7 @@ def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts,
 
 def _how_many(condition: Graph) -> Graph:
     """Return the condition with a count in front: no element goes on (0), some (1) or all (2)."""
+    # Kept with the Graph, which lives as long as programs are made of it.
     if "how many" not in condition.derived:
 
         def fun(*values):
@@ -202,6 +203,8 @@ def _while_batch(
     cond_dims, body_dims, init_dims = cut(
         (None if d is None else 0 for d in dims), cond_nconsts, body_nconsts
     )
+    # A condition that another vmap has mapped keeps its axes in front: it broadcasts over a
+    # carry's first axes.
     depth = cond_jaxpr.out_avals[0].ndim  # mapped axes that the condition has; ours goes behind
 
     def places(carry: Sequence[bool]) -> tuple[int | None, ...]:
@@ -237,6 +240,7 @@ def _while_batch(
 def _while_partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
     """Run known carries now; the whole loop, with all of them, runs later."""
     cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
+    # 1. Which carries stay known whatever the number of steps.
     counts = params["cond_nconsts"], params["body_nconsts"]
     of_cond, of_body, carry = cut(flags, *counts)
     # Carries that depend on unknown values at any step.
@@ -247,6 +251,7 @@ def _while_partial(trace: PartialTrace, args: tuple, flags: list[bool], params: 
     # With an unknown condition, or nothing known, there is nothing to run now.
     if any(split_graph(cond_jaxpr, (*of_cond, *carry)).out_unknown) or all(carry):
         return list(trace.unknown.process(while_p, args, params))
+    # 2. A loop of these alone runs now.
     cond_consts, body_consts, init = cut(args, *counts)
     # The condition depends on known carries only, so it does not need the others.
     condition = split_graph(cond_jaxpr, (*of_cond, *carry)).known

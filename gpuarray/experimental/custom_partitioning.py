@@ -150,6 +150,7 @@ class custom_partitioning:
         static = tuple(args[n] for n in sorted(fixed))
         dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
         leaves, in_spec = tree.flatten(dynamic)
+        # Outside of a program there is nothing to partition.
         if traces.is_base() and not any(isinstance(x, traces.Tracer) for x in leaves):
             return self.fun(*args)
         out_spec: Any = None
@@ -157,11 +158,13 @@ class custom_partitioning:
         def flat(*values: Any) -> list:
             nonlocal out_spec
             kept, given = iter(static), iter(tree.unflatten(in_spec, values))
+            # Static arguments go back to their places among the others.
             whole = [next(kept if i in fixed else given) for i in range(len(args))]
             out, out_spec = tree.flatten(self.fun(*whole))
             return out
 
         info = TracedFunction(self.fun, "custom_partitioning")
+        # Traced for whole arguments: this is what the call means, and what runs on one device.
         graph = stage(flat, [aval_of(x) for x in leaves], info)
         if any(isinstance(c, traces.Tracer) for c in graph.consts):
             raise errors.UnexpectedTracerError(
@@ -217,6 +220,8 @@ class _Bound(NamedTuple):
         avals, outs = [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars]
         by_device = functools.partial(self._by_device, avals, outs)
         factors = results = None
+        # A rule of factors says all: how readers cut results too. Without one, only how operands
+        # lie is looked at.
         if self.rule.sharding_rule is not None:
             factors = functools.partial(self._factors, avals, outs)
         elif self.rule.infer_sharding_from_operands is not None:
@@ -273,6 +278,7 @@ class _Bound(NamedTuple):
         in_specs, out_specs = ([s.spec for s in some] for some in (ins, outs_laid))
         for aval, sharding in (*zip(avals, ins, strict=True), *zip(outs, outs_laid, strict=True)):
             sharding.shard_shape(aval.shape)  # raises where it does not fit
+        # What a device computes is traced for its pieces, within a shard_map over all axes.
         pieces = [
             piece_aval(a, s, mesh, names, False) for a, s in zip(avals, in_specs, strict=True)
         ]
@@ -285,6 +291,7 @@ class _Bound(NamedTuple):
         wanted = [
             piece_aval(a, s, mesh, names, False) for a, s in zip(outs, out_specs, strict=True)
         ]
+        # The pieces that come out have to be those of the results, as they are said to lie.
         types = [[(a.shape, a.dtype) for a in some] for some in (body.out_avals, wanted)]
         if types[0] != types[1]:
             got, need = ([a.str_short() for a in some] for some in (body.out_avals, wanted))

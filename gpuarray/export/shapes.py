@@ -79,6 +79,7 @@ class SymbolicScope(Scope):
                 f"Constraint parsing error: must contain one of '==' or '>=' or '<=', got {text!r}."
             )
         left, sign, right = parts
+        # All constraints are of one form: something is at least 0, or is 0.
         difference = _parsed(left, self) - _parsed(right, self)
         if sign == "<=":
             difference = -difference
@@ -97,6 +98,7 @@ class _Parser:
 
     def __init__(self, text: str, scope: Scope):
         self.text, self.scope, self.at = text, scope, 0
+        # Split into tokens first, each with its place in the text, which messages point at.
         self.tokens: list[tuple[str, int]] = []
         while text[self.at :].strip():
             found = _TOKEN.match(text, self.at)
@@ -123,6 +125,7 @@ class _Parser:
             raise self.error(f"expected {wanted!r} but found {self.next or 'the end'!r}")
         self.at += 1
 
+    # By precedence: a sum of products of powers of atoms, each a method.
     def sum(self) -> Any:
         sign = -1 if self.next == "-" else 1
         if self.next in ("-", "+"):
@@ -329,6 +332,7 @@ def solved(
 ) -> dict[str, int]:
     """The values of symbols for which shapes are those that were given, or ValueError."""
     about = "Input shapes do not match the polymorphic shapes specification."
+    # Every length of every argument: what it should be, and what it is.
     rows = [
         (f"{name}.shape[{i}]", length, n)
         for name, lengths, sizes in zip(names, wanted, given, strict=True)
@@ -366,6 +370,7 @@ def solved(
                 f"{where} = {length} (= {n}).{using}"
             )
         values[name] = value
+    # All symbols are known: every length has to come out as it was given.
     for where, length, n in rows:
         if value_of(length, values) != n:
             raise ValueError(
@@ -375,6 +380,7 @@ def solved(
     scope = scope_of(wanted)
     if scope is None:
         return values
+    # And the constraints have to hold.
     for known, sign in _known(scope):
         value = value_of(known, values)
         if value < 0 or (sign == "==" and value):
@@ -399,6 +405,7 @@ def _one_left(length: Dim, values: dict[str, int]) -> tuple[str | None, int, int
         if not unknown:
             constant += value_of(Dim(length.scope, {term: n}), values)
             continue
+        # Only `n * known + ...` can be solved: no second unknown, no power, no `mod` of one.
         atoms = [(a, p) for a, p in term if a in unknown or isinstance(a, Operation)]
         if atoms != [(unknown[0], 1)] or (name is not None and name != unknown[0]):
             return None

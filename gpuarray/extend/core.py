@@ -186,6 +186,7 @@ class Primitive(_Primitive):
             # Copies: the function may keep what it returned, and write to it.
             return [np.array(x) for x in out] if self.multiple_results else np.array(out)
 
+        # `numpy` is what compiled programs call, `_impl` what the user wrote.
         self.numpy, self._impl = numpy, function
         return function
 

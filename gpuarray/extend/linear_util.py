@@ -143,6 +143,7 @@ class WrappedFun:
         given = tuple(static) if store is None else (store, *static)
         return WrappedFun(
             self.f,
+            # Innermost first: the function so far is what the new step calls.
             functools.partial(run or step, self.f_transformed, *given),
             (_Step(step, tuple(static)), *self._steps),
             (store, *self.stores),
@@ -200,6 +201,7 @@ def wrap_init(
     """
     given = params or {}
     call = functools.partial(f, **given) if given else f
+    # Sorted, so that the order in which keywords were written makes no other cache key.
     return WrappedFun(f, call, (), (), tuple(sorted(given.items())), debug_info)
 
 

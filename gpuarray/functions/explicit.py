@@ -138,6 +138,7 @@ def _with_devices(sharding: NamedSharding, x: Any) -> NamedSharding:
     if not isinstance(sharding.mesh, AbstractMesh):
         return sharding
     own = getattr(x, "sharding", None)
+    # The mesh in context comes first, then that of the value itself.
     known = (contexts.concrete, own.mesh if isinstance(own, NamedSharding) else None)
     for mesh in known:
         if isinstance(mesh, Mesh) and mesh.shape_tuple == sharding.mesh.shape_tuple:
@@ -268,6 +269,7 @@ def explicit_axes(
             with use_abstract_mesh(inside):
                 given = [_laid(x, s, inside) for x, s in zip_longest(leaves, specs)]
                 out = call(given)
+            # Outside the mesh has its own types of axes again, in which these layouts mean nothing.
             found, structure = tree.flatten(out)
             return tree.unflatten(structure, [without_types(x, mesh) for x in found])
 

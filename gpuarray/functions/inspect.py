@@ -155,6 +155,7 @@ class named_scope(contextlib.ContextDecorator):
         if not isinstance(name, str):
             raise TypeError(f"named_scope name argument must be a string, got {name!r}")
         self.name = name
+        # A stack: the same object may be entered again inside of itself.
         self._around: list[tuple[str, Any, ranges.Range | None]] = []
 
     def __enter__(self) -> None:

@@ -129,6 +129,7 @@ class Layouts(NamedTuple):
         if device is None and not named and mesh is None:
             return None
         sets = {frozenset(s.device_set): s for s in named}
+        # Several single devices are checked below: `same_device` names the two.
         if len(sets) > 1 and any(len(devices) > 1 for devices in sets):
             raise ValueError(
                 f"Received incompatible devices for jitted computation: its shardings ask "
@@ -172,6 +173,7 @@ def run(
     """The results of a program: where its inputs are, or where `where` and the program say."""
     if where is None:
         return _run(executable, inputs, donated, where, constants, info)
+    # Only what the options speak of is moved; copies that this makes are deleted if donated.
     laid = [
         x if s is None else _given_as(x, s, i)
         for i, (x, s) in enumerate(zip(inputs, where.ins, strict=True))
@@ -236,6 +238,7 @@ def _run(
         try:
             return spread.run(executable, inputs, wanted, donated, constants.values)
         except spread.Elsewhere as error:
+            # A constant of the program, which no argument of the user's is to blame for.
             if error.number >= len(inputs):
                 raise
             raise ValueError(

@@ -553,6 +553,7 @@ class Compiled(Lowered):
         rows = []
         for i, x in enumerate(inputs):
             wanted, known = team.in_places[i], self._places[i]
+            # The usual case, by identity: places are made once for each layout.
             if x._place is known or x._place is wanted:
                 continue
             if x._place.committed and not same_pieces(x._place, wanted, x.shape):

@@ -85,6 +85,8 @@ class Whole:
     def element(self, axis: int | None) -> Any:
         """An element, its arrays traced by the vmap that is being entered."""
         trace: Any = traces.state.trace
+        # JAX hands over a function of (array, axis) for the arrays inside, and one of the axis
+        # size, which nothing here needs.
         box = lambda array, dim: trace.box(traces.owned(array), dim)
         return _ways[type(self.x)].element(box, None, self.x, axis)
 
@@ -95,6 +97,7 @@ class Whole:
     def rebuilt(self, values: Sequence, dims: Sequence, axis: int | None, size: int) -> Any:
         """The object of all results, from its parts as they came out of the vmap."""
         given = self.parts()
+        # All elements are alike: the results are the object's arrays as they are.
         if axis is None:
             return tree.unflatten(tree.flatten(self.x)[1], values)
         # By identity: the class asks for its own arrays by handing them over.

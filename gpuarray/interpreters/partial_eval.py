@@ -111,16 +111,20 @@ def trace_to_jaxpr_nounits(
     outer = traces.state.trace
     unknown = GraphTrace(TracedFunction(fun.f, "partial evaluation"))
     try:
+        # Unknown values are inputs of the Graph; what depends on one is recorded in it.
         args = [p[1] if p.is_known() else unknown.new_input(p[0]) for p in pvals]
         with traces.current(PartialTrace(outer, unknown)):
             out = list(fun.call_wrapped(*args))
         forced = _flags(instantiate, len(out), "instantiate")
+        # A result is unknown if the Graph makes it; others are values, unless they have to be in
+        # it.
         staged = [
             force or (type(x) is DynamicJaxprTracer and x._trace is unknown)
             for x, force in zip(out, forced, strict=True)
         ]
         graph = unknown.finish([x for x, later in zip(out, staged, strict=True) if later])
     finally:
+        # Whatever happens: tracers of an ended trace must raise, and others must find theirs.
         traces.state.trace = outer
         unknown.alive = False
     results = [

@@ -75,7 +75,9 @@ def psend(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
     targets = dict(pairs)
     if len(targets) != len(pairs) or len(set(targets.values())) != len(pairs):
         raise ValueError(f"psend sources and destinations must be unique, got {list(perm)}")
+    # The exchange is made here, and `precv` hands over its result.
     received = ppermute(x, axis_name, pairs)
+    # Follow each sender to whom it sends, and so on: back at the start is a circle.
     for start in targets:
         at = targets[start]
         while at in targets and at != start:

@@ -57,6 +57,13 @@ def _spread_mask(name: str, where: Any, shape: tuple[int, ...]) -> Any:
     return broadcast_to(mask, dims.broadcast(mask.shape, shape))
 
 
+def _counted(name: str, shape: tuple[int, ...], axis: Any, dtype: Any, where, keepdims) -> Any:
+    """How many elements are averaged: all along `axis`, or those that `where` marks."""
+    if where is None:
+        return _number(_count(shape, axis), dtype)
+    return sum(_spread_mask(name, where, shape), axis, dtype, keepdims=keepdims)
+
+
 def mean(a, axis=None, dtype=None, out=None, keepdims: bool = False, *, where=None) -> Array:
     """The arithmetic mean of elements along `axis`.
 
@@ -100,10 +107,7 @@ def _mean(a, where, *, axis, dtype, keepdims):
     if kind_of(through) in "iu" and isinstance(most, int) and most > dtypes.iinfo(through).max:
         through = dtypes.default_int()  # of the division: the count does not fit
         total = as_type(total, through)
-    if where is None:
-        count: Any = _number(most, through)
-    else:
-        count = sum(_spread_mask("mean", where, a.shape), axis, through, keepdims=keepdims)
+    count = _counted("mean", a.shape, axis, through, where, keepdims)
     return as_type(lax.div(total, count), result)
 
 
@@ -213,10 +217,7 @@ def _var(a, ddof, where, centre, *, axis, dtype, keepdims):
         squares = lax.square(centred)
     part = squares.dtype
     total = sum(squares, axis, part, keepdims=keepdims, where=where)
-    if where is None:
-        count: Any = _number(_count(a.shape, axis), part)
-    else:
-        count = sum(_spread_mask("var", where, a.shape), axis, part, keepdims=keepdims)
+    count = _counted("var", a.shape, axis, part, where, keepdims)
     freedom = subtract(count, as_type(asarray(ddof), part))
     out = true_divide(total, freedom)
     # Too few elements for the degrees of freedom: nan, as in JAX.

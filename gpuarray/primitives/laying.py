@@ -110,6 +110,7 @@ class _Rule:
         self.avals = avals
         self.outs = outs
         self.sizes = sizes
+        # An operation that one device runs for all is given its operands whole, however they lie.
         self.strict = not layouts.resolving.depth and not runs_once(prim)
         self.factors: Factors = factors_of(prim, avals, outs, params)
         self.given = [layouts.cuts_of(a.layout) or ((),) * a.ndim for a in avals]
@@ -128,6 +129,7 @@ class _Rule:
     def of_factors(self) -> Cut:
         """Return how operands cut the factors."""
         factors, cut = self.factors, {}
+        # 1. What operands say of each factor; no two may say different things.
         for a, axes, cuts in zip(self.avals, factors.ins, self.given, strict=True):
             for d, (axis, names) in enumerate(zip(axes, cuts, strict=True)):
                 if not names:
@@ -143,11 +145,13 @@ class _Rule:
                 for f, some in given.items():
                     if cut.setdefault(f, some) != some:
                         self.unclear(self.differ(f))
+        # 2. Factors that go: sums over them.
         self.check_sums(cut)
         kept = {f for axes in factors.outs for axis in axes for f in axis}
         taken = {n for f, names in cut.items() if f in kept for n in names}
         # What is summed over is gathered first where its axis of the mesh cuts the result.
         cut = {f: names for f, names in cut.items() if f in kept or not taken.intersection(names)}
+        # 3. Every axis of a result has to be cut into even pieces by its factors.
         parts = {f: math.prod(self.sizes[n] for n in names) for f, names in cut.items()}
         for axes in factors.outs:
             for axis in axes:
@@ -159,6 +163,7 @@ class _Rule:
 
     def merges(self, axis: tuple[int, ...], cut: Cut) -> bool:
         """Whether a reshape makes one axis of several that are all cut: by the axes of all."""
+        # Cut factors before whole ones: otherwise a piece of the merged axis is no run of it.
         cuts = [bool(cut.get(f)) for f in axis]
         return self.prim.name == "reshape" and cuts == sorted(cuts, reverse=True)
 
@@ -194,6 +199,7 @@ class _Rule:
             for d, names in enumerate(given):
                 if not names or axes[d] or cuts[d] == names:
                     continue
+                # The axis may have another length now, which need not be divisible.
                 pieces = math.prod(self.sizes[n] for n in names)
                 if cuts[d]:
                     self.unclear(self.differ())
@@ -222,6 +228,7 @@ class _Rule:
             f"result: {layouts.shown(tuple(cuts))} names an axis of the mesh twice. Lay one "
             "operand anew first with sharding.reshard."
         )
+        # In a derived program: the first axis that an axis of the mesh cuts keeps it.
         seen: set = set()
         for d, part in enumerate(cuts):
             if seen.intersection(part):

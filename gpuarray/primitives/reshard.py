@@ -65,6 +65,7 @@ def _batch(prim: Primitive):
         (x,), (d,) = args, dims
         spec, mesh = sharding.spec, sharding.mesh
         _check_spread(axis.spread, sharding)
+        # One entry for each axis, so that the batch axis gets its own at `d`.
         parts = [*spec.partitions, *[None] * (aval_of(x).ndim - 1 - len(spec.partitions))]
         # The batch axis stays as it lies, or is cut as vmap's spmd_axis_name says.
         parts.insert(d, axis.spread or (UNCONSTRAINED if mesh.auto_axes else None))
@@ -170,6 +171,7 @@ def _summed_as(x: Any, want: layouts.Sums) -> Any:
     """Return a value of a shard_map as terms along other axes of it, and reduced along others."""
     unreduced, reduced = layouts.sums_of(aval_of(x).layout)
     along = lambda names: tuple(sorted(names, key=str))
+    # Terms that are not wanted any more are summed up first.
     if gone := along(unreduced - want[0]):
         x = do.unreduced_psum(x, axes=gone)
     for name in along(want[0] - unreduced):
@@ -234,6 +236,7 @@ def stated(graph: Graph, main: Any) -> list[NamedSharding | None]:
     found: list[NamedSharding | None] = []
     for v in graph.outvars:
         eqn, i = made_by.get(v, (None, 0)) if isinstance(v, Var) else (None, 0)
+        # Only the results of `reshard`, of constraints and of `shard_map` are stated so.
         flow = None if eqn is None else _flow_of(eqn)
         if flow is None:
             found.append(None)

@@ -114,6 +114,7 @@ def _reduced(prim: Primitive, avals: Sequence[ShapedArray], strict: bool) -> fro
         if len({*known}) > 1:
             return _unlike(prim, "reduced", known) if strict else NONE
         return known[0]
+    # A sum is treated as what is done element by element, so that its operands have to agree.
     if prim.name in LINEAR_IN and prim.name not in ("add", "add_any", "sub"):
         return known[LINEAR_IN[prim.name].start or 0]
     if prim.kind is Kind.POINTWISE:
@@ -177,6 +178,7 @@ def _unreduced(
     if prim.name in FACTORS:
         return _of_product(prim, avals, known, strict)
     linear = [known[i] for i in linear_operands(prim, avals)]
+    # Terms where the operation is not linear (an index, a condition): it has to see the sum.
     if any(names and i not in linear_operands(prim, avals) for i, names in enumerate(known)):
         linear = []
     if not linear or not _keeps_sums(prim, avals, params):
@@ -203,6 +205,8 @@ def _of_product(
             f"lhs and rhs to `mul` cannot be unreduced since mul is bilinear. Got lhs={set(x)}, "
             f"rhs={set(y)}. Sum one of them up first, with sharding.reshard."
         )
+    # x * (y1 + y2) = x * y1 + x * y2: the other factor has to be whole, and the same, on each
+    # device.
     mine, other = (0, 1) if x else (1, 0)
     if strict and sums_of(avals[other].layout)[1] != known[mine]:
         if prim.name != "mul":
@@ -222,6 +226,8 @@ def _keeps_sums(prim: Primitive, avals: Sequence[ShapedArray], params: dict) -> 
     if prim.name != "convert_element_type":
         return True
     old, new = (dtypes.kind_of(dtype) for dtype in (avals[0].dtype, params["new_dtype"]))
+    # From narrow to wide kinds: rounding to an integer, or to a bool, does not go through a
+    # sum.
     order = "biufc"
     return old in order and new in order and not (old in "bfc" and new in "biu" and old != new)
 
@@ -291,6 +297,7 @@ def check_product(
         raise _no_terms_in_product(lhs, rhs)
     if not spec.unreduced:
         return
+    # Each device sums up its own pieces: both operands have to be cut alike along the sum.
     cuts = [
         [(layouts.cuts_of(a.layout) or ((),) * a.ndim)[d] for d in axes]
         for a, axes in zip((lhs, rhs), contracted, strict=True)

@@ -70,6 +70,7 @@ class Cache:
     ) -> Any:
         """Return the value kept for a key, or `make()`, which is kept if `keeps` says so."""
         while True:
+            # Until the value is there, or this thread is the one to make it.
             value = self.find(key)
             if value is not None:
                 return value
@@ -329,6 +330,7 @@ def compiled(
     """Return the Executable for a key, made from `make_graph()` if it is new."""
 
     def make() -> Executable:
+        # Tracing and planning here; each device's program is built at its first launch.
         start = time.perf_counter()
         graph = make_graph()
 
@@ -357,6 +359,8 @@ def compiled_graph(
     with.
     """
     plain, constants = separated(graph)
+    # Constants are no part of the key: programs that differ only in these share one
+    # Executable.
     key = (plain.key, scopes(plain), donated, state.fusion, state.native, state.cuda_graphs)
     return compiled(key, lambda: plain, "jit", reason, donated, name), constants
 

@@ -405,6 +405,7 @@ def default_place() -> Place:
     chosen = state.default_device
     if chosen is None:
         found = _default_devices()
+        # With one process the first device is its own: no need to look, at every operation.
         return place_of(_own(found) if _counts else found[0])
     if isinstance(chosen, str):
         return place_of(_own(devices(chosen)))

@@ -72,6 +72,8 @@ def make_array_from_callback(
     expected = tuple(laid.shard_shape(shape))
     made: dict[Any, Any] = {}
     buffers = []
+    # By region, not by index: devices with the same part have equal slices, which were not
+    # hashable before Python 3.12.
     for device, region in zip(place.devices, pieces.regions(place, shape), strict=True):
         if region not in made:
             part = data_callback(index[device])
@@ -150,6 +152,7 @@ def make_array_from_single_device_arrays(
     shape, place = _lengths(shape), _place(what, sharding)
     laid: Sharding = place.sharding
     expected = tuple(laid.shard_shape(shape))
+    # Every piece is checked against its device before anything is said of the whole.
     by_device: dict[Device, ArrayImpl] = {}
     for number, x in enumerate(arrays):
         if isinstance(x, Tracer):
@@ -179,6 +182,8 @@ def make_array_from_single_device_arrays(
                 f"the part of {shape} under {laid}"
             )
         by_device[device] = x
+    # Without pieces two things may be missing: the dtype, and pieces for devices that need
+    # one. One message says both.
     unknown = "" if arrays or dtype is not None else _UNKNOWN.format(what)
     lacking = [d for d in place.devices if d not in by_device]
     if lacking:
@@ -307,6 +312,7 @@ def _of_local(
         scale = total / count
         ours = {round(a * scale): round(first * scale) for (a, _), first in zip(mine, firsts)}
         starts.append({round(a * scale): round(a * scale) for a, _ in mine} if total == n else ours)
+    # The buffers: what each device has, cut out of this process's data.
     value = np.asarray(own(data)._value)
     buffers = []
     made: dict[Any, Any] = {}

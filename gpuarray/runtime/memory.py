@@ -65,6 +65,7 @@ def memory_stats(device: Device | str | None = None) -> dict[str, int]:
 def _bytes(array: ArrayImpl, device: Device | None) -> int:
     """Return the bytes that an array takes, on one device or on all of this process."""
     place = array._place
+    # Pieces are equally large on all devices.
     piece = math.prod(place.sharding.shard_shape(array.shape)) * array.dtype.itemsize
     if device is not None or place.is_single:
         return piece

@@ -123,6 +123,7 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
         target = x._place if type(x) is ArrayImpl else None  # it is there already
     place = None if target is None else devices.place_for(target)
     back = None if src is None else devices.place_for(src)
+    # Only where the user has put an array can contradict `src`.
     put = type(x) is ArrayImpl and x._place.committed
     if put and back is not None and x._place.devices != back.devices:
         where = ", ".join(map(str, x._place.devices))
@@ -152,6 +153,7 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
         array = deepcopy(array)
     if place is not None:
         array = to_place(array, place)
+    # Nothing to free where the array stayed what it was.
     if donate and array is not x and type(x) is ArrayImpl:
         x._bufs = None
     return array

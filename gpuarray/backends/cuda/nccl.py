@@ -200,6 +200,7 @@ class Nccl(Peers):
         They are not split from one of all GPUs: in one process that would have to be within
         `groupStart` and `groupEnd`, and CuPy's `commSplit` gives NCCL an address that is gone then.
         """
+        # Kept with a GPU, so that all programs of these GPUs share them.
         known = self.gpus[group[0]].communicators
         key = tuple(self.gpus[d].ordinal for d in group)
         if key not in known:
@@ -221,6 +222,7 @@ class Nccl(Peers):
         """Return how NCCL does a collective; None if it cannot."""
         prim, params, avals = eqn.primitive, eqn.params, [a.aval for a in eqn.invars]
         outs = [(v.aval.shape, storage_dtype(v.aval)) for v in eqn.outvars]
+        # One shape for all devices, and something to send.
         if len({len(group) for group in groups}) > 1 or not all(a.size for a in avals):
             return None
         size = len(groups[0])
@@ -236,6 +238,7 @@ class Nccl(Peers):
             return self._gathered(eqn, groups)
         if alone is ops.reduce_scatter_p and all(_summed(a.dtype, ops.psum_p) for a in avals):
             axes = [p["scatter_dimension"] for p in together.members(prim, params, len(avals))]
+            # NCCL cuts a run of memory: the pieces of an axis have to lie behind one another.
             cuts = lambda *values: [_cut(x, n, size) for x, n in zip(values, axes, strict=True)]
             return _Way(self._made(cuts, avals), outs, _scatter, None)
         if prim is ops.all_to_all_p:

@@ -70,6 +70,7 @@ def _native(
     step: DeviceStep, record: StepRecord, source: Source, first: bool, read: Collection[Atom]
 ) -> StepRecord:
     """The record of a step that native code runs."""
+    # How often a GPU would launch it says nothing here.
     facts: dict[str, Any] = {k: v for k, v in record.facts.items() if k != "launches"}
     kind = record.kind
     if isinstance(step, Eqn) and step.primitive.flow is not None:
@@ -127,6 +128,7 @@ def cpp_source(plan: Plan, donated: frozenset[int] = frozenset()) -> str:
     """
     writer = _written(plan, donated)
     call_of = {id(steps[0]): (source, steps) for source, steps in writer.calls}
+    # A routine is shown where its first step is; its other steps are in it.
     inside = {id(s) for _, steps in writer.calls for s in steps[1:]}
     parts = []
     for step in _shown(plan.on_native):

@@ -123,6 +123,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         """Write the steps; consecutive ones that native code can run are one call."""
         number, count = 0, len(self.steps)
         while number < count:
+            # As far as native code goes; if the whole is not worth a routine, its steps one by one.
             end = self.stretch(number)
             routine = self.routine_of(number, end)
             if routine is None:
@@ -137,6 +138,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
     def stretch(self, number: int) -> int:
         """The end of the steps from this one on that can be one routine."""
         first, kernels = number, 0
+        # Results that are read decide what a step has to compute, and so whether there is text
+        # for it.
         read = {v for s in self.steps[number:] for v in step_inputs(s)} | set(self.graph.outvars)
         if self.plan.halves:  # exchanges in progress have their own order
             return number
@@ -255,6 +258,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         step = steps[0]
         eqn = step if isinstance(step, Eqn) else group_in(step).members[0].eqn
         shown = step if len(steps) == 1 else Together(source.name, tuple(steps))
+        # A kernel returns 0 when all is well. Anything else calls it again with plain copies of
+        # what it was given.
         self.line(f"{called}({given}) and {again}({given})", eqn, shown)
 
     def allocate(self, results: Iterable[Var]) -> None:
@@ -262,6 +267,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         for v in results:
             made, number = self.empty(v), self.into.get(v)
             if number is not None and v.aval.ndim:
+                # Only known when it is called: whether this input was given away, and lies as a
+                # kernel takes it.
                 given = f"{number} in owned and {self.bind('plain', arrays.is_plain)}(a{number})"
                 made = f"a{number} if {given} else {made}"
             self.line(f"{self.name(v)} = {made}")
@@ -277,6 +284,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
     def empty(self, v: Var) -> str:
         """Return the text that allocates a result."""
         shape, dtype = v.aval.shape, storage_dtype(v.aval)
+        # NumPy keeps small pieces of memory itself, and faster.
         small = math.prod(shape) * dtype.itemsize < memory.POOLED_FROM
         empty = self.bind("empty", np.empty if small else memory.empty)
         return f"{empty}({shape}, {self.bind('dtype', dtype)})"
@@ -299,6 +307,7 @@ def compile_kernels(writers: Iterable[NativeProgramWriter]) -> None:
     wanted = [(w, called, source) for w in writers for called, source in w.sources.items()]
     for first in range(0, len(wanted), UNIT):
         some = wanted[first : first + UNIT]
+        # Kernels alike in several programs are compiled once, under one name.
         text, names = unit([source for _, _, source in some])
         made = library.load(text)
         for (writer, called, source), name in zip(some, names, strict=True):

@@ -66,8 +66,6 @@ def _calls(w: Windows, size: int) -> WindowCalls:
         # Groups are features of one group, whose left operands are as far apart as groups were.
         right = (w.right[0], w.right[0], *w.right[2:])
         out = (*w.out[:2], w.out[0], *w.out[3:])
-        # Each group has one feature: side by side they fill the vectors that one alone would
-        # leave empty.
         w = w._replace(groups=1, features=w.groups, right=right, out=out)
     return _long(w, size, own) if long else _short(w, size, own)
 
@@ -92,7 +90,6 @@ def _parts_along(i: int, w: Windows, right: int, out: int) -> list[tuple[Windows
     s, found = w.space[i], []
     own, to = w.right[3 + i], w.out[3 + i]
     for phase in range(min(s.spread, s.result)):
-        # The first element of the window that meets no zero in these results.
         first = (s.low - phase) % s.spread
         part = Space(
             length=s.length,
@@ -171,8 +168,6 @@ def _short(w: Windows, size: int, own: bool) -> WindowCalls:
         lanes = panel if own else channels
         return math.prod(along) * _seen(inner, b2, inner.window) * lanes * size
 
-    # Smaller blocks until what a task sees of the operand fits the cache. Channels give way
-    # first, whose sums go on in the next block; rows last, along which most windows overlap.
     while bytes_seen(b1, b2, channels) > PROCESSOR.window_bytes:
         if channels > 16:
             channels = _even(w.channels, channels // 2)
@@ -190,7 +185,6 @@ def _short(w: Windows, size: int, own: bool) -> WindowCalls:
     blocks = -(-w.channels // channels)
     constants = _constants(w, panel, own)
     constants |= {"B0": 1, "B1": b1, "B2": b2, "CB": channels, "CBS": blocks, "PB": at_once}
-    # The right operand is copied once so that what a panel reads lies together.
     packs = w.groups * panels * blocks
     each = b1 * b2 * at_once * panel * w.channels * window
     tasks = w.groups * w.images * -(-panels // at_once) * outer.result
@@ -221,7 +215,6 @@ def _long(w: Windows, size: int, own: bool) -> WindowCalls:
         lanes = panel if own else images
         return math.prod(_seen(s, s.result, b) for s, b in seen) * lanes * size
 
-    # As for short windows: what costs least gives way first.
     while bytes_seen(b0, b1, b2, images) > PROCESSOR.window_bytes:
         if b0 > 1:
             b0 = _even(outer.window, b0 // 2)

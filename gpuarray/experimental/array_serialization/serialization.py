@@ -41,6 +41,7 @@ def get_tensorstore_spec(ckpt_path: str, ocdbt: bool = False) -> dict[str, Any]:
     path = os.path.abspath(os.path.expanduser(ckpt_path))
     if not ocdbt:
         return {"driver": "zarr", "kvstore": {"driver": "file", "path": path}}
+    # One database holds many arrays: the folder is its place, the name the array's key in it.
     folder, name = os.path.split(path)
     return {
         "driver": "zarr",
@@ -66,6 +67,7 @@ def _read(sharding: Sharding, spec: dict[str, Any], shape: Any, dtype: Any) -> A
         # Where another shape is asked for, what is beyond the stored one is zero.
         lengths = [s.indices(n) for s, n in zip(index, whole, strict=True)]
         out = np.zeros([stop - start for start, stop, _ in lengths], store.dtype.numpy_dtype)
+        # The part of the piece that is stored; empty where the piece lies beyond it.
         there = tuple(
             slice(start, max(start, min(stop, n)))
             for (start, stop, _), n in zip(lengths, store.shape, strict=True)
@@ -153,6 +155,7 @@ class GlobalAsyncCheckpointManager(GlobalAsyncCheckpointManagerBase):
 
     def __init__(self, timeout_secs: float = 300):
         self._timeout = timeout_secs
+        # One thread: checkpoints are written one after another, in their order.
         self._pool = ThreadPoolExecutor(1)
         self._going: list[Future] = []
 
@@ -171,6 +174,7 @@ class GlobalAsyncCheckpointManager(GlobalAsyncCheckpointManagerBase):
         self, arrays: Any, tensorstore_specs: Any, *, on_commit_callback: Callable[[], Any]
     ) -> None:
         """Write arrays in a thread; `on_commit_callback()` is called there when all is written."""
+        # An earlier write that failed is told before the next one starts.
         self.check_for_errors()
 
         def write() -> None:

@@ -38,6 +38,7 @@ def when(condition: Any, /) -> Callable[[Callable[[], None]], None]:
     """
 
     def run(f: Callable[[], None]) -> None:
+        # Known while tracing: what does not happen is not in the program.
         if isinstance(condition, (bool, np.bool_)):
             if condition:
                 f()
@@ -164,6 +165,7 @@ def run_state(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """
 
     def call(args: Any) -> Any:
+        # New references: those of the caller keep what they hold.
         refs = tree.tree_map(lambda x: Ref(asarray(x)), args)
         f(refs)
         return tree.tree_map(lambda ref: ref.get(), refs)

@@ -119,6 +119,7 @@ def _aval(shape: Sequence[int], dtype: Any) -> ShapedArray:
 
 def uninitialised(shape: Sequence[int], dtype: Any) -> Array:
     """What is in memory that nothing has been written to: NaN, the least integer, or False."""
+    # As JAX's interpreter has it: what reads memory before it is written shows.
     kind = dtypes.kind_of(dtype)
     if kind in "fc":
         return full(shape, math.nan, dtype)
@@ -258,6 +259,7 @@ class GridSpec:
         self.out_specs = tuple(out_specs) if isinstance(out_specs, list) else out_specs
         self.scratch_shapes = scratch_shapes
         self.grid = tuple(map(_steps, grid if isinstance(grid, (tuple, list)) else (grid,)))
+        # Axes of a grid have no names here (see `_steps`); JAX's attribute is read by libraries.
         self.grid_names: tuple[Hashable, ...] | None = None
 
 
@@ -274,6 +276,7 @@ def _steps(n: Any) -> Any:
         aval = None
     if aval is None or aval.shape or dtypes.kind_of(aval.dtype) not in "iu":
         raise ValueError(f"Grid must be a tuple of integers or jax.Array, got {n!r} in it.")
+    # A traced number: its value is not known yet.
     if hasattr(n, "_trace"):
         return n
     if (n := operator.index(n)) < 0:

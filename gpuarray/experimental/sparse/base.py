@@ -48,6 +48,7 @@ def ask(name: str, method: str) -> Callable[..., Any]:
     """A method that calls what `operations` has for its class under a name."""
 
     def method_(self: JAXSparse, *args: Any, **kwargs: Any) -> Any:
+        # Looked up when it is called: the modules with the operations import the formats.
         function = operations.get(type(self), {}).get(name)
         if function is None:
             raise NotImplementedError(

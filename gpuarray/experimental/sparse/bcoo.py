@@ -135,6 +135,7 @@ class BCOO(JAXSparse):
         """A BCOO array from a matrix of `scipy.sparse`."""
         if n_dense or n_batch:
             raise NotImplementedError("BCOO.fromscipy with nonzero n_dense/n_batch")
+        # Duplicates stay: BCOO adds up what has one index, as COO does.
         mat = mat.tocoo()
         indices = np.stack([mat.row, mat.col], axis=-1).astype(index_dtype or np.int32)
         return cls((gnp.asarray(mat.data), indices), shape=mat.shape)
@@ -173,6 +174,7 @@ class BCOO(JAXSparse):
     ) -> BCOO:
         if min(n_batch, n_dense, 2 - n_batch - n_dense) < 0:
             raise ValueError(f"Invalid inputs: shape={(N, M)}, {n_dense=}, {n_batch=}")
+        # Static: the pattern is a constant of the program.
         row, col = diagonal(N, M, k)
         if not row.size:
             kinds = {"n_batch": n_batch, "n_dense": n_dense}
@@ -227,6 +229,7 @@ class BCOO(JAXSparse):
     @classmethod
     def tree_unflatten(cls, aux_data: Any, children: Any) -> BCOO:
         """The array from its parts, which may be anything."""
+        # Without checks: pytrees are rebuilt of tracers, of types, and of anything else.
         new = object.__new__(cls)
         new.data, new.indices = children
         new.shape, new.indices_sorted, new.unique_indices = SparseInfo(*aux_data)
@@ -319,6 +322,7 @@ def bcoo_fromdense(
         raise ValueError(f"{n_batch=} and {n_dense=} are no parts of the axes of {mat.shape}")
     if nse is None:
         counts = patterns.count_stored(mat, n_batch, n_dense)
+        # Counted, if there are values to count: the number is a part of the result's type.
         known = known_count if isinstance(counts, Tracer) else patterns.concrete_count
         nse = known(counts, "bcoo_fromdense")
     nse = known_count(nse, "bcoo_fromdense")
@@ -410,6 +414,7 @@ def bcoo_eliminate_zeros(mat: BCOO, nse: int | None = None) -> BCOO:
     BCOO(float32[2], nse=1)
     """
     found = mat.properties
+    # An element goes where all of its block is zero.
     zero = gnp.equal(mat.data, 0).all(tuple(range(found.n_batch + 1, mat.data.ndim)))
     # Indices that serve the whole batch go only where all of it is zero.
     shared = tuple(i for i, n in enumerate(mat.indices.shape[: found.n_batch]) if n == 1)
@@ -429,6 +434,7 @@ def set_nse(mat: BCOO, nse: int) -> BCOO:
         more = [(0, nse - mat.nse if i == n else 0) for i in range(mat.data.ndim)]
         data = gnp.pad(mat.data, more)
         limit = patterns.limits(mat.shape, mat.properties, mat.indices.dtype)
+        # Room that is not used has indices beyond the shape.
         room = gnp.broadcast_to(limit, (*mat.indices.shape[:n], nse - mat.nse, mat.n_sparse))
         indices = lax.concatenate([mat.indices, room], dimension=n)
     return BCOO((data, indices), **mat.info._asdict())
@@ -484,6 +490,7 @@ def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int]) -> BCOO:
         indices_sorted=mat.indices_sorted and in_order,
         unique_indices=mat.unique_indices,
     )
+    # Nothing but the blocks has moved: it is the same pattern still.
     if in_order and not moved:
         new.pattern = mat.pattern
     return new

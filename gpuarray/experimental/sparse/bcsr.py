@@ -117,6 +117,7 @@ class BCSR(JAXSparse):
         self.indices_sorted = bool(indices_sorted)
         self.unique_indices = bool(unique_indices)
         n_batch, n_dense, nse = _check_indices(self.indices, self.indptr, self.shape)
+        # A batch axis of length 1 stands for all of its elements.
         fits = zip(self.data.shape[:n_batch], self.shape[:n_batch], strict=False)
         if any(n not in (1, whole) for n, whole in fits):
             raise ValueError(
@@ -175,6 +176,7 @@ class BCSR(JAXSparse):
         if len(shape) - n_dense - n_batch != 2:
             raise ValueError("BCSR sparse.empty: must have 2 sparse dimensions.")
         batch, (rows, columns), dense = patterns.split(shape, n_batch, 2)
+        # No row has an element: all pointers are 0, and columns lie beyond the end.
         data = gnp.zeros((*batch, nse, *dense), dtype)
         indices = gnp.full((*batch, nse), columns, index_dtype)
         return cls((data, indices, gnp.zeros((*batch, rows + 1), index_dtype)), shape=shape)
@@ -227,6 +229,7 @@ class BCSR(JAXSparse):
 
     def sum_duplicates(self, nse: int | None = None, remove_zeros: bool = True) -> BCSR:
         """As `BCOO.sum_duplicates`."""
+        # Through BCOO, whose indices are written out.
         if remove_zeros:
             return BCSR.from_bcoo(bcoo_eliminate_zeros(self.to_bcoo(), nse=nse))
         return bcsr_sum_duplicates(self, nse=nse)

@@ -169,10 +169,12 @@ def random_bcoo(
     util.function(generator, "a function of (key, shape, dtype)")
     if not 0 <= nse < size:
         raise ValueError(f"got {nse=}, expected to be between 0 and {size}")
+    # A part of all places: at least one element.
     if 0 < nse < 1:
         nse = math.ceil(nse * size)
     nse = util.index(int(nse) if nse == int(nse) else nse, "a number of stored elements")
     kind = dtypes.default_int() if indices_dtype is None else _integers(indices_dtype)
+    # Places are drawn as numbers of one flat axis.
     if size > np.iinfo(kind).max:
         raise ValueError(
             f"indices_dtype={kind} does not have enough range to generate sparse indices of size "
@@ -180,6 +182,7 @@ def random_bcoo(
         )
 
     def places(key: Array) -> Array:
+        # No sparse axis: an element has no index.
         if not sparse:
             return gnp.zeros((nse, 0), kind)
         flat = random.choice(key, size, shape=(nse,), replace=not unique_indices)

@@ -34,6 +34,7 @@ def _with_data(x: Any, data: Array) -> Any:
     if isinstance(x, (BCOO, BCSR)):
         rebuild: Callable = x.with_data
     else:
+        # The older formats have no `with_data`: the elements are their first array.
         parts, info = x.tree_flatten()
         rebuild = lambda d: type(x).tree_unflatten(info, (d, *parts[1:]))
     # Jacobians have axes in front: one array for each row of them.
@@ -50,21 +51,20 @@ def _over_elements(transform: Callable, has_aux: bool, options: dict) -> Callabl
         chosen = [args[n] for n in numbers]
         leaves, spec = tree.tree_flatten(chosen, is_leaf=is_sparse)
 
+        def like_arguments(values: list) -> list:
+            """Trees like the chosen arguments, with these elements stored in them."""
+            rows = zip(leaves, values, strict=True)
+            return tree.unflatten(spec, [_with_data(x, v) if is_sparse(x) else v for x, v in rows])
+
         def of_elements(values: list) -> Any:
-            given = [
-                _with_data(x, v) if is_sparse(x) else v for x, v in zip(leaves, values, strict=True)
-            ]
             full = list(args)
-            for n, value in zip(numbers, tree.unflatten(spec, given), strict=True):
+            for n, value in zip(numbers, like_arguments(values), strict=True):
                 full[n] = value
             return fun(*full, **kwargs)
 
         def restored(values: list) -> Any:
             """The derivatives as a tree like the arguments."""
-            found = [
-                _with_data(x, v) if is_sparse(x) else v for x, v in zip(leaves, values, strict=True)
-            ]
-            trees = tree.unflatten(spec, found)
+            trees = like_arguments(values)
             return trees[0] if len(trees) == 1 else tuple(trees)
 
         # Only the stored elements are differentiated: indices are closed over.

@@ -31,6 +31,7 @@ def dot_factors(avals, out_avals, params) -> Factors:
     (lhs, rhs), (out,) = avals, out_avals
     ins, kept, summed = product_names(lhs, rhs, params["dimension_numbers"])
     how = combined(avals, out)
+    # Then what is summed over has to be whole.
     if how is None:
         ins = [[None if n in summed else n for n in names] for names in ins]
     owed = dict.fromkeys(summed, how) if how else None
@@ -45,6 +46,7 @@ def product_names(lhs, rhs, numbers) -> tuple[list[list[Any]], list[Any], list[A
     for kind, ours, theirs in (("b", lb, rb), ("k", lc, rc)):
         for i, (d, e) in enumerate(zip(ours, theirs, strict=True)):
             left[d] = right[e] = f"{kind}{i}"
+    # In the order of `dot_general`: batch axes, rows, columns.
     kept = [left[d] for d in lb]
     kept += [left[d] for d in _free(lhs.ndim, lb, lc)]
     kept += [right[d] for d in _free(rhs.ndim, rb, rc)]
@@ -85,11 +87,13 @@ def conv_factors(avals, out_avals, params) -> Factors:
         strict=True,
     )
     for i, k, o, stride, padding, dilation in geometry:
+        # A window of one element at every position: no result sees a neighbour.
         if (rhs.shape[k], stride, tuple(padding), dilation) == (1, 1, (0, 0), 1):
             ins[0][i] = outs[0][o] = f"s{i}"
 
     def resize(params, ins, outs):
         left, right = ins
+        # Groups of a piece follow from its shapes.
         features, depth = left[lhs_spec[1]], right[rhs_spec[1]]
         batch, images = left[lhs_spec[0]], outs[0][out_spec[0]]
         return params | {

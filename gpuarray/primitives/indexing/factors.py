@@ -68,6 +68,8 @@ def gather_factors(avals, out_avals, params) -> Factors:
     rows = {name: d for d, name in enumerate(table) if str(name).startswith("row")}
     at = [f"batch{j}" for j in range(indices.ndim - 1)]
     removed = {*numbers.collapsed_slice_dims, *batching}
+    # The result's axes are those of windows and of batches, in the order that `offset_dims`
+    # says. A row of a table has length 1 in a window: no factor goes along it.
     windows = iter(n if n not in rows else None for d, n in enumerate(table) if d not in removed)
     batch = iter(at)
     kept = [next(windows if d in numbers.offset_dims else batch) for d in range(out.ndim)]
@@ -83,6 +85,7 @@ def gather_factors(avals, out_avals, params) -> Factors:
             return [do.gather(*operands, **params)]
         x, where = operands
         limits = [operand.shape[d] - sizes[d] for d in mapped]
+        # Rows of other pieces are out of bounds here, so that a lookup gives the neutral element.
         where, inside = _local(where, mapped, limits, aval_of(x).shape, cut, True)
         mode, dtype = params["mode"], storage_dtype(operand)
         nothing = Identity.ZERO.of(dtype)
@@ -125,10 +128,12 @@ def scatter_factors(name: str):
         table = _of_operand(operand.shape, windows, mapped, inserted, batching)
         rows = {name: d for d, name in enumerate(table) if str(name).startswith("row")}
         how, start_from = _OWED.get(name, ("", None))
+        # Bools are no numbers to owe a sum of.
         if dtypes.kind_of(storage_dtype(operand)) == "b" and how == "sum":
             how = ""
         paired = {f"batch{j}" for j in batching.values()}
         at = [f"batch{j}" for j in range(indices.ndim - 1)]
+        # Updates in pieces have no way to be combined: only batch axes may be cut.
         if not how:
             at = [n if n in paired else None for n in at]
         inner = iter(
@@ -140,11 +145,13 @@ def scatter_factors(name: str):
         new = [
             next(inner if d in numbers.update_window_dims else outer) for d in range(updates.ndim)
         ]
+        # Axes along which the pieces' updates meet in the same operand.
         loose = {n for n in at if n is not None and n not in paired}
 
         def piece(operands, params, starts):
             x, where, values = operands
             others = [start for n, start in starts.items() if n in loose]
+            # Or the operand would count once for every piece. Extremes may start from it each time.
             if others and start_from is not None:
                 neutral = start_from.of(storage_dtype(operand))
                 shape = aval_of(x).shape

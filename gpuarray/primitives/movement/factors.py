@@ -35,6 +35,7 @@ def broadcast_factors(avals, out_avals, params) -> Factors:
 def reshape_factors(avals, out_avals, params) -> Factors:
     """Split and merge axes: factors are what both sides have in common, from the major side on."""
     (operand,), (out,) = avals, out_avals
+    # Axes of one element have nothing to cut, and would stand between the others.
     order = params.get("dimensions") or range(operand.ndim)
     sources = [(d, operand.shape[d]) for d in order if operand.shape[d] != 1]
     targets = [(d, n) for d, n in enumerate(out.shape) if n != 1]
@@ -47,6 +48,7 @@ def reshape_factors(avals, out_avals, params) -> Factors:
         # Both sides begin an axis, or go on within one.
         left = sources[i][1] if left == 1 else left
         right = targets[j][1] if right == 1 else right
+        # The part that both sides have from here on is a factor of its own.
         common = math.gcd(left, right)
         if common > 1:
             sizes[len(sizes)] = common
@@ -85,6 +87,7 @@ def slice_factors(avals, out_avals, params) -> Factors:
     (operand,) = avals
     starts, limits = params["start_indices"], params["limit_indices"]
     steps = params["strides"] or (1,) * operand.ndim
+    # What is not taken in full, from the front, in steps of one.
     cut = [
         d
         for d, taken in enumerate(zip(starts, limits, steps, strict=True))

@@ -29,12 +29,11 @@ from gpuarray.primitives.collective import ops
 from gpuarray.primitives.collective.once import once
 from gpuarray.primitives.collective.sums import CASTS, of_device, unreduced_psum_p
 from gpuarray.primitives.factors import runs_once
-from gpuarray.transforms.partition import terms
+from gpuarray.transforms.partition import loops, terms
 from gpuarray.transforms.partition.cuts import as_type_says, wanted_of_operands
 from gpuarray.transforms.partition.divide import division, wants
 from gpuarray.transforms.partition.halos import evened, slid
 from gpuarray.transforms.partition.inside import by_rule, through
-from gpuarray.transforms.partition.loops import Inside, chosen, looped
 from gpuarray.transforms.partition.moves import moved, position, settled, start_of
 from gpuarray.transforms.partition.pieces import (
     PLACES,
@@ -245,9 +244,9 @@ class _Splitter:
         if prim.kind is Kind.COLLECTIVE:
             return self.collective(eqn, pieces)
         if isinstance(flow, Loop):
-            return looped(eqn, flow, pieces, self)
+            return loops.looped(eqn, flow, pieces, self)
         if isinstance(flow, Choice):
-            return chosen(eqn, flow, pieces, wanted, self)
+            return loops.chosen(eqn, flow, pieces, wanted, self)
         if called(eqn) is not None:
             return self.call(eqn, pieces)
         if runs_once(prim) and not self.inside:
@@ -470,8 +469,6 @@ class _Splitter:
             want = self.manual(mesh, spec, a.aval.ndim)
             moved_piece = self.to(piece, want, a.aval, "in_specs ask for it so")
             values.append(Piece(moved_piece.value, uncut(a.aval)))
-        # Inside, values are whole: what is cut is each device's own business, and collectives
-        # name axes.
         outer, self.inside = self.inside, {n: grid.names(mesh, (n,)) for n in mesh.axis_names}
         self.inside = outer | self.inside
         try:
@@ -516,7 +513,7 @@ class _Splitter:
         ins: Sequence[Spec],
         outs: Sequence[Spec | None] | None = None,
         wanted: Sequence[Spec | None] | None = None,
-    ) -> Inside:
+    ) -> loops.Inside:
         """Return a Graph inside an equation as that of one device.
 
         Its results are cut as `outs` says; None leaves them as they come, if possible as `wanted`.
@@ -536,7 +533,7 @@ class _Splitter:
         avals = [local_aval(v.aval, s, self.grid) for v, s in zip(graph.invars, ins, strict=True)]
         made = stage(fun, avals, TracedFunction(fun, "partitioning"))
         made.debug_name = graph.debug_name
-        return Inside(made, given, found)
+        return loops.Inside(made, given, found)
 
     def call(self, eqn: Eqn, pieces: list[Piece]) -> list[Piece]:
         """Run a Graph that stays apart, such as a recomputation, on pieces."""

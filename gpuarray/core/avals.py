@@ -119,6 +119,9 @@ class ShapedArray:
             return self
         return ShapedArray(self.shape, dtypes.float0)
 
+    # An older name of JAX's.
+    at_least_vspace = to_tangent_aval
+
     @property
     def aval(self) -> ShapedArray:
         """The same: an aval stands for an array wherever only its type is asked for."""

@@ -321,4 +321,5 @@ def stated_aval(x) -> ShapedArray:
             shape = dtype = None
         if shape is None:  # out of the handler: the error is about the value alone
             raise
+    dtype = dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
     return ShapedArray(shape, dtype, getattr(x, "weak_type", False) is True)

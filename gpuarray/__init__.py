@@ -98,6 +98,7 @@ from gpuarray.core.mesh_context import set_mesh as set_mesh
 from gpuarray.core.sharding import Device as Device
 from gpuarray.core.sharding import Shard as Shard
 from gpuarray.core.tracebacks import install as _install_hooks
+from gpuarray.core.user_context import make_user_context as make_user_context
 from gpuarray.core.value import Array as Array
 from gpuarray.custom_derivatives import closure_convert as closure_convert
 from gpuarray.custom_derivatives import custom_gradient as custom_gradient

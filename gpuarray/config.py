@@ -310,7 +310,7 @@ class TraceKey:
     def differing(self, other: TraceKey) -> list[tuple[str, Any, Any]]:
         """Return the settings in which two keys differ, with the old and the new value."""
         rows = [*zip(_TRACED, self.values, other.values, strict=True)]
-        rows.append(("mesh in context", self.context, other.context))
+        rows.append(("context", self.context, other.context))
         return [row for row in rows if row[1] != row[2]]
 
     def differences(self, other: TraceKey) -> list[str]:
@@ -381,7 +381,7 @@ state = _State()
 
 
 def set_context(context: Any) -> None:
-    """Make what this thread traces depend on something else too, such as the mesh in context.
+    """Make what this thread traces depend on something else too, such as a mesh in context.
 
     It is part of `state.trace_key`, and costs nothing where nobody sets it.
     """

@@ -102,7 +102,6 @@ GROUPS = (
         "how JAX works inside",
         "what there is for programs that look inside is in `extend.core` and `interpreters`",
         """
-        jax: make_user_context
         custom_derivatives: remat_opt_p
         experimental.jet: JetTrace JetTracer ZeroSeries ZeroTerm def_comp def_deriv deflinear
             defzero deriv_prop linear_prop zero_prop zero_series zero_term

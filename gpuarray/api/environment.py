@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuarray.backends.cuda.availability import distributions
 from gpuarray.runtime import device as devices
+from gpuarray.version import JAX_VERSION
 
 
 def print_environment_info(return_string: bool = False) -> str | None:
@@ -31,7 +32,10 @@ def print_environment_info(return_string: bool = False) -> str | None:
     cupys = ", ".join(f"{name} {version}" for name, version in distributions())
     lines = [
         f"gpuarray: {sys.modules['gpuarray'].__version__}",
-        f"numpy: {np.__version__}",
+        # In JAX's words, which its users and their tools look for.
+        f"jax:    {JAX_VERSION} (the names of gpuarray)",
+        f"jaxlib: {JAX_VERSION} (the names of gpuarray)",
+        f"numpy:  {np.__version__}",
         f"cupy: {cupys or 'not installed'}",
         f"python: {sys.version}".replace("\n", " "),
         f"devices: {len(found)} x {kinds}, {here} of them in this process",

@@ -287,8 +287,7 @@ class _Mapping:
         if axes is None or isinstance(axes, int):
             found = [axes] * len(results)
         else:
-            # Any leaves will do: only the structure matters.
-            full = tree.unflatten(spec, range(len(results)))
+            full = tree.unflatten(spec, results)
             found = tree.prefix_broadcast(axes, full, lambda x: x is None, "pmap out_axes")
         for x, d in zip(results, found, strict=True):
             rank = aval_of(x).ndim + 1

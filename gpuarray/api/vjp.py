@@ -114,7 +114,8 @@ class Pullback:
         self.out_avals = [aval_of(x) for x in lin.outputs]
         self._form: PullbackForm | None = None
         # Where the values lie is found by `separate`; a pullback used once goes without.
-        self.args_res: list = []
+        self._kept: list = []  # the arguments that are among them, flat
+        self._args_res: list | None = None
         self.opaque_residuals: list = []
         self._origins: tuple[int | None, ...] | None = None
 
@@ -130,10 +131,20 @@ class Pullback:
         place = {id(p): i for i, p in enumerate(primals)}
         self._origins = tuple(place.get(id(x)) for x in values)
         used = set(self._origins)
-        kept = [p if i in used else NotNeeded() for i, p in enumerate(primals)]
-        self.args_res = list(tree.unflatten(self.in_spec, kept))
+        self._kept = [p if i in used else NotNeeded() for i, p in enumerate(primals)]
         pairs = zip(values, self._origins, strict=True)
         self.opaque_residuals = [x for x, origin in pairs if origin is None]
+
+    # Built when asked for: a node of the user's may not take NotNeeded for an array.
+    @property
+    def args_res(self) -> list:
+        if self._args_res is None:
+            self._args_res = list(tree.unflatten(self.in_spec, self._kept))
+        return self._args_res
+
+    @args_res.setter
+    def args_res(self, values: list) -> None:
+        self._args_res = values
 
     def _values(self) -> list:
         """The values that the graph has places for."""
@@ -142,6 +153,8 @@ class Pullback:
         if not any(origin is not None for origin in self._origins):
             return self.opaque_residuals
         rest = iter(self.opaque_residuals)
+        if self._args_res is None:
+            return [next(rest) if i is None else self._kept[i] for i in self._origins]
         try:
             # An argument may be None, or hold None: that is no leaf. What was taken out is None in
             # the place of a leaf, or of several.
@@ -178,7 +191,7 @@ class Pullback:
         """The inverse of `take_apart`."""
         # Not through __init__: transformations put tracers and other objects into the leaves.
         new = object.__new__(cls)
-        new.args_res, new.opaque_residuals = values
+        new._kept, (new._args_res, new.opaque_residuals) = [], values
         new._origins = form.origins
         new.lin = Linearized([], form.graph, list(form.in_linear), list(form.out_linear))
         new.in_avals, new.out_avals = list(form.in_avals), list(form.out_avals)

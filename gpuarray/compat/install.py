@@ -20,9 +20,7 @@ from typing import Any
 from gpuarray import config
 from gpuarray.compat import private
 from gpuarray.functions.jit import Jitted
-
-#: The release of JAX whose names and behaviour are followed.
-JAX_VERSION = "0.10.2"
+from gpuarray.version import JAX_VERSION as JAX_VERSION
 
 #: Modules whose counterpart here has another name.
 _ELSEWHERE = {

@@ -422,7 +422,9 @@ def with_axis(spec: PartitionSpec, dim: int | None, names: tuple) -> PartitionSp
 
 def _flow(eqn: Eqn) -> ByDevice:
     params = eqn.params
-    return ByDevice(params["jaxpr"], params["mesh"], params["in_specs"], params["out_specs"])
+    mesh = params["mesh"]
+    automatic = frozenset(mesh.axis_names) - params["manual_axes"]
+    return ByDevice(params["jaxpr"], mesh, params["in_specs"], params["out_specs"], automatic)
 
 
 shard_map_p = Primitive(

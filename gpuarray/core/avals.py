@@ -119,6 +119,9 @@ class ShapedArray:
             return self
         return ShapedArray(self.shape, dtypes.float0)
 
+    # An older name of JAX's.
+    at_least_vspace = to_tangent_aval
+
     @property
     def aval(self) -> ShapedArray:
         """The same: an aval stands for an array wherever only its type is asked for."""
@@ -318,4 +321,5 @@ def stated_aval(x) -> ShapedArray:
             shape = dtype = None
         if shape is None:  # out of the handler: the error is about the value alone
             raise
+    dtype = dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
     return ShapedArray(shape, dtype, getattr(x, "weak_type", False) is True)

@@ -62,12 +62,15 @@ class ByDevice(Struct):
         The devices, and the names of the axes that collectives in `body` use.
     in_specs, out_specs :
         PartitionSpecs of operands and results.
+    automatic :
+        Axes of the mesh along which values lie as they do around: pieces are whole along them.
     """
 
     body: Graph
     mesh: Any
     in_specs: tuple
     out_specs: tuple
+    automatic: frozenset = frozenset()
 
 
 class ByRule(Struct):

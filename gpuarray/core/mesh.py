@@ -168,7 +168,7 @@ class Mesh(Axes, contextlib.ContextDecorator):
 
 
 class Contexts(threading.local):
-    """The meshes in context in this thread; `core.mesh_context` sets them."""
+    """What is in context in this thread: meshes (`core.mesh_context` sets them), and more."""
 
     # A thread starts with these: class attributes of a thread-local are shared.
     #: Set by `set_mesh` and `use_abstract_mesh`; None is a mesh of nothing.
@@ -177,15 +177,17 @@ class Contexts(threading.local):
     concrete: Mesh | None = None
     #: Entered by `with mesh:`, the innermost last.
     entered: tuple[Mesh, ...] = ()
-    #: All of them, for keys of what was traced; None where there is no mesh at all.
+    #: Values by the contexts that hold them (`core.user_context`), the latest last.
+    users: tuple = ()
+    #: All of them, for keys of what was traced; None where nothing is set.
     key: tuple | None = None
 
     def change(self, **values: Any) -> None:
-        """Set some of the three."""
+        """Set some of the four."""
         for name, value in values.items():
             setattr(self, name, value)
-        key = (self.abstract, self.concrete, self.entered[-1:])
-        self.key = None if key == (None, None, ()) else key
+        key = (self.abstract, self.concrete, self.entered[-1:], self.users)
+        self.key = None if key == (None, None, (), ()) else key
         # Whatever is traced from here on may depend on them.
         config.set_context(self.key)
 

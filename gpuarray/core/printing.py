@@ -252,7 +252,9 @@ class _GraphPrinter:
             return self.names.of(a)
         # NumPy scalars print as plain numbers.
         value = a.val if isinstance(a.val, (bool, int, float, complex)) else np.asarray(a.val)
-        value = value.item() if isinstance(value, np.ndarray) else value
+        if isinstance(value, np.ndarray):
+            # Of dtype float0 an array is written into the Graph.
+            value = "[...]" if value.ndim else value.item()
         return f"{value}:{a.aval.str_short(short_dtypes=True)}"
 
 

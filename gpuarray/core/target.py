@@ -415,6 +415,12 @@ class Processor(Struct):
     #: Multiply-adds from which on sums over windows are no part of the kernels around them, where
     #: they are computed one by one.
     windows: int = 1 << 12
+    #: Elements of windows that NumPy lays out at once for a product: a part of the second cache,
+    #: from which it is twice as fast; more for so many windows, with fewer BLAS has little to do
+    #: with each; and the most (16 MB of float32). Measure: convolution with GPUARRAY_NATIVE=off.
+    windows_near: int = 1 << 17
+    windows_together: int = 256
+    windows_laid: int = 1 << 22
     #: Multiply-adds of a piece of long sums, which has sums of its own.
     window_piece: int = 1 << 22
     #: Parts of many updates that are merged by themselves: more take longer to merge. Measure:

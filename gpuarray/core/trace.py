@@ -51,7 +51,9 @@ class Trace:
 
         `aval` overrides the one that the settings would give it.
         """
-        raise TypeError(f"{type(self).__name__} makes no arrays")
+        if self.parent is None:
+            raise TypeError(f"{type(self).__name__} makes no arrays")
+        return self.parent.own(x, aval)
 
 
 class _State(threading.local):
@@ -83,14 +85,12 @@ def owned(x: Any) -> Any:
 
     Every value that is kept beyond one operation goes through here.
     """
-    return _State.base.own(x) if isinstance(x, np.ndarray) else x
+    return state.trace.own(x) if isinstance(x, np.ndarray) else x
 
 
 def made(x: Any, aval: ShapedArray) -> Any:
     """Return a Python or NumPy value as an Array of this aval, whatever the settings are."""
-    # The base trace, whatever trace is innermost: a constant is concrete under every
-    # transformation.
-    return _State.base.own(x, aval)
+    return state.trace.own(x, aval)
 
 
 def kept(x: Any) -> Any:

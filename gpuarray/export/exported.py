@@ -114,7 +114,7 @@ class Exported:
         wanted = [a.shape for a in self.graph.in_avals]
         if scope_of(wanted) is None:
             return {}
-        args, kwargs = tree.tree_unflatten(self.in_tree, range(len(wanted)))
+        args, kwargs = tree.tree_unflatten(self.in_tree, self.graph.in_avals)
         names = [f"args{p}" for p in tree.leaf_paths(args)]
         return solved(wanted, shapes, names + [f"kwargs{p}" for p in tree.leaf_paths(kwargs)])
 
@@ -331,7 +331,7 @@ def _verify(exported: Exported) -> None:
         if spec.num_leaves != len(avals):
             raise ValueError(f"{len(avals)} values in a structure of {spec.num_leaves}")
         # There and back: a structure may be written that no value has.
-        if tree.tree_structure(tree.tree_unflatten(spec, range(len(avals)))) != spec:
+        if tree.tree_structure(tree.tree_unflatten(spec, avals)) != spec:
             raise ValueError(f"no value has the structure {spec}")
     # The derivative takes the arguments and a cotangent for each float result.
     if backward is not None:

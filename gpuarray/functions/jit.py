@@ -240,8 +240,7 @@ class Jitted:
         """Trace the function for one kind of call."""
         if self._signature is not None:
             self._check_signature(call, self._signature)
-        # The arguments with leaf numbers for values: paths for messages, and who is donated.
-        args, kwargs = tree.unflatten_raw(call.spec, range(len(call.leaves)))
+        args, kwargs = tree.unflatten_raw(call.spec, call.leaves)
         purpose = self._options.purpose
         info = TracedFunction(self._fun, purpose, argnums.leaf_names(self._signature, args, kwargs))
         statics = dict(call.statics)
@@ -274,7 +273,7 @@ class Jitted:
         # Where each result is to lie, if options of `jit` say so.
         where = None
         if layouts is not None:
-            result = tree.unflatten_raw(out_spec, range(len(graph.outvars)))
+            result = tree.unflatten_raw(out_spec, graph.out_avals)
             where = layouts.for_call(dynamic, kwargs, result, graph, info.arg_names)
         options = self._options
         donated = donated_leaves(args, kwargs, options.donate_argnums, options.donate_argnames)

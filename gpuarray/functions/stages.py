@@ -47,13 +47,13 @@ class ShapeDtypeStruct:
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
 
-    __slots__ = ("_layout", "_sharding", "aval")
+    __slots__ = ("_layout", "_sharding", "_stated")
 
     def __init__(self, shape, dtype, *, sharding=None, weak_type: bool = False):
         # JAX refuses None here, although NumPy reads it as float64.
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
-        self.aval = ShapedArray(tuple(shape), dtypes.as_dtype(dtype), weak_type)
+        self._stated = ShapedArray(tuple(shape), dtypes.as_dtype(dtype), weak_type)
         self._layout = None
         if isinstance(sharding, Format):
             if sharding.layout is Layout.AUTO:
@@ -62,20 +62,27 @@ class ShapeDtypeStruct:
                     f"Got {sharding}"
                 )
             self._layout = sharding.layout
-            sharding = sharding.sharding_of(self.aval.shape, "ShapeDtypeStruct")
+            sharding = sharding.sharding_of(self._stated.shape, "ShapeDtypeStruct")
         # What cannot be is refused here, not where the struct is used.
-        if isinstance(sharding, PartitionSpec) and len(sharding.partitions) > self.aval.ndim:
+        if isinstance(sharding, PartitionSpec) and len(sharding.partitions) > self._stated.ndim:
             raise ValueError(
                 f"PartitionSpec {sharding} is only valid for values of rank at least "
-                f"{len(sharding.partitions)}, but was applied to a value of rank {self.aval.ndim}."
+                f"{len(sharding.partitions)}, but was applied to a value of rank {self.ndim}."
             )
         if isinstance(sharding, Sharding):
-            sharding.check_compatible_aval(self.aval.shape)
+            sharding.check_compatible_aval(self._stated.shape)
         self._sharding = sharding
         # Along Explicit axes of a mesh, how it lies is a part of its type.
         known = isinstance(sharding, NamedSharding) or contexts.abstract is not None
         if sharding is not None and known:
-            self.aval = self.aval.update(sharding=self.sharding)
+            self._stated = self._stated.update(sharding=self.sharding)
+
+    @property
+    def aval(self) -> ShapedArray:
+        """The type of an array that is like this: 64-bit types are narrowed where x64 is off."""
+        stated = self._stated
+        dtype = dtypes.canonicalize_dtype(stated.dtype, allow_extended_dtype=True)
+        return stated if dtype == stated.dtype else stated.update(dtype=dtype)
 
     @property
     def format(self) -> Format:
@@ -95,11 +102,11 @@ class ShapeDtypeStruct:
             )
         return sharding_in_context(self._sharding, "ShapeDtypeStruct", "sharding", entered=False)
 
-    shape = property(lambda self: self.aval.shape)
-    dtype = property(lambda self: self.aval.dtype)
-    weak_type = property(lambda self: self.aval.weak_type)
-    ndim = property(lambda self: self.aval.ndim)
-    size = property(lambda self: self.aval.size)
+    shape = property(lambda self: self._stated.shape)
+    dtype = property(lambda self: self._stated.dtype)
+    weak_type = property(lambda self: self._stated.weak_type)
+    ndim = property(lambda self: self._stated.ndim)
+    size = property(lambda self: self._stated.size)
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
@@ -148,10 +155,10 @@ class ShapeDtypeStruct:
         if not isinstance(other, ShapeDtypeStruct):
             return False
         mine, its = (self._sharding, self._layout), (other._sharding, other._layout)
-        return self.aval is other.aval and mine == its
+        return self._stated is other._stated and mine == its
 
     def __hash__(self) -> int:
-        return hash((self.aval, self._sharding, self._layout))
+        return hash((self._stated, self._sharding, self._layout))
 
 
 def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
@@ -159,7 +166,7 @@ def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     sharding = None if cuts_of(aval.layout) is None else aval.sharding
     made = ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
     if aval.vma:  # inside of a shard_map
-        made.aval = made.aval.update(layout=with_names(made.aval.layout, aval.vma))
+        made._stated = made._stated.update(layout=with_names(made._stated.layout, aval.vma))
     return made
 
 

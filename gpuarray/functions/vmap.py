@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from gpuarray import util
@@ -104,7 +104,7 @@ def vmap(
         cutters = _cutters(leaves, dims, spread)
         out, out_dims = batch_flat(flat, axis, leaves, boxed_dims)
         # Move the axis of every result to where it is wanted.
-        wanted = _out_dims(out_axes, out_spec, len(results))
+        wanted = _out_dims(out_axes, out_spec, out)
         placed = []
         rest = iter(zip(out, out_dims, strict=True))
         for result, want in zip(results, wanted, strict=True):
@@ -273,12 +273,13 @@ def _dims(in_axes: Any, args: tuple) -> list[int | None]:
     return tree.prefix_broadcast(in_axes, args, is_leaf=lambda x: x is None, name="vmap in_axes")
 
 
-def _out_dims(out_axes: Any, spec: Any, count: int) -> list[int | None]:
+def _out_dims(out_axes: Any, spec: Any, out: Sequence[Any]) -> list[int | None]:
     if out_axes is None or isinstance(out_axes, int):
-        return [out_axes] * count
-    # Any leaves will do: only the structure matters.
-    dummy = tree.unflatten(spec, range(count))
-    return tree.prefix_broadcast(out_axes, dummy, is_leaf=lambda x: x is None, name="vmap out_axes")
+        return [out_axes] * len(out)
+    result = tree.unflatten(spec, out)
+    return tree.prefix_broadcast(
+        out_axes, result, is_leaf=lambda x: x is None, name="vmap out_axes"
+    )
 
 
 def checked_axis(what: str, x: Any, dim: int | None) -> int | None:

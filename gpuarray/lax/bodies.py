@@ -94,7 +94,8 @@ def stage_body(
             lambda body: body.graph.consts,
         )
     out_spec: Any = None
-    info = TracedFunction(shown or fun, purpose, argument_names(shown or fun, spec))
+    args = tree.unflatten(spec, avals)
+    info = TracedFunction(shown or fun, purpose, argument_names(shown or fun, args))
 
     # Tracing sees leaves only; the structure of the result is noted on the way.
     def flat(*tracers):
@@ -106,17 +107,15 @@ def stage_body(
     return Body(stage(flat, avals, info, threads=purpose in _THREADED), out_spec, info)
 
 
-def argument_names(fun: Callable, spec: Any) -> list[str]:
+def argument_names(fun: Callable, args: Sequence[Any]) -> list[str]:
     """A name for every leaf of the arguments, for messages: the parameter's, and the path in it."""
     # Without inspect.signature, which takes longer than a small trace.
     code = getattr(fun, "__code__", None)
     known = () if code is None else code.co_varnames[: code.co_argcount]
     names = []
-    for i, child in enumerate(tree.treedef_children(spec)):
+    for i, arg in enumerate(args):
         name = known[i] if i < len(known) else f"args[{i}]"
-        names += [
-            name + path for path in tree.leaf_paths(tree.unflatten(child, [0] * child.num_leaves))
-        ]
+        names += [name + path for path in tree.leaf_paths(arg)]
     return names
 
 
@@ -169,7 +168,7 @@ def check_carry(
         )
     if not any(map(_differ, in_avals, out_avals)):
         return
-    paths = tree.leaf_paths(tree.unflatten(in_spec, range(len(in_avals))))
+    paths = tree.leaf_paths(tree.unflatten(in_spec, in_avals))
     # Every leaf that differs, by its path. The first letter is missing, since a list starts it in
     # lower case.
     wrong = [
@@ -228,8 +227,7 @@ def check_branches(what: str, bodies: Sequence[Body], names: Sequence[str]) -> N
                 + "\n".join(listed)
                 + f"\n\nRevise {one} and/or {two} so that they have the same pytree structure."
             )
-        leaves = range(len(first.graph.outvars))
-        paths = tree.leaf_paths(tree.unflatten(first.out_spec, leaves))
+        paths = tree.leaf_paths(tree.unflatten(first.out_spec, first.graph.out_avals))
         wrong = [
             f"he output of {one}{_at(path)} has type {a.str_short()} but the corresponding output "
             f"of {two} has type {b.str_short()}, so {_difference(a, b)}"

@@ -158,7 +158,7 @@ def _branch(
     what: str, index: Any, branches: Sequence[Callable], names: Sequence[str], operands: tuple
 ) -> Any:
     # A mutable reference that is passed is one that all branches close over.
-    called = lambda: argument_names(branches[-1], tree.flatten(operands)[1])
+    called = lambda: argument_names(branches[-1], operands)
     check_aliases(branches, operands, what, called)
     branches, operands = closed_over(branches, operands, what, called)
 
@@ -182,8 +182,12 @@ def _bind_branches(
     leaves, spec = tree.flatten(operands)
     leaves = check_operands(leaves)
     avals = [aval_of(x) for x in leaves]
-    # Trace all branches: each owns its trace, so the same functions are not traced again.
-    bodies = [stage_body(b, what, spec, avals, owner=b) for b in branches]
+    # Trace each function once, here and as long as it lives: it owns its trace.
+    traced = {
+        id(b): stage_body(b, what, spec, avals, owner=b)
+        for b in {id(b): b for b in branches}.values()
+    }
+    bodies = [traced[id(b)] for b in branches]
     # What is made of these branches together is kept with the first one's graph.
     key = ("branches", *(id(b.graph) for b in bodies))
     combined = derived(bodies[0].graph, key, lambda: _combined(what, bodies, names))

@@ -82,7 +82,7 @@ def _while(
     max_steps: int | None = None,
 ) -> Any:
     """Run a while loop. `body_owner` and `kind` identify the body for the trace cache."""
-    called = lambda: argument_names(body_fun, tree.flatten_raw((init_val,))[1])
+    called = lambda: argument_names(body_fun, (init_val,))
     check_aliases([cond_fun, body_fun], (init_val,), kind, called)
 
     def attempt(refs: list[Ref]) -> Any:

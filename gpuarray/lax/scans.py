@@ -81,7 +81,7 @@ def run_scan(
 ) -> tuple[Any, Any]:
     """Run a scan. `owner` and `kind` (one of a few words) identify `f` for the trace cache."""
 
-    check_aliases([f], (init, xs), kind, lambda: argument_names(f, tree.flatten_raw((init, xs))[1]))
+    check_aliases([f], (init, xs), kind, lambda: argument_names(f, (init, xs)))
     if any(isinstance(x, Ref) for x in tree.flatten(xs)[0]):
         return _over_references(f, init, xs, length, reverse, unroll)
 

@@ -163,8 +163,10 @@ def _to_array(x: Any, wanted: Any) -> Array:
         raise ValueError(_MISSING)
     value = _numeric(x)
     # Converted on the host where that costs no second copy.
-    if wanted is None or isinstance(value, Array):
-        return own(value)
+    if isinstance(value, Array):
+        return value
+    if wanted is None:
+        return traces.owned(value) if value.ndim else own(value)
     # Nothing to convert, but the memory may be the caller's: `own` copies it.
     if value.dtype == wanted:
         return own(value, ShapedArray(value.shape, wanted))

@@ -37,6 +37,11 @@ _WRITTEN_INTO = frozenset(
 )
 
 
+def _is_other(x: Any) -> bool:
+    """Whether an operand is no number, nor an array or list of numbers."""
+    return not isinstance(x, Array) and np.asarray(x).dtype.kind in "OSU"
+
+
 # ---- functions ----
 
 
@@ -50,6 +55,10 @@ def array_function(function: Callable, types, args: tuple, kwargs: dict) -> Any:
         # The frames in between are this one and that of `Array.__array_function__`.
         if sys._getframe(2).f_globals.get("__name__", "").startswith("scipy."):
             return function(*_on_host(args), **_on_host(kwargs))
+    if function is np.broadcast_arrays and any(map(_is_other, args)):
+        # Texts and None beside arrays, as in matplotlib's bars: each is broadcast where it is.
+        shape = np.broadcast_shapes(*map(np.shape, args))
+        return tuple(np.broadcast_to(x, shape) for x in args)
     found = counterpart(function)
     if found.writes:
         # These change their first argument, which only a NumPy array allows.

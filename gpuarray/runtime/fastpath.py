@@ -190,20 +190,15 @@ def _structure(spec: Any, results: list[str]) -> str:
     A leaf, or a plain tuple, list or dict of leaves, is spelled out, which is faster than
     unflatten.
     """
-    # Rebuild it from numbers and look at what it is.
-    trial: Any = tree.unflatten_raw(spec, range(len(results)))
-    numbers = list(range(len(results)))
-    # One array alone.
-    if type(trial) is int and len(results) == 1:
+    node = spec.node_data()
+    if node is None:
         return results[0]
-    if type(trial) in (tuple, list) and list(trial) == numbers:  # pyright: ignore
-        left, right = "()" if type(trial) is tuple else "[]"
-        comma = "," if type(trial) is tuple and len(results) == 1 else ""
-        return f"{left}{', '.join(results)}{comma}{right}"
-    if (
-        type(trial) is dict
-        and list(trial.values()) == numbers
-        and all(type(k) is str for k in trial)
-    ):
-        return "{" + ", ".join(f"{k!r}: {r}" for k, r in zip(trial, results, strict=True)) + "}"
+    if all(child.node_data() is None and child.num_leaves for child in spec.children()):
+        kind, keys = node
+        if kind is tuple:
+            return f"({', '.join(results)}{',' * (len(results) == 1)})"
+        if kind is list:
+            return f"[{', '.join(results)}]"
+        if kind is dict and all(type(k) is str for k in keys):
+            return "{" + ", ".join(f"{k!r}: {r}" for k, r in zip(keys, results, strict=True)) + "}"
     return f"unflatten(spec, [{', '.join(results)}])"

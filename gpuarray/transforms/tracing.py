@@ -5,6 +5,7 @@ Floor 3. In: a function and the avals of its flat inputs. Out: a Graph with the 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -115,6 +116,7 @@ class GraphTrace(traces.Trace):
         self.eqns: list[Eqn] = []
         # Constants by id, with the constants themselves, so that no id is used twice.
         self.constvars: dict[int, tuple[Var, Any]] = {}
+        self.copies: dict[tuple, Any] = {}  # of NumPy arrays, by type and content
         self.adopted: dict[int, Any] = {}  # scalars made while tracing
         self.alive = True
 
@@ -133,11 +135,22 @@ class GraphTrace(traces.Trace):
             return Literal(np.asarray(x)[()], x.aval)
         # NumPy arrays are copied, because the caller may write to them later.
         if isinstance(x, np.ndarray):
-            x = traces.owned(x) if x.ndim else x[()]
+            x = self.own(x) if x.ndim else x[()]
         if isinstance(x, Array):
             return self.constant(x)
         check_defined(x, "an operation")
         return Literal(x, aval_of(x))
+
+    def own(self, x: Any, aval: ShapedArray | None = None) -> Any:
+        """Return a NumPy value as an Array of this trace: one for all that are equal."""
+        if not isinstance(x, np.ndarray) or not x.ndim:
+            return super().own(x, aval)
+        data = np.ascontiguousarray(x).reshape(-1).view(np.uint8).data
+        content = hashlib.blake2b(data, digest_size=16).digest()
+        key = (aval or aval_of(x), x.dtype, config.state.default_device, content)
+        if key not in self.copies:
+            self.copies[key] = super().own(x, aval)
+        return self.copies[key]
 
     def adopt(self, constant: Any) -> None:
         self.adopted[id(constant)] = constant
@@ -170,7 +183,7 @@ class GraphTrace(traces.Trace):
         self.alive = False
         pairs = list(self.constvars.values())
         # What it refers to outside is the Graph's from now on: a rule may keep the trace.
-        self.constvars, self.adopted = {}, {}
+        self.constvars, self.copies, self.adopted = {}, {}, {}
         return Graph(
             self.invars,
             outvars,

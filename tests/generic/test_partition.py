@@ -19,6 +19,7 @@ from gpuarray.runtime.device import default_place
 from gpuarray.sharding import Mesh, NamedSharding
 from gpuarray.sharding import PartitionSpec as P
 from tests.samples import Sample, samples, values
+from tests.support.sampled import each_sample
 
 pytestmark = pytest.mark.devices
 
@@ -73,25 +74,22 @@ def assert_like(found, wanted, what: str) -> None:
         np.testing.assert_allclose(a, b, rtol=64 * eps, atol=64 * eps * largest, err_msg=what)
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=str)
+@each_sample(SAMPLES)
 def test_any_layout_gives_the_same(sample: Sample):
     prim, params = sample.primitive, sample.params
     rng = np.random.default_rng(zlib.crc32(str(sample).encode()))
     grid = mesh()
-    with ga.enable_x64(sample.wide):
-        plain = [array_of(v, a) for v, a in zip(values(sample), sample.avals, strict=True)]
-        call = ga.jit(lambda *xs: prim.bind(*xs, **params))
-        wanted = ga.tree.leaves(call(*plain))
-        for trial in range(TRIALS):
-            specs = [drawn_spec(rng, x.shape) for x in plain]
-            cut = [
-                ga.device_put(x, NamedSharding(grid, s)) for x, s in zip(plain, specs, strict=True)
-            ]
-            if not cut:
-                continue
-            run = call if trial else lambda *xs: prim.bind(*xs, **params)
-            for found, want in zip(ga.tree.leaves(run(*cut)), wanted, strict=True):
-                assert_like(found, want, f"{specs} {'jitted' if trial else 'eager'}")
+    plain = [array_of(v, a) for v, a in zip(values(sample), sample.avals, strict=True)]
+    call = ga.jit(lambda *xs: prim.bind(*xs, **params))
+    wanted = ga.tree.leaves(call(*plain))
+    for trial in range(TRIALS):
+        specs = [drawn_spec(rng, x.shape) for x in plain]
+        cut = [ga.device_put(x, NamedSharding(grid, s)) for x, s in zip(plain, specs, strict=True)]
+        if not cut:
+            continue
+        run = call if trial else lambda *xs: prim.bind(*xs, **params)
+        for found, want in zip(ga.tree.leaves(run(*cut)), wanted, strict=True):
+            assert_like(found, want, f"{specs} {'jitted' if trial else 'eager'}")
 
 
 def test_something_is_cut():

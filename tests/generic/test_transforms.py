@@ -31,16 +31,19 @@ from tests.generic.test_primitives import as_array, stored
 from tests.generic.test_registry import NAMES
 from tests.generic.transformed import SIZE, TRANSFORMS, derivatives, is_small, neighbours
 from tests.samples import Sample, samples, values
+from tests.support.sampled import each_sample
 
 EXACT = [s for s in DIFFERENTIABLE if is_exact(s)]
 
 
 def with_samples(found: list[Sample], transform: str, some: bool = False):
-    """One test a sample that does not refuse; where `some` is true, only few of a primitive belong
-    to every run.
+    """A test a primitive, of its samples that do not refuse; where `some` is true, a test a sample,
+    of which only few belong to every run.
     """
     found = [s for s in found if not refusal(s, transform)]
-    few = {str(s) for s in one_of_each(found)} if some else {str(s) for s in found}
+    if not some:
+        return each_sample(found)
+    few = {str(s) for s in one_of_each(found)}
     marked = [s if str(s) in few else pytest.param(s, marks=pytest.mark.slow) for s in found]
     return pytest.mark.parametrize("sample", marked, ids=str)
 

@@ -390,7 +390,10 @@ class _Inliner:
         readers = list({id(u.reader): u.reader for u in uses}.values())
         if len(readers) > 1 or (computed and times > 1):
             work = sum(u.reads for u in uses) * cost
-            return work <= TARGET.instructions_a_byte * self.bytes_saved(v, readers)
+            if work <= TARGET.instructions_a_byte * self.bytes_saved(v, readers):
+                return True
+        if len(readers) > 1:
+            return False
         # One reader: what repetitions add must be less than memory or another launch.
         if times <= 1:
             return cost <= TARGET.once

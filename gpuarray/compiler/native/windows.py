@@ -7,6 +7,7 @@ kernels/native/48_windows.cuh are written for, how the work is cut into tasks, a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gpuarray.compiler.lower.kernel import NoKernel
@@ -153,6 +154,24 @@ def _seen(s: Space, results: int, window: int) -> int:
     return (results - 1) * s.stride + (window - 1) * s.dilation + 1
 
 
+def _fitting(
+    pieces: dict[str, int],
+    whole: dict[str, int],
+    order: Sequence[tuple[str, int]],
+    bytes_seen: Callable[[dict[str, int]], int],
+) -> dict[str, int]:
+    """Pieces of the lengths `whole`, halved until what a task sees of the left operand fits.
+
+    order: which piece is halved first, and down to what length
+    """
+    while bytes_seen(pieces) > PROCESSOR.window_bytes:
+        name = next((name for name, least in order if pieces[name] > least), None)
+        if name is None:
+            raise NoKernel("windows that see too much of their operand at once")
+        pieces = {**pieces, name: _even(whole[name], pieces[name] // 2)}
+    return pieces
+
+
 def _short(w: Windows, size: int, own: bool) -> WindowCalls:
     """Windows that are shorter than the result: tasks are blocks of the result."""
     panel = _panel(w.features, size)
@@ -163,22 +182,15 @@ def _short(w: Windows, size: int, own: bool) -> WindowCalls:
     b2 = _even(inner.result, PROCESSOR.window_row)
     b1 = _even(middle.result, PROCESSOR.window_block // b2)
 
-    def bytes_seen(b1: int, b2: int, channels: int) -> int:
-        along = _seen(outer, 1, outer.window), _seen(middle, b1, middle.window)
-        lanes = panel if own else channels
-        return math.prod(along) * _seen(inner, b2, inner.window) * lanes * size
+    def bytes_seen(pieces: dict[str, int]) -> int:
+        along = _seen(outer, 1, outer.window), _seen(middle, pieces["b1"], middle.window)
+        lanes = panel if own else pieces["channels"]
+        return math.prod(along) * _seen(inner, pieces["b2"], inner.window) * lanes * size
 
-    while bytes_seen(b1, b2, channels) > PROCESSOR.window_bytes:
-        if channels > 16:
-            channels = _even(w.channels, channels // 2)
-        elif b1 > 1:
-            b1 = _even(middle.result, b1 // 2)
-        elif channels > 1:
-            channels = _even(w.channels, channels // 2)
-        elif b2 > 1:
-            b2 = _even(inner.result, b2 // 2)
-        else:
-            raise NoKernel("windows that see too much of their operand at once")
+    whole = {"b1": middle.result, "b2": inner.result, "channels": w.channels}
+    order = (("channels", 16), ("b1", 1), ("channels", 1), ("b2", 1))
+    fitting = _fitting({"b1": b1, "b2": b2, "channels": channels}, whole, order, bytes_seen)
+    b1, b2, channels = fitting["b1"], fitting["b2"], fitting["channels"]
     panels = -(-w.features // panel)
     most = 1 if own else PROCESSOR.window_bytes // (b1 * b2 * panel * size)
     at_once = _even(panels, max(1, most))
@@ -210,24 +222,15 @@ def _long(w: Windows, size: int, own: bool) -> WindowCalls:
     b0 = _even(outer.window, most // (b2 * b1))
     images = _even(w.images, PROCESSOR.window_row)
 
-    def bytes_seen(b0: int, b1: int, b2: int, images: int) -> int:
-        seen = zip(w.space, (b0, b1, b2), strict=True)
-        lanes = panel if own else images
-        return math.prod(_seen(s, s.result, b) for s, b in seen) * lanes * size
+    def bytes_seen(pieces: dict[str, int]) -> int:
+        along = zip(w.space, ("b0", "b1", "b2"), strict=True)
+        lanes = panel if own else pieces["images"]
+        return math.prod(_seen(s, s.result, pieces[b]) for s, b in along) * lanes * size
 
-    while bytes_seen(b0, b1, b2, images) > PROCESSOR.window_bytes:
-        if b0 > 1:
-            b0 = _even(outer.window, b0 // 2)
-        elif images > 16:
-            images = _even(w.images, images // 2)
-        elif b1 > 1:
-            b1 = _even(middle.window, b1 // 2)
-        elif b2 > 1:
-            b2 = _even(inner.window, b2 // 2)
-        elif images > 1:
-            images = _even(w.images, images // 2)
-        else:
-            raise NoKernel("windows that see too much of their operand at once")
+    whole = {"b0": outer.window, "b1": middle.window, "b2": inner.window, "images": w.images}
+    order = (("b0", 1), ("images", 16), ("b1", 1), ("b2", 1), ("images", 1))
+    fitting = _fitting({"b0": b0, "b1": b1, "b2": b2, "images": images}, whole, order, bytes_seen)
+    b0, b1, b2, images = fitting["b0"], fitting["b1"], fitting["b2"], fitting["images"]
     panels = -(-w.features // panel)
     rows = results * images
     most = 1 if own else PROCESSOR.window_bytes // (rows * panel * size)

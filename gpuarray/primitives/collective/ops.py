@@ -19,6 +19,7 @@ import numpy as np
 from gpuarray import errors
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import axis_size
+from gpuarray.core.graph import Eqn
 from gpuarray.core.layout import Layout, names_of, with_names
 from gpuarray.core.linear import Zero, is_zero
 from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
@@ -61,6 +62,13 @@ def names_in(params: dict) -> tuple:
     """Return the axis names among a collective's params, in order, major first."""
     given = _names(params["axes"] if "axes" in params else params["axis_name"])
     return tuple(name for name in given if not isinstance(name, int))
+
+
+def is_elementwise(eqn: Eqn) -> bool:
+    """Whether a collective makes each element of a result of that element on several devices."""
+    if eqn.primitive not in (psum_p, pmax_p, pmin_p, ppermute_p):
+        return False
+    return not any(isinstance(name, int) for name in _names(eqn.params.get("axes", ())))
 
 
 def _same_along(layout: Layout | None, **params) -> Layout | None:

@@ -19,6 +19,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.rewrite import Rewrite
+from gpuarray.core.target import PROCESSOR
 from gpuarray.primitives.contract import convolution_transforms as rules
 from gpuarray.primitives.contract.convolution_transforms import dilated as dilated
 from gpuarray.primitives.contract.elements import CONVOLUTION
@@ -26,10 +27,6 @@ from gpuarray.primitives.contract.factors import conv_factors
 from gpuarray.primitives.contract.ops import matrix_product, working_dtype
 from gpuarray.primitives.contract.rewrites import windows
 from gpuarray.primitives.define import ANY, check_dtype, check_same_dtypes
-
-#: Elements of windows laid out at once, at most: 16 MB of float32. What stays in the second cache
-#: is multiplied twice as fast, unless it is so few windows that BLAS has little to do with each.
-_PIECE, _IN_CACHE, _WINDOWS = 1 << 22, 1 << 17, 256
 
 
 class ConvDimensionNumbers(NamedTuple):
@@ -311,7 +308,8 @@ def _by_windows(out, x, w, groups: int, strides, dilation, product) -> None:
     line = groups * depth * math.prod(spatial[1:])
     lines = spatial[0] if rank else 1
     # As many lines of output as fit a piece; several images if a whole one fits.
-    piece = min(_PIECE, max(_IN_CACHE, _WINDOWS * groups * depth))
+    piece = max(PROCESSOR.windows_near, PROCESSOR.windows_together * groups * depth)
+    piece = min(PROCESSOR.windows_laid, piece)
     step = max(1, min(lines, piece // max(1, line)))
     images = max(1, piece // max(1, line * lines)) if step == lines else 1
     for first, start in itertools.product(range(0, n, images), range(0, lines, step)):

@@ -6,6 +6,7 @@ a user's rule makes of an equation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -50,6 +51,27 @@ def _of_inputs(graph: Graph, outs: Wants, wanted: Wanted) -> list[Spec | None]:
 def _common(specs: Iterable[Spec | None]) -> Spec | None:
     different = set(specs)
     return different.pop() if len(different) == 1 else None
+
+
+def beside(spec: Spec, have: Spec, shape: Sequence[int], others: set, sizes: Any) -> Spec:
+    """Return how a value lies that is cut as `spec` says, and along `others` as it was where that
+    divides it.
+
+    >>> beside((("x",), ()), (("y",), ("z",)), (4, 6), {"y", "z"}, {"x": 2, "y": 2, "z": 4})
+    (('x', 'y'), ())
+    """
+    found = []
+    for names, had, n in zip(spec, have, shape, strict=True):
+        for name in had:
+            if name in others and n % math.prod(sizes[m] for m in (*names, name)) == 0:
+                names = (*names, name)
+        found.append(names)
+    return tuple(found)
+
+
+def only(spec: Spec, names: set) -> Spec:
+    """Return the cuts of a value along some axes of a mesh."""
+    return tuple([tuple([n for n in part if n in names]) for part in spec])
 
 
 def by_rule(

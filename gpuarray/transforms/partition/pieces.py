@@ -66,6 +66,16 @@ def uncut(aval: ShapedArray) -> Spec:
     return ((),) * aval.ndim
 
 
+def is_cut(spec: Spec | None) -> bool:
+    """Whether a layout is known, and cuts any axis."""
+    return spec is not None and any(spec)
+
+
+def uncut_results(eqn: Eqn, values: Sequence[Any]) -> list[Piece]:
+    """Return the results of an equation that every device has whole."""
+    return [Piece(x, uncut(v.aval)) for x, v in zip(values, eqn.outvars, strict=True)]
+
+
 def local_aval(aval: ShapedArray, spec: Spec, grid: Grid) -> ShapedArray:
     """Return the aval of one device's piece."""
     shape = tuple(n // grid.size(names) for n, names in zip(aval.shape, spec, strict=True))

@@ -33,18 +33,20 @@ from gpuarray.transforms.partition import loops, terms
 from gpuarray.transforms.partition.cuts import as_type_says, wanted_of_operands
 from gpuarray.transforms.partition.divide import division, wants
 from gpuarray.transforms.partition.halos import evened, slid
-from gpuarray.transforms.partition.inside import by_rule, through
+from gpuarray.transforms.partition.inside import beside, by_rule, only, through
 from gpuarray.transforms.partition.moves import moved, position, settled, start_of
 from gpuarray.transforms.partition.pieces import (
     PLACES,
     Note,
     Owed,
     Piece,
+    is_cut,
     live,
     local_aval,
     owed_by_all,
     static_value,
     uncut,
+    uncut_results,
 )
 from gpuarray.transforms.partition.windows import realised, windowed
 from gpuarray.transforms.tracing import TracedFunction, stage
@@ -208,7 +210,7 @@ class _Splitter:
             return [found.get(v) for v in whole.invars]
         if isinstance(flow, (Loop, Choice)):
             return through(flow, eqn, outs, self.wanted)
-        if prim.kind in (Kind.CALL, Kind.COLLECTIVE) or not any(map(_is_cut, outs)):
+        if prim.kind in (Kind.CALL, Kind.COLLECTIVE) or not any(map(is_cut, outs)):
             return [None] * len(eqn.invars)
         return wants(eqn, outs, self.grid)
 
@@ -360,12 +362,12 @@ class _Splitter:
     def whole(self, eqn: Eqn, pieces: Sequence[Piece]) -> list[Piece]:
         """Gather the operands: every device computes the whole."""
         out = self.bound(eqn, self.all_of(eqn, pieces), self.with_local_graphs(eqn.params))
-        return _uncut_results(eqn, out)
+        return uncut_results(eqn, out)
 
     def once(self, eqn: Eqn, pieces: Sequence[Piece]) -> list[Piece]:
         """Gather the operands: one device computes the whole, for all of them."""
         out = once(eqn.primitive, self.all_of(eqn, pieces), eqn.params, tuple(self.sizes))
-        return _uncut_results(eqn, out)
+        return uncut_results(eqn, out)
 
     def with_local_graphs(self, params: dict) -> dict:
         """Return params in which Graphs are those of one device, with everything whole."""
@@ -387,7 +389,7 @@ class _Splitter:
         for a, piece in zip(eqn.invars, pieces, strict=True):
             if piece.frame:
                 self.realise(piece, a.aval)
-        if not any(any(p.spec) for p in pieces) and not any(map(_is_cut, wanted)):
+        if not any(any(p.spec) for p in pieces) and not any(map(is_cut, wanted)):
             # Every device has all of it.
             owed = owed_by_all(eqn, pieces)
             if owed is None:
@@ -434,7 +436,11 @@ class _Splitter:
         if eqn.primitive in CASTS:
             return pieces
         # Along axes that are not the Graph's own, values may be cut too.
-        return _uncut_results(eqn, self.renamed(eqn, self.all_of(eqn, pieces)))
+        if ops.is_elementwise(eqn):
+            ready = [self.as_is(p, a.aval) for p, a in zip(pieces, eqn.invars, strict=True)]
+            out = self.renamed(eqn, [p.value for p in ready])
+            return [Piece(x, p.spec) for x, p in zip(out, ready, strict=True)]
+        return uncut_results(eqn, self.renamed(eqn, self.all_of(eqn, pieces)))
 
     def renamed(self, eqn: Eqn, values: list) -> list:
         params = eqn.params
@@ -464,11 +470,13 @@ class _Splitter:
         # Only a sharding constraint leaves an axis open.
         if len(pieces) == 1 and UNCONSTRAINED in flow.in_specs[0].partitions:
             return [self.constrained(mesh, flow.in_specs[0], eqn.invars[0].aval, pieces[0])]
+        others = {m for n in flow.automatic for m in grid.names(mesh, (n,))}
         values = []
         for a, spec, piece in zip(eqn.invars, flow.in_specs, pieces, strict=True):
             want = self.manual(mesh, spec, a.aval.ndim)
+            want = beside(want, piece.spec, a.aval.shape, others, self.sizes)
             moved_piece = self.to(piece, want, a.aval, "in_specs ask for it so")
-            values.append(Piece(moved_piece.value, uncut(a.aval)))
+            values.append(Piece(moved_piece.value, only(want, others)))
         outer, self.inside = self.inside, {n: grid.names(mesh, (n,)) for n in mesh.axis_names}
         self.inside = outer | self.inside
         try:
@@ -479,8 +487,10 @@ class _Splitter:
         for piece, spec, v, inner in zip(
             out, flow.out_specs, eqn.outvars, flow.body.outvars, strict=True
         ):
-            value = self.to(piece, uncut(inner.aval), inner.aval, "a result of shard_map").value
-            results.append(Piece(value, self.manual(mesh, spec, v.aval.ndim)))
+            rest = only(piece.spec, others)
+            value = self.to(piece, rest, inner.aval, "a result of shard_map").value
+            own = self.manual(mesh, spec, v.aval.ndim)
+            results.append(Piece(value, tuple(a + b for a, b in zip(own, rest, strict=True))))
         return results
 
     def summed_as(self, mesh: Any, spec: Any, aval: ShapedArray, piece: Piece) -> Piece:
@@ -541,11 +551,3 @@ class _Splitter:
         body = self.staged(eqn.params["jaxpr"], [p.spec for p in pieces])
         out = self.bound(eqn, [p.value for p in pieces], eqn.params | {"jaxpr": body.graph})
         return [Piece(x, s) for x, s in zip(out, body.outs, strict=True)]
-
-
-def _is_cut(spec: Spec | None) -> bool:
-    return spec is not None and any(spec)
-
-
-def _uncut_results(eqn: Eqn, values: Sequence[Any]) -> list[Piece]:
-    return [Piece(x, uncut(v.aval)) for x, v in zip(values, eqn.outvars, strict=True)]

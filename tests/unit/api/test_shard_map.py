@@ -160,6 +160,51 @@ def test_partial_manual_axes():
     close(ga.grad(lambda w: (f(x, w) ** 2).sum())(W), 2 * X.T @ (X @ W), 1e-4)
 
 
+#: Functions of pieces along "x", of a value that lies in any way along "y".
+BESIDE = {
+    "sum": lambda v, w: lax.psum(gnp.tanh(v), "x"),
+    "maximum": lambda v, w: lax.pmax(v, "x") - lax.pmin(v * 2, "x"),
+    "ring": lambda v, w: lax.ppermute(v, "x", [(i, (i + 1) % 4) for i in range(4)]),
+    "product": lambda v, w: lax.psum(v @ w, "x"),
+    "gather": lambda v, w: lax.all_gather(v, "x", tiled=True).sum(0, keepdims=True) + v,
+    "sorted": lambda v, w: gnp.sort(v, axis=1) * lax.axis_index("x"),
+    "softmax": lambda v, w: ga.nn.softmax(v, axis=-1) + gnp.cumsum(v, axis=1),
+    "loop": lambda v, w: lax.fori_loop(0, 3, lambda _, c: lax.pmean(c, "x") + v, v),
+    "branch": lambda v, w: lax.cond(lax.psum(1, "x") > 2, lambda c: c * 2, lambda c: c, v),
+    "scattered": lambda v, w: lax.psum_scatter(v @ w, "x", scatter_dimension=1, tiled=True),
+    "laid": lambda v, w: lax.with_sharding_constraint(v * v, NamedSharding(MESH, P(None, "y"))),
+}
+
+
+@pytest.mark.parametrize("laid", [P(), P("x", "y"), P("y"), P(("y", "x")), P(None, ("x", "y"))])
+@pytest.mark.parametrize("name", BESIDE)
+def test_values_lie_as_they_do_along_axes_that_are_not_manual(name, laid):
+    x = np.sin(np.arange(64, dtype=np.float32)).reshape(8, 8)
+    w = np.cos(np.arange(64, dtype=np.float32)).reshape(8, 8)
+    mapped = ga.shard_map(
+        BESIDE[name], mesh=MESH, in_specs=(P("x"), P()), out_specs=P("x"), axis_names={"x"},
+        check_vma=False,
+    )  # fmt: skip
+    plain = ga.vmap(BESIDE[name], in_axes=(0, None), axis_name="x")
+    # A constraint says nothing of values; the oracle has no mesh.
+    want = gnp.reshape(x * x, (4, 2, 8)) if name == "laid" else plain(x.reshape(4, 2, 8), w)
+    over = ga.device_put(x, NamedSharding(MESH, laid))
+    w_over = ga.device_put(w, NamedSharding(MESH, P("y")))
+    out = ga.jit(mapped)(over, w_over)
+    close(out, np.concatenate(np.asarray(want)))
+
+
+def test_what_is_cut_along_other_axes_is_not_gathered():
+    def body(v):
+        return lax.psum(v * 2, "x") + lax.pmax(v, "x")
+
+    mapped = ga.jit(ga.shard_map(body, mesh=MESH, in_specs=P("x"), out_specs=P(), axis_names={"x"}))
+    x = ga.device_put(X, NamedSharding(MESH, P("x", "y")))
+    assert mapped(x).sharding.spec == P(None, "y")
+    sent = [s.ops[0] for s in ga.explain(mapped)(x).steps if "axes" in s.facts]
+    assert set(sent) == {"psum", "pmax"}
+
+
 def test_vmap_spreads_its_axis():
     f = ga.shard_map(
         lambda x, w: x @ w + lax.psum(x.sum(), "x"),

@@ -166,3 +166,21 @@ def test_what_is_not_linear_is_not_transposed(f, size, wrap):
     x = gnp.ones(size)
     with pytest.raises(TypeError, match="cannot transpose a function that is not linear"):
         wrap(lambda ct: ga.linear_transpose(f, x)(ct))(f(x))
+
+
+def test_equal_arrays_of_numpy_are_one_constant():
+    table = np.arange(3, dtype="float32")
+    graph = ga.make_jaxpr(lambda: (table, gnp.sum(table), gnp.asarray(table) * 2))()
+    assert len(graph.consts) == 1
+
+    # By content: what is written in between counts, and so do shape and dtype.
+    def f(x):
+        buffer = np.zeros(2, "float32")
+        for i in range(3):
+            buffer[0] = i
+            x = x + buffer
+        return x, gnp.asarray(buffer), buffer.astype("int32"), np.zeros((0, 2), "float32")
+
+    assert len(ga.make_jaxpr(f)(gnp.float32(1)).consts) == 5
+    np.testing.assert_array_equal(ga.jit(f)(1.0)[0], [4.0, 4.0 - 3.0])
+    assert str(ga.make_jaxpr(lambda: np.zeros(2, ga.dtypes.float0))()).count("[...]:float0[2]") == 1

@@ -18,6 +18,7 @@ from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.export import exported
 from gpuarray.export.values import ValueReader, ValueWriter
 from tests.samples import samples
+from tests.support.sampled import each_sample
 
 X = gnp.linspace(-1.0, 1.0, 12).reshape(3, 4)
 
@@ -67,22 +68,21 @@ def test_there_and_back(name):
     assert exported.in_avals and exported.fun_name
 
 
-@pytest.mark.parametrize("sample", samples(), ids=str)
+@each_sample(samples())
 def test_every_primitive_travels_or_says_why_not(sample):
     invars = [Var(a) for a in sample.avals]
-    with ga.enable_x64(sample.wide):
-        outvars = [Var(a) for a in sample.primitive.out_avals(sample.avals, sample.params)]
-        graph = Graph(invars, outvars, [Eqn(sample.primitive, invars, outvars, sample.params)])
-        graph = inline_calls(graph)
-        writer = ValueWriter()
-        try:
-            written = json.loads(json.dumps(writer.graph(graph)))
-        except TypeError as error:
-            assert "do not travel" in str(error)
-            assert sample.primitive.name in HAS_FUNCTIONS, sample.primitive
-            return
-        read = ValueReader([memoryview(p) for p in writer.pieces]).graph(written)
-        assert read.key == graph.key
+    outvars = [Var(a) for a in sample.primitive.out_avals(sample.avals, sample.params)]
+    graph = Graph(invars, outvars, [Eqn(sample.primitive, invars, outvars, sample.params)])
+    graph = inline_calls(graph)
+    writer = ValueWriter()
+    try:
+        written = json.loads(json.dumps(writer.graph(graph)))
+    except TypeError as error:
+        assert "do not travel" in str(error)
+        assert sample.primitive.name in HAS_FUNCTIONS, sample.primitive
+        return
+    read = ValueReader([memoryview(p) for p in writer.pieces]).graph(written)
+    assert read.key == graph.key
 
 
 #: Primitives that hold functions of Python, or Graphs that are not theirs alone.

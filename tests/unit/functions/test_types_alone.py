@@ -53,6 +53,21 @@ def test_shape_and_dtype_are_enough(look, given):
     assert LOOKS[look](LIKENESSES[given]) == (3,)
 
 
+@pytest.mark.parametrize("x64", [False, True])
+def test_wide_types_narrow_where_arrays_of_them_would(x64):
+    """What a program says of its result is the dtype that the result has."""
+    wide = ga.ShapeDtypeStruct((3,), "float64")
+    assert wide.dtype == np.float64  # as it was stated
+    with ga.enable_x64(x64):
+        found = gnp.sin(np.ones(3)).dtype
+        for given in (wide, Likeness(3, dtype="float64")):
+            assert ga.eval_shape(gnp.sin, given).dtype == found
+            assert ga.make_jaxpr(gnp.sin)(given).out_avals[0].dtype == found
+            assert ga.jit(gnp.sin).lower(given).out_info.dtype == found
+            back = ga.linear_transpose(lambda x: 2 * x, given)(gnp.ones(3))[0]
+            assert back.dtype == found
+
+
 @pytest.mark.parametrize("given", LIKENESSES)
 def test_they_are_no_values(given):
     for use in (ga.jit(gnp.sin), ga.grad(lambda x: x), gnp.sin):

@@ -12,6 +12,7 @@ from gpuarray.core.primitive import Kind, registry
 from gpuarray.lax.shapes import as_array
 from tests import samples_folds, samples_indexing, samples_movement
 from tests.samples import dtype_named, samples, values
+from tests.support.sampled import each_sample
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 I = X.astype(np.int32)
@@ -308,7 +309,7 @@ def test_random_keys_move_as_elements():
 OWN = {*samples_movement.SAMPLES, *samples_indexing.SAMPLES, *samples_folds.SAMPLES}
 
 
-@pytest.mark.parametrize("sample", samples(lambda p: p.name in OWN), ids=str)
+@each_sample(samples(lambda p: p.name in OWN))
 def test_rules_leave_operands_alone(sample):
     """Operands are never written, and only views may share their memory."""
     with ga.enable_x64(True):

@@ -319,3 +319,10 @@ def test_bytes_are_those_of_the_memory():
     assert view.format == "h" and view.tolist() == [0, 1, 2] and view.readonly
     if sys.version_info >= (3, 12):
         assert bytearray(x) == x.tobytes() and memoryview(x).shape == (3,)
+
+
+def test_texts_and_none_are_broadcast_beside_arrays():
+    # What matplotlib's bars ask for; strict mode is on, so nothing falls back.
+    x, width, hatch, text = np.broadcast_arrays(X, 0.8, None, "a")
+    assert isinstance(x, ga.Array) and x.shape == width.shape == text.shape == (4,)
+    assert list(hatch) == [None] * 4 and list(width) == [0.8] * 4

@@ -459,7 +459,8 @@ def test_partial_is_a_functools_partial():
     p = tu.Partial(max, 1, key=abs)
     assert isinstance(p, functools.partial)
     assert (p.args, p.keywords) == ((1,), {"key": abs})
-    assert repr(tu.Partial(max, 1)) == "Partial(<built-in function max>, 1)"
+    # Python 3.13 writes the module in front.
+    assert repr(tu.Partial(max, 1)).endswith("Partial(<built-in function max>, 1)")
     assert pickle.loads(pickle.dumps(tu.Partial(max, 1))).args == (1,)
     assert pickle.loads(pickle.dumps(S([tu.Partial(max, 1)]))) == S([tu.Partial(max, 0)])
 

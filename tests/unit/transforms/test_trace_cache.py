@@ -150,3 +150,10 @@ def test_branches_keep_their_graphs():
     graphs = [ga.make_jaxpr(lambda p: lax.cond(p, up, down, xs))(True) for _ in range(2)]
     first, second = (g.eqns[-1].params["branches"] for g in graphs)
     assert all(a is b for a, b in zip(first, second, strict=True))
+
+
+def test_a_function_given_as_several_branches_is_traced_once():
+    seen = []
+    f, g = lambda x: seen.append("f") or x + 1, lambda x: seen.append("g") or x * 2
+    assert lax.cond(True, f, f, 1) == 2 and seen == ["f"]
+    assert lax.switch(3, [f, g, f, g], 4) == 8 and sorted(seen) == ["f", "f", "g"]

@@ -47,9 +47,10 @@ def turned(rng):
     return lambda x, y: function(gnp, x, y), (x, y), (both(x_, y), x_, y_), dtype in WIDE
 
 
-def test_transposed_operands_and_results():
-    rng = np.random.default_rng(3)
-    cases = [turned(rng) for _ in range(120)]
+@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.slow)])
+def test_transposed_operands_and_results(seed):
+    rng = np.random.default_rng(seed)
+    cases = [turned(rng) for _ in range(60)]
     programs = []
     for function, operands, _, wide in cases:
         with ga.enable_x64(wide):
@@ -60,7 +61,7 @@ def test_transposed_operands_and_results():
         for found, right in zip(program(*operands), wanted, strict=True):
             np.testing.assert_array_equal(found, right)
         tiles += sum("ga_turn(" in k.text for k in program.kernels)
-    assert tiles > 40
+    assert tiles > 20
 
 
 @pytest.fixture

@@ -406,22 +406,22 @@ from gpuarray.numpy.text import printoptions as printoptions
 from gpuarray.numpy.text import save as save
 from gpuarray.numpy.text import savez as savez
 from gpuarray.numpy.text import set_printoptions as set_printoptions
-from gpuarray.numpy.ufunc import add as add
-from gpuarray.numpy.ufunc import bitwise_and as bitwise_and
-from gpuarray.numpy.ufunc import bitwise_or as bitwise_or
-from gpuarray.numpy.ufunc import bitwise_xor as bitwise_xor
 from gpuarray.numpy.ufunc import frompyfunc as frompyfunc
-from gpuarray.numpy.ufunc import logaddexp as logaddexp
-from gpuarray.numpy.ufunc import logaddexp2 as logaddexp2
-from gpuarray.numpy.ufunc import logical_and as logical_and
-from gpuarray.numpy.ufunc import logical_or as logical_or
-from gpuarray.numpy.ufunc import logical_xor as logical_xor
-from gpuarray.numpy.ufunc import maximum as maximum
-from gpuarray.numpy.ufunc import minimum as minimum
-from gpuarray.numpy.ufunc import multiply as multiply
-from gpuarray.numpy.ufunc import negative as negative
-from gpuarray.numpy.ufunc import subtract as subtract
 from gpuarray.numpy.ufunc import ufunc as ufunc
+from gpuarray.numpy.ufuncs import add as add
+from gpuarray.numpy.ufuncs import bitwise_and as bitwise_and
+from gpuarray.numpy.ufuncs import bitwise_or as bitwise_or
+from gpuarray.numpy.ufuncs import bitwise_xor as bitwise_xor
+from gpuarray.numpy.ufuncs import logaddexp as logaddexp
+from gpuarray.numpy.ufuncs import logaddexp2 as logaddexp2
+from gpuarray.numpy.ufuncs import logical_and as logical_and
+from gpuarray.numpy.ufuncs import logical_or as logical_or
+from gpuarray.numpy.ufuncs import logical_xor as logical_xor
+from gpuarray.numpy.ufuncs import maximum as maximum
+from gpuarray.numpy.ufuncs import minimum as minimum
+from gpuarray.numpy.ufuncs import multiply as multiply
+from gpuarray.numpy.ufuncs import negative as negative
+from gpuarray.numpy.ufuncs import subtract as subtract
 
 ndarray = _Array
 

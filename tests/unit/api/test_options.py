@@ -435,7 +435,7 @@ PROTOCOLS = {
     "names.py _Finder.find_spec",
     "nn/initializers.py constant.init",
     "numpy/dispatch.py array_function",
-    "numpy/ufunc.py _Logical._elements",
+    "numpy/ufuncs.py _Logical._elements",
     "random/arguments.py array",
     "runtime/array.py ArrayImpl.__buffer__",
     "runtime/array.py ArrayImpl.__deepcopy__",

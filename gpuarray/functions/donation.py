@@ -5,26 +5,29 @@ Floor 6. In: the options of `jit`, arguments and a Graph. Out: numbers of leaves
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from gpuarray.core.graph import Graph
-from gpuarray.pytree import tree
 
 
-def donated_leaves(
-    args: tuple, kwargs: dict, argnums: Iterable[int], argnames: Iterable[str]
-) -> frozenset[int]:
-    """Which leaves are given away (`args` and `kwargs` hold leaf numbers here)."""
-    found: set[int] = set()
-    for n in argnums:
-        if -len(args) <= n < len(args):
-            found.update(tree.flatten_raw(args[n])[0])
-    for name in argnames:
-        if name in kwargs:
-            found.update(tree.flatten_raw(kwargs[name])[0])
-    return frozenset(found)
+def donated_leaves(spec: Any, argnums: Iterable[int], argnames: Iterable[str]) -> frozenset[int]:
+    """Which leaves are given away; `spec` is the structure of (args, kwargs)."""
+    positional, named = spec.children()
+    args, (_, names) = positional.children(), named.node_data()
+    # The leaves of an argument follow those of the arguments before it.
+    leaves = itertools.count()
+    of_args = [list(itertools.islice(leaves, a.num_leaves)) for a in args]
+    of_names = {
+        name: list(itertools.islice(leaves, a.num_leaves))
+        for name, a in zip(names, named.children(), strict=True)
+    }
+    given = [of_args[n] for n in argnums if -len(args) <= n < len(args)]
+    given += [of_names[name] for name in argnames if name in of_names]
+    return frozenset(itertools.chain(*given))
 
 
 def warn_unusable(graph: Graph, donated: frozenset[int]) -> None:

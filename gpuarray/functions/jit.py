@@ -276,7 +276,7 @@ class Jitted:
             result = tree.unflatten_raw(out_spec, graph.out_avals)
             where = layouts.for_call(dynamic, kwargs, result, graph, info.arg_names)
         options = self._options
-        donated = donated_leaves(args, kwargs, options.donate_argnums, options.donate_argnames)
+        donated = donated_leaves(call.spec, options.donate_argnums, options.donate_argnames)
         return Program(graph, out_spec, donated, info, where)
 
     def _check_signature(self, call: Call, signature: inspect.Signature) -> None:

@@ -200,7 +200,6 @@ class Nccl(Peers):
         They are not split from one of all GPUs: in one process that would have to be within
         `groupStart` and `groupEnd`, and CuPy's `commSplit` gives NCCL an address that is gone then.
         """
-        # Kept with a GPU, so that all programs of these GPUs share them.
         known = self.gpus[group[0]].communicators
         key = tuple(self.gpus[d].ordinal for d in group)
         if key not in known:

@@ -104,7 +104,7 @@ def vmap(
         cutters = _cutters(leaves, dims, spread)
         out, out_dims = batch_flat(flat, axis, leaves, boxed_dims)
         # Move the axis of every result to where it is wanted.
-        wanted = _out_dims(out_axes, out_spec, out)
+        wanted = _out_dims(out_axes, out_spec, _leaves(results, out))
         placed = []
         rest = iter(zip(out, out_dims, strict=True))
         for result, want in zip(results, wanted, strict=True):
@@ -271,6 +271,15 @@ def _dims(in_axes: Any, args: tuple) -> list[int | None]:
     if in_axes is None or isinstance(in_axes, int):
         return [in_axes] * len(tree.flatten(args)[0])
     return tree.prefix_broadcast(in_axes, args, is_leaf=lambda x: x is None, name="vmap in_axes")
+
+
+def _leaves(results: list, out: list) -> list:
+    """The leaves of a result: those that are taken apart (`results`) whole, the others' values."""
+    values, leaves = iter(out), []
+    for whole in results:
+        parts = [next(values) for _ in (whole.parts() if whole is not None else (None,))]
+        leaves.append(parts[0] if whole is None else whole)
+    return leaves
 
 
 def _out_dims(out_axes: Any, spec: Any, out: Sequence[Any]) -> list[int | None]:

@@ -223,6 +223,7 @@ _ON_THE_WAY = tuple(
         ("numpy", "promotion.py"),
         ("numpy", "selection.py"),
         ("numpy", "ufunc.py"),
+        ("numpy", "ufuncs.py"),
     )
 )
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from gpuarray import config, lax, util
 from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.functions.inspect import eval_shape
-from gpuarray.functions.stages import ShapeDtypeStruct
 from gpuarray.numpy import (
     indexing,
 )
@@ -123,7 +123,8 @@ class ufunc:
         key = (config.state.trace_key, *(x.dtype for x in operands))
         found = self._outcomes.find(key)
         if found is None:
-            elements = [ShapeDtypeStruct((), x.dtype) for x in operands]
+            # Avals, not structs: arrays keep their 64-bit types whatever the setting is.
+            elements = [ShapedArray((), x.dtype) for x in operands]
             found = self._outcomes.put(key, eval_shape(self.function, *elements).dtype)
         return found
 

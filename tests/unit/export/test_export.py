@@ -337,3 +337,14 @@ def nested(depth):
 def test_other_headers_are_refused(header):
     with pytest.raises(ValueError, match="malformed"):
         ga.export.deserialize(sealed(header, b""))
+
+
+def test_wide_programs_are_loaded_with_narrow_settings():
+    with ga.enable_x64(True):
+        x = gnp.arange(3.0, dtype="float64")
+        data = export.export(ga.jit(lambda x: x * x))(x).serialize(vjp_order=1)
+    loaded = export.deserialize(data)
+    assert loaded.call(x).dtype == "float64"
+    (gradient,) = loaded.vjp().call(x, gnp.ones_like(x))
+    assert gradient.dtype == "float64"
+    np.testing.assert_array_equal(gradient, 2 * x)

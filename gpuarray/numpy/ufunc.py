@@ -13,11 +13,12 @@ import numpy as np
 
 from gpuarray import config, lax, util
 from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
 from gpuarray.functions.inspect import eval_shape
-from gpuarray.functions.stages import ShapeDtypeStruct
+from gpuarray.functions.stages import struct_of
 from gpuarray.numpy import (
     arithmetic,
     comparison,
@@ -133,7 +134,7 @@ class ufunc:
         key = (config.state.trace_key, *(x.dtype for x in operands))
         found = self._outcomes.find(key)
         if found is None:
-            elements = [ShapeDtypeStruct((), x.dtype) for x in operands]
+            elements = [struct_of(ShapedArray((), x.dtype)) for x in operands]
             found = self._outcomes.put(key, eval_shape(self.function, *elements).dtype)
         return found
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.value import Array
 from gpuarray.experimental.sparse import patterns
 from gpuarray.experimental.sparse.base import (
@@ -28,13 +29,13 @@ from gpuarray.experimental.sparse.bcoo import (
     set_nse,
 )
 from gpuarray.functions.inspect import eval_shape
-from gpuarray.functions.stages import ShapeDtypeStruct
+from gpuarray.functions.stages import struct_of
 
 
 def shape_after(function: Any, *operands: Any, **params: Any) -> Any:
     """What a function of dense arrays would give, which checks its parameters, too."""
     # The rule of the dense operation says what is allowed: its error is the one users know.
-    structs = [ShapeDtypeStruct(x.shape, x.dtype) for x in operands]
+    structs = [struct_of(ShapedArray(x.shape, x.dtype)) for x in operands]
     return eval_shape(lambda *xs: function(*xs, **params), *structs)
 
 

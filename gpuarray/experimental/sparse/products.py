@@ -15,12 +15,13 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray import numpy as gnp
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.value import Array
 from gpuarray.experimental.sparse import patterns
 from gpuarray.experimental.sparse.bcoo import BCOO
 from gpuarray.experimental.sparse.layouts import bcoo_update_layout
 from gpuarray.functions.inspect import eval_shape
-from gpuarray.functions.stages import ShapeDtypeStruct
+from gpuarray.functions.stages import struct_of
 from gpuarray.functions.vmap import vmap
 from gpuarray.runtime.transfer import placed
 
@@ -29,7 +30,7 @@ Numbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequen
 
 def dot_result(lhs: Any, rhs: Any, numbers: Numbers, dtype: Any) -> Any:
     """Shape and dtype of a product of dense arrays; an error if there is none."""
-    structs = [ShapeDtypeStruct(x.shape, x.dtype) for x in (lhs, rhs)]
+    structs = [struct_of(ShapedArray(x.shape, x.dtype)) for x in (lhs, rhs)]
     return eval_shape(
         lambda a, b: lax.dot_general(a, b, numbers, preferred_element_type=dtype), *structs
     )
@@ -388,7 +389,7 @@ def bcoo_conv_general_dilated(
     """
     del precision  # elements are multiplied in full
     _in_one_place("bcoo_conv_general_dilated", out_sharding)
-    structs = [ShapeDtypeStruct(x.shape, x.dtype) for x in (lhs, rhs)]
+    structs = [struct_of(ShapedArray(x.shape, x.dtype)) for x in (lhs, rhs)]
     out = eval_shape(
         lambda a, b: lax.conv_general_dilated(
             a, b, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers,

@@ -29,6 +29,7 @@ from gpuarray.export.symbolic import evaluated
 from gpuarray.export.values import ValueReader, ValueWriter
 from gpuarray.functions.custom_vjp import custom_vjp
 from gpuarray.functions.jit import jit
+from gpuarray.functions.stages import struct_of
 from gpuarray.pytree import tree
 from gpuarray.runtime.device import platform_named
 from gpuarray.runtime.execute import separated
@@ -187,7 +188,7 @@ class Exported:
 
         avals = [*inputs, *(a for a in outputs if is_inexact(a))]
         # A program like any other, so it can be stored and differentiated in turn.
-        return export(jit(backward))(*(ShapedArray(a.shape, a.dtype) for a in avals))
+        return export(jit(backward))(*(struct_of(ShapedArray(a.shape, a.dtype)) for a in avals))
 
     def _constraints(self) -> list[str]:
         scope = scope_of([a.shape for a in self.graph.in_avals])
@@ -343,7 +344,9 @@ def _verify(exported: Exported) -> None:
             if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in like]:
                 raise ValueError("its derivative is one of another program")
     # Every shape rule runs, and the program is planned: what is wrong is found now.
-    traced = exported._plain().trace(*(ShapedArray(a.shape, a.dtype) for a in graph.in_avals))
+    traced = exported._plain().trace(
+        *(struct_of(ShapedArray(a.shape, a.dtype)) for a in graph.in_avals)
+    )
     # A program with symbols is planned when they are numbers.
     if scope_of([a.shape for a in graph.in_avals]) is None:
         plain, _ = separated(traced.jaxpr)

@@ -47,13 +47,14 @@ class ShapeDtypeStruct:
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
 
-    __slots__ = ("_layout", "_sharding", "_stated")
+    __slots__ = ("_exact", "_layout", "_sharding", "_stated")
 
     def __init__(self, shape, dtype, *, sharding=None, weak_type: bool = False):
         # JAX refuses None here, although NumPy reads it as float64.
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self._stated = ShapedArray(tuple(shape), dtypes.as_dtype(dtype), weak_type)
+        self._exact = False  # whether it is the type of an array that exists
         self._layout = None
         if isinstance(sharding, Format):
             if sharding.layout is Layout.AUTO:
@@ -81,6 +82,8 @@ class ShapeDtypeStruct:
     def aval(self) -> ShapedArray:
         """The type of an array that is like this: 64-bit types are narrowed where x64 is off."""
         stated = self._stated
+        if self._exact:
+            return stated
         dtype = dtypes.canonicalize_dtype(stated.dtype, allow_extended_dtype=True)
         return stated if dtype == stated.dtype else stated.update(dtype=dtype)
 
@@ -165,6 +168,7 @@ def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     """An aval as the public struct."""
     sharding = None if cuts_of(aval.layout) is None else aval.sharding
     made = ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
+    made._exact = True
     if aval.vma:  # inside of a shard_map
         made._stated = made._stated.update(layout=with_names(made._stated.layout, aval.vma))
     return made

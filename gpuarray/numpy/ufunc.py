@@ -17,6 +17,7 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.functions.inspect import eval_shape
+from gpuarray.functions.stages import struct_of
 from gpuarray.numpy import (
     indexing,
 )
@@ -123,8 +124,7 @@ class ufunc:
         key = (config.state.trace_key, *(x.dtype for x in operands))
         found = self._outcomes.find(key)
         if found is None:
-            # Avals, not structs: arrays keep their 64-bit types whatever the setting is.
-            elements = [ShapedArray((), x.dtype) for x in operands]
+            elements = [struct_of(ShapedArray((), x.dtype)) for x in operands]
             found = self._outcomes.put(key, eval_shape(self.function, *elements).dtype)
         return found
 

@@ -29,13 +29,14 @@ from gpuarray.experimental.sparse.bcoo import (
     set_nse,
 )
 from gpuarray.functions.inspect import eval_shape
+from gpuarray.functions.stages import struct_of
 
 
 def shape_after(function: Any, *operands: Any, **params: Any) -> Any:
     """What a function of dense arrays would give, which checks its parameters, too."""
     # The rule of the dense operation says what is allowed: its error is the one users know.
-    avals = [ShapedArray(x.shape, x.dtype) for x in operands]
-    return eval_shape(lambda *xs: function(*xs, **params), *avals)
+    structs = [struct_of(ShapedArray(x.shape, x.dtype)) for x in operands]
+    return eval_shape(lambda *xs: function(*xs, **params), *structs)
 
 
 # ---- layout ----

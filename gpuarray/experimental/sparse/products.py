@@ -21,6 +21,7 @@ from gpuarray.experimental.sparse import patterns
 from gpuarray.experimental.sparse.bcoo import BCOO
 from gpuarray.experimental.sparse.layouts import bcoo_update_layout
 from gpuarray.functions.inspect import eval_shape
+from gpuarray.functions.stages import struct_of
 from gpuarray.functions.vmap import vmap
 from gpuarray.runtime.transfer import placed
 
@@ -29,9 +30,9 @@ Numbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequen
 
 def dot_result(lhs: Any, rhs: Any, numbers: Numbers, dtype: Any) -> Any:
     """Shape and dtype of a product of dense arrays; an error if there is none."""
-    avals = [ShapedArray(x.shape, x.dtype) for x in (lhs, rhs)]
+    structs = [struct_of(ShapedArray(x.shape, x.dtype)) for x in (lhs, rhs)]
     return eval_shape(
-        lambda a, b: lax.dot_general(a, b, numbers, preferred_element_type=dtype), *avals
+        lambda a, b: lax.dot_general(a, b, numbers, preferred_element_type=dtype), *structs
     )
 
 
@@ -388,13 +389,13 @@ def bcoo_conv_general_dilated(
     """
     del precision  # elements are multiplied in full
     _in_one_place("bcoo_conv_general_dilated", out_sharding)
-    avals = [ShapedArray(x.shape, x.dtype) for x in (lhs, rhs)]
+    structs = [struct_of(ShapedArray(x.shape, x.dtype)) for x in (lhs, rhs)]
     out = eval_shape(
         lambda a, b: lax.conv_general_dilated(
             a, b, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers,
             feature_group_count, batch_group_count, preferred_element_type=preferred_element_type,
         ),
-        *avals,
+        *structs,
     )  # fmt: skip
     ones = (1,) * (lhs.ndim - 2)
     for name, given in (

@@ -1,7 +1,7 @@
 """Write the table of least bytes anew: `python -m tests.least_bytes`.
 
-In: nothing. Out: docs/least-bytes.md and, where NVRTC is installed, assembled.json beside this file;
-look at their differences before keeping them.
+In: nothing. Out: docs/least-bytes.md and, where NVRTC is installed, assembled.json beside this
+file; look at their differences before keeping them.
 """
 
 from gpuarray.backends.cuda import nvrtc

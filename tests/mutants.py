@@ -25,7 +25,7 @@ import numpy as np
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import nn
+from gpuarray import lax, nn
 from gpuarray.backends import hostcc
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.text import prelude
@@ -96,6 +96,12 @@ def deepest() -> np.ndarray:
     return x
 
 
+def deep_down(x: np.ndarray) -> np.ndarray:
+    """One more extreme, behind the first element of each thread."""
+    x[1, 256] = 9
+    return x
+
+
 def first(n: int, place: int) -> np.ndarray:
     """Whole numbers with the largest at one place."""
     x = np.round(floats(n))
@@ -162,11 +168,11 @@ def norm_arguments() -> tuple[np.ndarray, ...]:
 
 
 #: Programs whose kernels only devices have.
-ON_DEVICES = ("sweep", "scan", "rows and columns", "rows, in one")
+ON_DEVICES = ("sweep", "scan", "sort", "top", "rows and columns", "rows, in one", "rows, held")
 #: Sizes from which kernels take these forms, for small programs.
 SMALL = {
     "swept_bytes": 1, "partials_worth": 0, "row_column_least": 32, "scan_row": 1 << 11,
-    "scan_threads": 64, "scan_tile_items": 4,
+    "scan_threads": 64, "scan_tile_items": 4, "shared_held": 60 << 10, "launch_bytes": 1 << 40,
 }  # fmt: skip
 
 #: name: (function, arguments); the same function with arguments of the same shapes is one kernel.
@@ -245,9 +251,18 @@ PROGRAMS = {
         (np.sort(floats(6001, 5), 0) - 20,),
     ),
     "rows, in one sweep": (lambda x: nn.logsumexp(x, -1), (floats(2, 40_000) * 3 - 300,)),
+    # The beginning in registers, and the rest in shared memory that the launch sets aside.
+    "rows, held": (lambda x: x / gnp.sum(x * x, -1, keepdims=True), (floats(2, 17_001),)),
+    "rows and columns, both": (
+        lambda x: (gnp.sum(x * x, 0), gnp.max(x * x, 1)),
+        (floats(2300, 101),),
+    ),
     "rows and columns": (golden.backwards(golden.rms_norm), norm_arguments()),
     "scan": (lambda x: gnp.cumsum(x, 1), (np.round(floats(3, 300) * 9),)),
     "scan, and more": (lambda x: x * gnp.cumprod(1 - x / 9, axis=1), (floats(5, 1200),)),
+    "sort": (lambda x: gnp.sort(x, -1), (ties(floats(21, 62)),)),
+    "sort, and more": (lambda x: gnp.argsort(-x, -1) + 1, (ties(floats(9, 64)),)),
+    "top": (lambda x: lax.top_k(x, 3), (deep_down(ties(floats(5, 1500))),)),
     "scan, looking back": (gnp.cumsum, (np.round(floats(270_004) * 9),)),
     "sweep": (nn.dot_product_attention, (floats(70, 36, 1, 8), *[floats(70, 39, 1, 8)] * 2)),
 }
@@ -283,6 +298,10 @@ def cases() -> list[Case]:
             given = dict(zip(plan.graph.invars, arguments, strict=True))
             for group in plan.groups:
                 kernel = emit(group)
+                if kernel.room:
+                    # On a GPU that has a third of it: the rest is read again.
+                    whole, part = (f"GA_ROOM(room, {n})" for n in (kernel.room, 20_000))
+                    kernel = kernel.replace(text=kernel.text.replace(whole, part))
                 # What a kernel leaves for another one is only there when both run.
                 if all(v in given for v in kernel.inputs):
                     made.append(Case(name, kernel, [given[v] for v in kernel.inputs], []))
@@ -519,6 +538,12 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"base\d_now = .* == 0 .*\[0 -> 1", "what is infinite is compared with any number"),
     (r"r\d \+ \((\w+) - \1\);    \[\+ -> -", "what is added is 0, or no number"),
     (r"for \(unsigned k = .*\[(?:< -> <=|.*more\])", "a turn beyond the end has no elements"),
+    (r"GA_ROOM\(room, |GA_ROOM_BYTES.*more\]$", "what does not fit is read again"),
+    (r"return p < q;.*\[< -> <=", "no two elements stand at one place"),
+    (r"run = 2; .*\[2 -> 1 less", "runs of one element are sorted"),
+    (r"run <= 64u; .*\[64u -> 65u", "lengths of runs double"),
+    (r"other > t && .*\[> -> >=", "the other thread is another one"),
+    (r"sort, and more.*p >= 64u", "every thread has an element"),
     (r"ga_look_back.* \+ 1, .*\[1 -> 2", "the last word is told by one tile of 1024"),
     (r"ga_f16: .*\[(?:>= -> >|< -> <=|- -> \+)", "the bits that are kept are the same"),
     (r"ga_saturate: .*lowest.*\[<= -> <", "a number that fits is itself"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from gpuarray import config
 from gpuarray.compiler.check import check_graph, check_steps
 from gpuarray.compiler.fuse.fuse import fuse
-from gpuarray.compiler.fuse.group import FusedGroup, Refusal
+from gpuarray.compiler.fuse.group import FusedGroup, Refusal, Step
 from gpuarray.compiler.lower.choose import choose_forms, named
 from gpuarray.compiler.lower.epilogues import fuse_epilogues
 from gpuarray.compiler.lower.horizontal import fuse_horizontally
@@ -39,6 +39,9 @@ from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind
 from gpuarray.util import Struct, cached_property
 
+#: Steps in order, and the pairs that could not become one.
+Steps = tuple[list[DeviceStep], list[Refusal]]
+
 # ---- the passes, top to bottom ----
 
 
@@ -50,9 +53,14 @@ def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
         graph = _rewrite(exchange_products, graph)
         # After views have sunk below what may be computed behind them.
         graph = _rewrite(split_axes, graph)
+    return Plan(graph, fusion=fusion)
+
+
+def _fused(graph: Graph, fusion: bool) -> Steps:
+    """The steps of a graph that is run primitive by primitive, and what did not fuse."""
     steps, refusals = fuse(graph, fusion)
     _check(fuse, graph, steps)
-    return Plan(graph, named(steps), refusals, fusion)
+    return [*steps], refusals
 
 
 def _plan_for_device(plan: Plan) -> Plan:
@@ -62,9 +70,7 @@ def _plan_for_device(plan: Plan) -> Plan:
     inlined or a kernel, small vectors are split into components, and small groups of one structure
     share a kernel.
     """
-    graph, refusals, fusion = plan.graph, plan.refusals, plan.fusion
-    # No step is a kernel yet; the filter only tells the type checker.
-    steps = [s for s in plan.steps if not isinstance(s, Kernel)]
+    graph, fusion = plan.graph, plan.fusion
     if fusion:
         graph = _rewrite(expand_small_products, graph)
         graph = _rewrite(sweep_products, graph)
@@ -75,6 +81,8 @@ def _plan_for_device(plan: Plan) -> Plan:
     if graph is not plan.graph or any(e.primitive.flow for e in graph.eqns):
         steps, refusals = fuse(graph, fusion, flows=True)
         _check(fuse, graph, steps)
+    else:
+        steps, refusals = _unchosen(plan), plan.refusals
     if fusion:
         # Before inlining, so that each pass is inlined into for what it reads itself.
         fused, (steps, more) = steps, split_into_passes(steps)
@@ -93,7 +101,13 @@ def _plan_for_device(plan: Plan) -> Plan:
     # Last: a form depends on all that the kernel reads, inlined producers included.
     fused, steps = steps, choose_forms(steps)
     _check(choose_forms, graph, steps, fused, lowered=True)
-    return Plan(graph, steps, refusals, fusion)
+    return Plan(graph, (steps, refusals), fusion)
+
+
+def _unchosen(plan: Plan) -> list[Step]:
+    """The steps of a plan, of which none is a kernel yet: those get names of their own."""
+    steps = plan.fused[0] if plan.made is None else plan.steps
+    return [s for s in steps if not isinstance(s, Kernel)]
 
 
 def _plan_for_native(plan: Plan) -> Plan:
@@ -101,14 +115,15 @@ def _plan_for_native(plan: Plan) -> Plan:
     is native text for them, and small products are multiplications and sums. Loops, and what a
     library does, stay as they are.
     """
-    graph, fusion, refusals = plan.graph, plan.fusion, plan.refusals
-    steps = [s for s in plan.steps if not isinstance(s, Kernel)]
+    graph, fusion = plan.graph, plan.fusion
     if fusion:
         graph = _rewrite(crop, _rewrite(expand_small_products, graph))
     if graph is not plan.graph:
         graph = _rewrite(split_axes, graph) if fusion else graph
         steps, refusals = fuse(graph, fusion)
         _check(fuse, graph, steps)
+    else:
+        steps, refusals = _unchosen(plan), plan.refusals
     if fusion:
         # Few long rows: each pass over them is a kernel, of which all threads have a part.
         fused, (steps, more) = steps, split_into_passes(steps, native.is_slow)
@@ -118,7 +133,7 @@ def _plan_for_native(plan: Plan) -> Plan:
     _check(inline_producers, graph, steps, fused, lowered=True)
     fused, steps = steps, choose_forms(steps)
     _check(choose_forms, graph, steps, fused, lowered=True)
-    return Plan(graph, steps, refusals, fusion)
+    return Plan(graph, (steps, refusals), fusion)
 
 
 def _rewrite(stage: Callable[[Graph], Graph], graph: Graph) -> Graph:
@@ -146,14 +161,32 @@ def _is_checked() -> bool:
 
 
 class Plan(Struct, frozen=False, eq=False):
-    """A simplified graph and the steps that compute it."""
+    """A simplified graph and the steps that compute it.
+
+    made: the steps, and what did not fuse; None: they are found when they are asked for, since a
+    device may have others
+    """
 
     graph: Graph
-    steps: list[DeviceStep]
-    refusals: list[Refusal]
+    made: Steps | None = None
     fusion: bool = True
     halves: dict[int, Halves] = {}  # by the id of a step: an exchange that others run beside
     overlaps: bool = False  # whether exchanges are such, here and in the Graphs of loops inside
+
+    @cached_property
+    def fused(self) -> Steps:
+        """The steps without names, and what did not fuse."""
+        return _fused(self.graph, self.fusion)
+
+    @cached_property
+    def steps(self) -> list[DeviceStep]:
+        """What runs, in order."""
+        return named(self.fused[0]) if self.made is None else self.made[0]
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """The pairs of steps that could not become one, and why."""
+        return (self.fused if self.made is None else self.made)[1]
 
     @cached_property
     def on_device(self) -> Plan:
@@ -172,7 +205,7 @@ class Plan(Struct, frozen=False, eq=False):
     def overlapped(self) -> Plan:
         """The plan of the same steps for engines that exchange values while devices compute."""
         steps, halves = overlapped(self.steps, self.graph.outvars)
-        plan = self.replace(steps=steps, halves=halves, overlaps=True)
+        plan = self.replace(made=(steps, self.refusals), halves=halves, overlaps=True)
         plan.overlapped = plan
         if self.__dict__.get("on_device") is self:
             plan.on_device = plan
@@ -196,7 +229,7 @@ class Plan(Struct, frozen=False, eq=False):
     @property
     def work(self) -> float:
         """Multiply-adds, roughly."""
-        return sum(step_work(s) for s in self.steps)
+        return sum(map(step_work, self.graph.eqns if self.made is None else self.steps))
 
     @property
     def bytes_moved(self) -> int:

@@ -8,13 +8,14 @@ not simplify; since shapes are constants, most do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gpuarray.core.graph import Eqn
 from gpuarray.util import Struct
 
 
-class Axis(Struct):
+# A tuple: planning looks axes up in tables all the time.
+class Axis(NamedTuple):
     """One axis of a group, with positions 0 to length - 1."""
 
     number: int
@@ -95,15 +96,14 @@ class Index(Struct):
         total = dict(self.terms)
         for atom, k in other.terms:
             total[atom] = total.get(atom, 0) + k
-        index = Index(tuple((a, k) for a, k in total.items() if k), self.constant + other.constant)
-        return index._rejoined()
+        terms = tuple([(a, k) for a, k in total.items() if k])
+        return Index(terms, self.constant + other.constant).rejoined()
 
-    def _rejoined(self) -> Index:
+    def rejoined(self) -> Index:
         """Simplify n * (x // n) + x % n to x, so that a reshape there and back leaves no trace."""
-        total = dict(self.terms)
         for atom, k in self.terms:
             if isinstance(atom, Remainder):
-                whole = Quotient(atom.inner, atom.divisor)
+                total, whole = dict(self.terms), Quotient(atom.inner, atom.divisor)
                 if total.get(whole) == k * atom.divisor:
                     del total[whole], total[atom]
                     rest = Index(tuple(total.items()), self.constant)
@@ -170,11 +170,15 @@ def axes_of(index: Index) -> set[int]:
 
 def linear(coordinates: Sequence[Index], shape: Sequence[int]) -> Index:
     """Return the row-major position of coordinates."""
-    total, stride = Index(), 1
+    # The sum of all coordinates times their strides, as `Index.__add__` makes it of two.
+    total: dict[Atom, int] = {}
+    constant, stride = 0, 1
     for coordinate, n in zip(reversed(coordinates), reversed(shape), strict=True):
-        total = total + coordinate * stride
+        for atom, k in coordinate.terms:
+            total[atom] = total.get(atom, 0) + k * stride
+        constant += coordinate.constant * stride
         stride *= n
-    return total
+    return Index(tuple([(a, k) for a, k in total.items() if k]), constant).rejoined()
 
 
 def split(index: Index, shape: Sequence[int]) -> list[Index]:

@@ -23,6 +23,8 @@ class Target(Struct):
     multiprocessors: int = 132
     #: Threads that a multiprocessor holds at a time, by the data sheet.
     threads_held: int = 2048
+    #: Registers of a multiprocessor, of 4 bytes each, by the data sheet.
+    registers: int = 1 << 16
     #: Shared memory that a block has without asking for more: a limit of CUDA.
     shared_bytes: int = 48 << 10
     #: Shared memory of all blocks that a multiprocessor holds, by the data sheet.

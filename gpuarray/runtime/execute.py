@@ -101,7 +101,7 @@ class Executable:
     """
 
     __slots__ = (
-        "_lock", "_plan", "_programs", "announce", "device", "donated", "graph", "heavy",
+        "_heavy", "_lock", "_plan", "_programs", "announce", "device", "donated", "graph",
         "in_avals", "meshes", "native", "out_avals", "teams",
     )  # fmt: skip
 
@@ -123,10 +123,18 @@ class Executable:
         self._plan = None if later else plan_graph(graph, fusion=config.state.fusion)
         self.in_avals = graph.in_avals
         self.out_avals = graph.out_avals
-        self.heavy = self._plan is None or self._takes_long(self._plan.work)
+        self._heavy: bool | None = None
         self.teams: dict[Any, Any] = {}
         self._programs: dict[Any, Program] = {}
         self._lock = util.lock()
+
+    @property
+    def heavy(self) -> bool:
+        """Whether a worker should run it while the caller goes on; a GPU does so by itself."""
+        if self._heavy is None and self._plan is not None:
+            self._heavy = self._takes_long(self._plan.work)
+        # What is not planned for one device runs on several.
+        return self._heavy is not False
 
     def _takes_long(self, work: float) -> bool:
         """Whether a worker should do so many operations while the caller goes on."""
@@ -144,7 +152,6 @@ class Executable:
                 name = self.graph.debug_name
                 raise RuntimeError(f"{name} runs on the devices of {self.meshes[0]}")
             self._plan = plan_graph(self.graph, fusion=config.state.fusion)
-            self.heavy = self._takes_long(self._plan.work)
         return self._plan
 
     def on(self, device: Device) -> Program:

@@ -25,7 +25,7 @@ def fits(executable: Executable) -> bool:
 
     Heavy work goes to a worker thread, except on a GPU, which is asynchronous by itself.
     """
-    return not executable.heavy or devices.default_place().device.platform == "gpu"
+    return devices.default_place().device.platform == "gpu" or not executable.heavy
 
 
 def generate(

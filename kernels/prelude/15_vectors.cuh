@@ -13,7 +13,23 @@ template <class T, int N> struct alignas(sizeof(T) * N) ga_vec {
 template <int N, class T> GA_INLINE ga_vec<T, N> ga_load(const T* p) { return *(const ga_vec<T, N>*)p; }
 
 //@ ga_store
-template <class T, int N> GA_INLINE void ga_store(T* p, const ga_vec<T, N>& x) { *(ga_vec<T, N>*)p = x; }
+template <class T, int N> GA_INLINE void ga_store(T* p, const ga_vec<T, N>& x) {
+#ifndef GA_HOST
+    if (sizeof x == 16) {
+        // One access: the compiler takes some of them apart.
+        union Words {
+            ga_vec<T, N> x;
+            unsigned w[4];
+        };
+        const Words all = {x};
+        asm volatile("{ .reg .u64 p; cvta.to.global.u64 p, %0; st.global.v4.b32 [p], {%1, %2, %3, %4}; }" ::"l"(p),
+                     "r"(all.w[0]), "r"(all.w[1]), "r"(all.w[2]), "r"(all.w[3])
+                     : "memory");
+        return;
+    }
+#endif
+    *(ga_vec<T, N>*)p = x;
+}
 
 //@ ga_same
 // A vector of N equal elements.

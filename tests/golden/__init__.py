@@ -225,6 +225,7 @@ def programs() -> dict[str, Program]:
         "row_argmin": (lambda x: gnp.argmin(x, axis=1), (shape("float16", 1000, 77),)),
         "softmax": (lambda x: nn.softmax(x, axis=-1), (rows,)),
         "softmax_odd": (lambda x: nn.softmax(x, axis=-1), (shape("float32", 512, 10001),)),
+        "softmax_long": (lambda x: nn.softmax(x, axis=-1), (shape("bfloat16", 1056, 131072),)),
         "softmax_short": (lambda x: nn.softmax(x, axis=-1), (shape("bfloat16", 1001, 48),)),
         "softmax_columns": (lambda x: nn.softmax(x, axis=0), (rows,)),
         "attention": (

@@ -2,7 +2,8 @@
 
 In: programs as people write them, each with the bytes of what it must read and write at least. Out:
 `table()`, what `ga.explain(..., platform="cuda")` says of them: docs/least-bytes.md shows it, and
-`python -m tests.least_bytes` writes it anew.
+`python -m tests.least_bytes` writes it anew. What the assembler makes of the kernels is beside it
+(assembled.py).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from unittest import mock
 import gpuarray as ga
 from gpuarray.backends.cuda import nvrtc
 from gpuarray.compiler.explain.tables import size
-from tests.least_bytes import folds, pointwise, programs
+from tests.least_bytes import assembled, folds, pointwise, programs
 from tests.least_bytes.workload import Workload
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "least-bytes.md"
@@ -52,10 +53,37 @@ def row(chapter: str, name: str) -> tuple[str, ...]:
     one, is_ = workloads()[chapter, name], found(chapter, name)
     grade = "" if is_.grade is None else f"{is_.grade:.2f}"
     times = f"{is_.moved / one.least:.2f}"
-    return name, size(one.least), size(is_.moved), times, str(is_.launches), grade, one.why
+    moved = size(one.least), size(is_.moved), times, str(is_.launches)
+    code = made()[f"{chapter}: {name}"]
+    # Programs of libraries' routines alone have no kernels.
+    wide = f"{code.wide}/{code.accesses}"
+    figures = (code.registers, code.spills, code.local, wide, code.instructions)
+    figures = map(str, figures) if code.instructions else ("",) * len(figures)
+    return name, *moved, grade, *figures, one.why
 
 
-HEADER = ("workload", "least", "moved", "times", "launches", "grade", "why more")
+@functools.cache
+def made() -> dict[str, assembled.Assembled]:
+    """What the assembler made of the workloads' kernels."""
+    return assembled.kept()
+
+
+def assemble() -> None:
+    """Assemble the kernels whose texts have changed, and keep what that gives."""
+    before, found = assembled.kept() if assembled.KEPT.exists() else {}, {}
+    for (chapter, name), one in workloads().items():
+        key, kernels = f"{chapter}: {name}", assembled.kernels(one)
+        known = before.get(key)
+        same = known is not None and known.digest == assembled.digest(kernels)
+        found[key] = known if same else assembled.assembled(kernels)
+    assembled.keep(found)
+    made.cache_clear()
+
+
+HEADER = (
+    "workload", "least", "moved", "times", "launches", "grade",
+    "registers", "spills", "local", "16 bytes", "instructions", "why more",
+)  # fmt: skip
 
 
 def table() -> str:

@@ -15,8 +15,8 @@ from gpuarray.backends.cuda import nvrtc
 from gpuarray.compiler.cuda.emit import KernelSource
 from gpuarray.compiler.text.prelude import complete
 
-#: Turing, Ampere, Hopper, Blackwell.
-ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100")
+#: Turing, Ampere, Hopper, Blackwell for servers and for others.
+ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 #: The same for tests: the oldest and the one that kernels are tuned for in every run. The prelude
 #: tells only Turing from the others.
 SOME_ARCHS = [

@@ -2,8 +2,8 @@
 
 Floor 4. In: a loop whose turns launch nothing but kernels, and what runs it turn by turn. Out: what
 runs it by graphs, where that saves time: of many turns where it is known how many there are, else
-of one turn with the condition behind it, which the host reads before the next. (CuPy has no names
-for the conditional nodes of CUDA's graphs.)
+of one turn with the condition behind it, which the host reads before the next. (CuPy 14.2 has no
+names for the conditional nodes of CUDA's graphs, which cupy/cupy#8615 would add.)
 
 A graph has memory of its own for the carries and for the elements that its turns read and write:
 they are copied there and back, since operands lie elsewhere at each call. Constants are read where

@@ -113,7 +113,11 @@ class RowsTemplate(RowLoops):
                 return chosen, ""
             # Registers if the most that is held at one time fits; else shared memory, of which each
             # thread uses its own places, so that no barrier is needed.
-            if s.steps and _most_at_once(chosen, loads) * s.width * s.steps <= TARGET.row_bytes:
+            elements = s.width * s.steps
+            # What is computed with takes a whole register, and half of them are for the rest.
+            words = _most_at_once(chosen, loads, 4) * elements // 4
+            fits = _most_at_once(chosen, loads) * elements <= TARGET.row_bytes
+            if s.steps and fits and 2 * words * s.threads <= TARGET.registers:
                 where, place, count = "registers", "[u]", s.steps
             elif size * length <= room_left and s.rows_a_block == 1:
                 where, count = "shared memory", length // s.width
@@ -188,14 +192,20 @@ def _last_reads(passes: list[Pass]) -> dict[Var | tuple, int]:
     return last
 
 
-def _most_at_once(passes: list[Pass], loads: dict[tuple, Load]) -> int:
-    """The most bytes per element that are held at one time from pass to pass."""
+def _most_at_once(passes: list[Pass], loads: dict[tuple, Load], least: int = 1) -> int:
+    """The most bytes per element that are held at one time from pass to pass, at least so many of
+    each.
+    """
     # A load is held from the start to its last read, a carried value from its pass on.
     last = _last_reads(passes)
     spans = [(0, last[key], load.source) for key, load in loads.items()]
     spans += [(number, last[v], v) for number, one in enumerate(passes) for v in one.carried]
     return max(
-        sum(storage_dtype(v.aval).itemsize for first, end, v in spans if first <= number < end)
+        sum(
+            max(least, storage_dtype(v.aval).itemsize)
+            for first, end, v in spans
+            if first <= number < end
+        )
         for number in range(len(passes))
     )
 

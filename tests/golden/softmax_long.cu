@@ -1,0 +1,96 @@
+// k0_rows: reduce_max, max, sub, exp, convert_element_type, reduce_sum, convert_element_type, div
+//   in0 bf16[1056,131072] -> out0 bf16[1056,131072]    553648128 bytes
+//   1056 rows of 131072, 1024 threads a row, held in shared memory of the launch and registers; 1056 x 1024 threads
+extern "C" __global__ void __launch_bounds__(1024) k0_rows(
+    const ga_bf16* __restrict__ in0,
+    ga_bf16* __restrict__ out0) {
+    __shared__ float part0[32];
+    const unsigned lane = threadIdx.x;
+    const unsigned row = blockIdx.x;
+    ga_vec<ga_bf16, 8> row0[2];
+    #pragma unroll
+    for (unsigned u = 0; u < 2u; ++u) {                                   // read the beginning
+        const unsigned j = (u * 1024u + lane) * 8u;
+        row0[u] = ga_load<8>(in0 + row * 131072u + j);
+    }
+    GA_ROOM(room, 229376);                                                // shared memory of the launch
+    const unsigned fits = GA_ROOM_BYTES(room) / 16u;
+    ga_vec<ga_bf16, 8>* const rest0 = (ga_vec<ga_bf16, 8>*)(room);
+    float r0 = -GA_INFF;                                                  // reduce_max
+    #pragma unroll
+    for (unsigned u = 0; u < 2u; ++u) {                                   // pass 1 over the row
+        #pragma unroll
+        for (unsigned e = 0; e < 8u; ++e) {
+            r0 = ga_max(r0, ga_value(row0[u].v[e]));
+        }
+    }
+    #pragma unroll 4
+    for (unsigned j = 16384u + lane * 8u; j < 131072u; j += 8192u) {      // pass 1 over the row
+        const unsigned k = j / 8u - 2048u;
+        const ga_vec<ga_bf16, 8> held0 = ga_load<8>(in0 + row * 131072u + j);
+        if (k < fits) rest0[k] = held0;
+        #pragma unroll
+        for (unsigned e = 0; e < 8u; ++e) {
+            r0 = ga_max(r0, ga_value(held0.v[e]));
+        }
+    }
+    r0 = ga_block_reduce<32>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
+    const float v1 = ga_round<ga_bf16>(r0);
+    const float v2 = ga_max(-GA_INFF, v1);
+    float r3 = 0.0f;                                                      // reduce_sum
+    #pragma unroll
+    for (unsigned u = 0; u < 2u; ++u) {                                   // pass 2 over the row
+        #pragma unroll
+        for (unsigned e = 0; e < 8u; ++e) {
+            const float v4 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v2);  // sub
+            const float v5 = ga_round<ga_bf16>(ga_exp(v4));
+            const float v6 = (float)v5;                                   // convert_element_type
+            r3 = r3 + v6;
+        }
+    }
+    #pragma unroll 4
+    for (unsigned j = 16384u + lane * 8u; j < 131072u; j += 8192u) {      // pass 2 over the row
+        const unsigned k = j / 8u - 2048u;
+        ga_vec<ga_bf16, 8> held0;
+        if (k < fits) held0 = rest0[k];
+        else held0 = ga_load<8>(in0 + row * 131072u + j);
+        #pragma unroll
+        for (unsigned e = 0; e < 8u; ++e) {
+            const float v7 = ga_round<ga_bf16>(ga_value(held0.v[e]) - v2);  // sub
+            const float v8 = ga_round<ga_bf16>(ga_exp(v7));
+            const float v9 = (float)v8;                                   // convert_element_type
+            r3 = r3 + v9;
+        }
+    }
+    r3 = ga_block_reduce<32>(r3, part0, [](float p, float q) -> float { return p + q; });
+    const float v10 = ga_round<ga_bf16>((float)r3);                       // convert_element_type
+    #pragma unroll
+    for (unsigned u = 0; u < 2u; ++u) {                                   // write the row
+        const unsigned j = (u * 1024u + lane) * 8u;
+        ga_vec<ga_bf16, 8> y0;
+        #pragma unroll
+        for (unsigned e = 0; e < 8u; ++e) {
+            const float v11 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v2);  // sub
+            const float v12 = ga_round<ga_bf16>(ga_exp(v11));
+            const float v13 = ga_round<ga_bf16>(v12 / v10);               // div
+            y0.v[e] = ga_exact<ga_bf16>(v13);
+        }
+        ga_store(out0 + row * 131072u + j, y0);
+    }
+    #pragma unroll 4
+    for (unsigned j = 16384u + lane * 8u; j < 131072u; j += 8192u) {      // write the row
+        const unsigned k = j / 8u - 2048u;
+        ga_vec<ga_bf16, 8> held0;
+        if (k < fits) held0 = rest0[k];
+        else held0 = ga_load<8>(in0 + row * 131072u + j);
+        ga_vec<ga_bf16, 8> y0;
+        #pragma unroll
+        for (unsigned e = 0; e < 8u; ++e) {
+            const float v14 = ga_round<ga_bf16>(ga_value(held0.v[e]) - v2);  // sub
+            const float v15 = ga_round<ga_bf16>(ga_exp(v14));
+            const float v16 = ga_round<ga_bf16>(v15 / v10);               // div
+            y0.v[e] = ga_exact<ga_bf16>(v16);
+        }
+        ga_store(out0 + row * 131072u + j, y0);
+    }
+}

@@ -379,13 +379,14 @@ class Processor(Struct):
     #: faster in BLAS; 16x16x16: 3 times slower). Measure: gru, mlp.
     even_product: int = 1 << 18
     awkward_product: int = 1 << 12
-    #: Multiply-adds of a product by BLAS that is worth standing in a routine: others take so long
-    #: that nothing is saved.
-    library_product: int = 1 << 26
-    #: Multiply-adds of a piece of it, at least, for the first four pieces and for more: BLAS copies
-    #: its operands for each.
+    #: Multiply-adds of a piece of a product by BLAS, at least: for the first four pieces, up to
+    #: eight, and for more. BLAS copies its operands for each: of a product of 1000x1000x1000, eight
+    #: pieces cost a tenth, 32 a quarter. Each is on one thread, since the threads of BLAS wait for
+    #: one another by computing: on a busy machine that takes four times as long. Measure: python -m
+    #: bench.limits busy; attention.
     product_piece: int = 1 << 19
     large_piece: int = 1 << 21
+    larger_piece: int = 1 << 26
     #: Rows of a product that are a task, and multiply-adds that a thread takes at a time.
     product_rows: int = 16
     product_task: int = 1 << 17

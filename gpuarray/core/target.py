@@ -345,6 +345,12 @@ class Processor(Struct):
     #: Bytes of values that are kept from pass to pass over a row; more are computed again.
     #: Measure: softmax.
     row_bytes: int = 1 << 17
+    #: Bytes among which elements are looked up that are in no near cache, turns of a loop before
+    #: which they are asked for, and operations of such a loop at most: it is not vectorised.
+    #: Measure: gather.
+    far_bytes: int = 4 << 20
+    ahead: int = 64
+    fetched_steps: int = 16
     #: Operations that weigh more (an exponential, not a product) are not done again in a later
     #: pass, if there is room for their results. Measure: softmax.
     worth_keeping: int = 4

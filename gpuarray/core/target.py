@@ -430,9 +430,10 @@ class Processor(Struct):
     windows_laid: int = 1 << 22
     #: Multiply-adds of a piece of long sums, which has sums of its own.
     window_piece: int = 1 << 22
-    #: Parts of many updates that are merged by themselves: more take longer to merge. Measure:
-    #: segment_max.
-    update_parts: int = 8
+    #: Parts of many updates that are merged by themselves, more of which take longer to merge; and
+    #: parts of a task, whose updates take turns. Measure: segment_max.
+    update_parts: int = 16
+    update_turns: int = 2
     #: Bytes of a row of updates that is a piece for a task of its own: two lines of the cache, as
     #: they are fetched. Measure: segment_rows.
     updated_bytes: int = 128

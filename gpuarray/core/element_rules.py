@@ -102,9 +102,6 @@ class UpdateRule(Struct):
     apart : (aval) -> Identity or None
         What parts of the updates begin with if they are merged by themselves, and then with each
         other in their order; None where that would change results.
-    kept : str, or None
-        Text of the condition under which the element {0} stays as it is whatever else is done with
-        the update {1}, for the dtypes of `apart`.
     in_order : (eqn) -> list of Eqn, or None
         Equations that sort the updates by their target and fold them there, so that results are the
         same in every run.
@@ -118,7 +115,6 @@ class UpdateRule(Struct):
     atomic: Callable[..., str] | None = None
     sums: str | None = None
     apart: Callable[[ShapedArray], Identity | None] = lambda aval: None
-    kept: str | None = None
     in_order: Callable[[Eqn], list[Eqn]] | None = None
 
 

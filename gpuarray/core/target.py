@@ -347,6 +347,12 @@ class Processor(Struct):
     #: Bytes of values that are kept from pass to pass over a row; more are computed again.
     #: Measure: softmax.
     row_bytes: int = 1 << 17
+    #: Bytes among which elements are looked up that are in no near cache, turns of a loop before
+    #: which they are asked for, and operations of such a loop at most: it is not vectorised.
+    #: Measure: gather.
+    far_bytes: int = 4 << 20
+    ahead: int = 64
+    fetched_steps: int = 16
     #: Operations that weigh more (an exponential, not a product) are not done again in a later
     #: pass, if there is room for their results. Measure: softmax.
     worth_keeping: int = 4
@@ -381,13 +387,14 @@ class Processor(Struct):
     #: faster in BLAS; 16x16x16: 3 times slower). Measure: gru, mlp.
     even_product: int = 1 << 18
     awkward_product: int = 1 << 12
-    #: Multiply-adds of a product by BLAS that is worth standing in a routine: others take so long
-    #: that nothing is saved.
-    library_product: int = 1 << 26
-    #: Multiply-adds of a piece of it, at least, for the first four pieces and for more: BLAS copies
-    #: its operands for each.
+    #: Multiply-adds of a piece of a product by BLAS, at least: for the first four pieces, up to
+    #: eight, and for more. BLAS copies its operands for each: of a product of 1000x1000x1000, eight
+    #: pieces cost a tenth, 32 a quarter. Each is on one thread, since the threads of BLAS wait for
+    #: one another by computing: on a busy machine that takes four times as long. Measure: python -m
+    #: bench.limits busy; attention.
     product_piece: int = 1 << 19
     large_piece: int = 1 << 21
+    larger_piece: int = 1 << 26
     #: Rows of a product that are a task, and multiply-adds that a thread takes at a time.
     product_rows: int = 16
     product_task: int = 1 << 17
@@ -425,9 +432,10 @@ class Processor(Struct):
     windows_laid: int = 1 << 22
     #: Multiply-adds of a piece of long sums, which has sums of its own.
     window_piece: int = 1 << 22
-    #: Parts of many updates that are merged by themselves: more take longer to merge. Measure:
-    #: segment_max.
-    update_parts: int = 8
+    #: Parts of many updates that are merged by themselves, more of which take longer to merge; and
+    #: parts of a task, whose updates take turns. Measure: segment_max.
+    update_parts: int = 16
+    update_turns: int = 2
     #: Bytes of a row of updates that is a piece for a task of its own: two lines of the cache, as
     #: they are fetched. Measure: segment_rows.
     updated_bytes: int = 128

@@ -92,3 +92,7 @@ static inline void ga_streamed() {
     __builtin_ia32_sfence();
 #endif
 }
+
+//@ ga_fetch
+// Ask for the line of a place that will be read soon. It may be a place that does not exist.
+template <class T> GA_INLINE void ga_fetch(const T* place) { __builtin_prefetch(place, 0, 2); }

@@ -8,11 +8,14 @@ from __future__ import annotations
 import math
 import re
 
-from gpuarray.compiler.fuse.group import members_in_order
+from gpuarray.compiler.fuse.group import Load, Member, members_in_order
 from gpuarray.compiler.lower.kernel import Map
+from gpuarray.compiler.lower.steps import step_eqns
 from gpuarray.compiler.native.flags import read_flags_before
 from gpuarray.compiler.native.schedule import cut_axes, takes_long
 from gpuarray.compiler.native.writer import NativeSource, NativeWriter
+from gpuarray.core.element import Element, Lookup, parts, places_of
+from gpuarray.core.graph import storage_dtype
 from gpuarray.core.target import PROCESSOR
 
 
@@ -96,6 +99,45 @@ class MapWriter(NativeWriter):
         if last:
             note += f", {each} computed together"
         return self.finish(f"{note}, tasks of {size * self.grain(size)}" if tasks > 1 else note)
+
+    def fetch_ahead(self, depth: int, axis: int, end: str, members: list[Member]) -> None:
+        """Ask for the elements of large arrays that later turns look up: a CPU waits for few lines
+        at a time that it did not foresee. Such a loop is not vectorised, so it must be short.
+        """
+        few = len(step_eqns(self.group)) <= PROCESSOR.fetched_steps
+        if axis == self.together or self.axes[axis] < 2 * PROCESSOR.ahead or not few:
+            return
+        loads = [o for m in members for o in m.operands if isinstance(o, Load)]
+        wanted = [
+            part
+            for load in loads
+            if self.is_inlined(load)
+            for part in parts(self.accesses.of(load))
+            if isinstance(part, Element) and self.is_far(part, axis)
+        ]
+        if not wanted or takes_long(self.group):
+            return
+        last = end or self.number(self.axes[axis])
+        place = f"ga_least({self.axis_name[axis]} + {PROCESSOR.ahead}, {last} - 1)"
+        self.line(depth, f"const ga_index ahead = {place};")
+        before = self.axis_name, self.position
+        self.axis_name, self.position = self.axis_name | {axis: "ahead"}, ""
+        scope: dict = {}
+        for part in dict.fromkeys(wanted):
+            self.look_up(part.index, depth, scope)
+            self.line(
+                depth, f"ga_fetch({self.in_name[part.source]} + {self.at(part.index, scope)});"
+            )
+        self.axis_name, self.position = before
+
+    def is_far(self, part: Element, axis: int) -> bool:
+        """Whether an element is anywhere in a large array, at places read along an axis."""
+        moved = [(a, k) for a, k in part.index.terms if isinstance(a, Lookup) and axis in a.axes]
+        size = storage_dtype(part.source.aval).itemsize
+        if sum(abs(k) * a.most for a, k in moved) * size < PROCESSOR.far_bytes:
+            return False
+        # A place that is looked up at a place would be waited for.
+        return not any(self.lookups(index) for a, _ in moved for index in places_of(a.access))
 
     def open_axis(
         self, depth: int, axis: int, begin: str = "0", end: str = "", comment: str = ""

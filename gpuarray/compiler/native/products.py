@@ -49,13 +49,13 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
         and _is_plain(left, rows, steps)
         and _is_plain(right, columns, steps)
     )
-    if work > limit and not (by_library and work <= PROCESSOR.library_product):
+    if work > limit and not by_library:
         raise NoKernel("a product that a library computes faster")
     (lb, lm, lk), (rb, rn, rk) = left, right
     strides = (lb, lm, lk, rb, rn, rk)
     # Each piece of a product is a task, which the library computes on the one thread of it.
     if by_library:
-        piece = _piece(rows, columns, steps)
+        piece = _piece(batch, rows, columns, steps)
         tasks = batch * -(-rows // piece[0]) * -(-columns // piece[1])
         name, block = "ga_gemm", math.prod(piece)
         numbers = (ct.memory_type(out), *piece, rows, columns, steps, *strides)
@@ -85,11 +85,12 @@ def _is_plain(strides: tuple[int, ...], length: int, steps: int) -> bool:
     return 1 in (along, inner) and min(along, inner) > 0 and max(along, inner, length) < 1 << 31
 
 
-def _piece(rows: int, columns: int, steps: int) -> tuple[int, int]:
-    """Rows and columns of the pieces of a product, about as long as wide."""
-    work = rows * columns * steps
-    few = min(work // PROCESSOR.product_piece, 4)
-    pieces = max(1, few, min(work // PROCESSOR.large_piece, PROCESSOR.many_tasks))
+def _piece(batch: int, rows: int, columns: int, steps: int) -> tuple[int, int]:
+    """Rows and columns of the pieces of each of so many products, about as long as wide."""
+    work = batch * rows * columns * steps
+    few, some = min(work // PROCESSOR.product_piece, 4), min(work // PROCESSOR.large_piece, 8)
+    pieces = max(1, few, some, min(work // PROCESSOR.larger_piece, PROCESSOR.many_tasks))
+    pieces = -(-pieces // batch)
     across = min(pieces, max(1, round(math.sqrt(pieces * columns / rows))))
     down = -(-pieces // across)
     return _cut(rows, down), _cut(columns, across)

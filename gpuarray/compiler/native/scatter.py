@@ -76,17 +76,19 @@ class ScatterWriter(NativeWriter):
             note = f"{note}; tasks of {cut} columns"
         return self.finish(note).replace(begins=self.begins)
 
-    def updates(self, depth: int, out: Var, ends: dict[int, tuple[str, str]]) -> None:
-        """The loops over updates; `ends` are the bounds of those that are cut. Places are tested
-        and looked up in the outermost loop that knows them: a row of updates is then one of plain
-        sums.
+    def updates(
+        self, depth: int, out: Var, ends: dict[int, tuple[str, str]], opened: tuple[int, ...] = ()
+    ) -> None:
+        """The loops over updates, but for those that are open; `ends` are the bounds of those that
+        are cut. Places are tested and looked up in the outermost loop that knows them: a row of
+        updates is then one of plain sums.
         """
         place = linear(self.places, out.aval.shape)
         tests = [t for t in dict.fromkeys(self.tests_of) if t.always is None]
         looked = [(atom, Index(((atom, 1),))) for atom in atoms(place) if isinstance(atom, Lookup)]
-        known: set[int] = set()
+        known, order = set(opened), [axis for axis in self.order if axis not in opened]
         scope: dict = {}
-        for k, axis in enumerate([None, *self.order]):
+        for k, axis in enumerate([None, *order]):
             if axis is not None:
                 self.open_axis(depth + k - 1, axis, *ends.get(axis, ("0", "")))
                 known.add(axis)
@@ -99,13 +101,11 @@ class ScatterWriter(NativeWriter):
             for index in [index for atom, index in looked if atom.axes <= known]:
                 self.look_up(index, depth + k, scope)
             looked = [(atom, index) for atom, index in looked if not atom.axes <= known]
-        inner = depth + len(self.order)
+        inner = depth + len(order)
         new = self.constant() if self.new is None else self.value(self.new, inner, scope, True)
-        # Neighbours in memory are chosen many at a time, others only where something changes.
-        neighbours = self.order and place.coefficient(self.order[-1]) == 1
-        self.store(inner, out, self.at(place, scope), new, alone=not neighbours)
-        for axis in reversed(self.order):
-            self.line(depth + axis, "}")
+        self.store(inner, out, self.at(place, scope), new)
+        for k in reversed(range(len(order))):
+            self.line(depth + k, "}")
 
     def columns(self) -> int:
         """Into how many pieces the last axis may be cut: updates meet only where it is equal."""
@@ -124,26 +124,37 @@ class ScatterWriter(NativeWriter):
         aval = self.outputs[0].aval
         parts = PROCESSOR.update_parts
         enough = self.order and self.axes[0] >= 2 * parts
-        many = math.prod(self.axes) >= max(2 * PROCESSOR.piece, 4 * parts * aval.size)
+        many = math.prod(self.axes) >= max(2 * PROCESSOR.piece, 2 * parts * aval.size)
         identity = self.rule.apart(aval) if enough and many else None
         return parts, identity
 
     def in_parts(self, out: Var, parts: int, identity: Identity) -> NativeSource:
-        """A function that merges a part of the updates, and one that merges the parts, in order."""
+        """A function that merges a part of the updates, and one that merges the parts, in order.
+        A task has several parts, whose updates take turns: those for one place, which follow one
+        another where places are sorted, would wait for one another.
+        """
         name, size, kind = self.kernel.name, out.aval.size, ct.memory_type(out.aval)
-        cut = -(-self.axes[0] // parts)
+        cut, turns = -(-self.axes[0] // parts), PROCESSOR.update_turns
         self.room["part0"] = (kind, parts * size)
         begin = ct.constant(identity.of(out.aval.dtype), out.aval)
         begin = f"ga_exact<{kind}>({begin})" if ct.is_half(out.aval) else begin
         self.line(1, "for (ga_index task = first; task < last; ++task) {")
-        self.line(2, f"{kind}* const mine = part0 + task * {size};")
-        self.line(2, f"for (ga_index i = 0; i < {size}; ++i) mine[i] = {begin};")
+        self.line(2, f"{kind}* const all = part0 + task * {turns * size};")
+        self.line(2, f"for (ga_index i = 0; i < {turns * size}; ++i) all[i] = {begin};")
+        self.line(2, f"for (ga_index turn = 0; turn < {cut}; ++turn) {{")
+        # `!=`: none of the short loops that `_kept_loops` keeps; this one should be written out.
+        self.line(3, f"for (ga_index k = 0; k != {turns}; ++k) {{")
+        self.line(4, f"{kind}* const mine = all + k * {size};")
+        self.line(4, f"const ga_index {self.axis_name[0]} = (task * {turns} + k) * {cut} + turn;")
+        if cut * parts > self.axes[0]:
+            self.line(4, f"if (!({self.axis_name[0]} < {self.axes[0]})) continue;")
         whole, self.out_name = self.out_name, self.out_name | {out: "mine"}
-        self.updates(2, out, {0: _piece("task", "task + 1", cut, self.axes[0])})
+        self.updates(4, out, {}, opened=(0,))
         self.out_name = whole
-        self.line(1, "}")
+        for depth in (3, 2, 1):
+            self.line(depth, "}")
         given = [*self.parameters(outputs=False), (f"{kind}*", "part0")]
-        self.end_function(f"{name}_pieces", given, parts, 1)
+        self.end_function(f"{name}_pieces", given, parts // turns, 1)
         # The parts into what the output begins as.
         self.line(1, f"for (ga_index part = 0; part < {parts}; ++part) {{")
         self.line(2, "for (ga_index i = first; i < last; ++i) {")
@@ -160,23 +171,19 @@ class ScatterWriter(NativeWriter):
         assert isinstance(a, Literal)
         return ct.constant(a.val, a.aval)
 
-    def store(self, depth: int, out: Var, at: str, new: str, alone: bool = False) -> None:
-        """Put one update where it belongs. An update `alone` that changes nothing is not stored:
-        the next one for the same place would wait for it.
-        """
-        place, kept = f"{self.out_name[out]}[{at}]", ""
+    def store(self, depth: int, out: Var, at: str, new: str) -> None:
+        """Put one update where it belongs."""
+        place = f"{self.out_name[out]}[{at}]"
         by, kind = self.rule.merge(self.eqn), ct.value_type(out.aval)
         if by is not None:
             self.line(depth, f"const {kind} old = {self.read_from(place, out.aval)};")
             self.line(depth, f"const {kind} update = {new};")
-            if alone and self.rule.kept and self.rule.apart(out.aval):
-                kept = f"if (!({self.rule.kept.format('old', 'update')})) "
             lines, (new,) = merged(by, ["old"], ["update"])
             for line in lines:
                 self.line(depth, line)
         if ct.is_half(out.aval):
             new = f"ga_exact<{ct.memory_type(out.aval)}>({new})"
-        self.line(depth, f"{kept}{place} = {new};")
+        self.line(depth, f"{place} = {new};")
 
 
 def _piece(first: str, last: str, cut: int, length: int) -> tuple[str, str]:

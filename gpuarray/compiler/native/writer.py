@@ -179,6 +179,8 @@ class NativeWriter(Statements, abc.ABC):
                 del self.ahead[axis]
                 scope = dict(scope)  # names end with the loop that they are defined in
             level = depth + k
+            if axis is not None and k == len(axes):
+                self.fetch_ahead(level, axis, bounds[1], waiting)
             # What is read or computed here serves all turns of the loops inside.
             now = [m for m in waiting if self.wide_axes(m.space) <= known]
             waiting = [m for m in waiting if m not in now]
@@ -195,6 +197,9 @@ class NativeWriter(Statements, abc.ABC):
             self.close_axis(depth + k, axes[k])
             if k == len(axes) - 1:
                 depth = self.close_streams(depth + k, streamed) - k
+
+    def fetch_ahead(self, depth: int, axis: int, end: str, members: list[Member]) -> None:
+        """At the beginning of a turn of the innermost loop: ask for what later turns need."""
 
     # ---- results that are stored past the cache ----
     def open_streams(

@@ -120,7 +120,6 @@ def scatter_rules(
     atomic: Callable[..., str] | None,
     sums: str | None,
     apart: Callable[[ShapedArray], Identity | None],
-    kept: str | None,
 ) -> tuple[ElementRule, UpdateRule]:
     """Return the rules of a scatter whose updates are merged by the primitive `merge`.
 
@@ -184,6 +183,5 @@ def scatter_rules(
         atomic=atomic,
         sums=sums,
         apart=apart,
-        kept=kept,
         in_order=in_order,
     )

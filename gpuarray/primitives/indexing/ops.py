@@ -492,10 +492,9 @@ def _scatter(
     atomic: Callable[..., str] | None = None,
     sums: str | None = None,
     apart: Callable[[ShapedArray], Identity | None] = lambda aval: None,
-    kept: str | None = None,
 ) -> Primitive:
     # How elements of the result are computed in kernels, and how updates are written there.
-    element, update = elements.scatter_rules(merge, atomic, sums, apart, kept)
+    element, update = elements.scatter_rules(merge, atomic, sums, apart)
     return Primitive(
         name,
         Kind.INDEXING,
@@ -542,7 +541,6 @@ scatter_min_p = _scatter(
     rules.extreme_jvp("scatter-min"),
     atomic=by_class(integer="ga_atomic_min({0}, {1})"),
     apart=_apart("iuf", Identity.HIGHEST),
-    kept="{1} >= {0}",
 )
 scatter_max_p = _scatter(
     "scatter-max",
@@ -551,5 +549,4 @@ scatter_max_p = _scatter(
     rules.extreme_jvp("scatter-max"),
     atomic=by_class(integer="ga_atomic_max({0}, {1})"),
     apart=_apart("iuf", Identity.LOWEST),
-    kept="{1} <= {0}",
 )

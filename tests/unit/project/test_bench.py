@@ -15,6 +15,7 @@ from bench import (
     cpu,
     floors,
     host,
+    limits,
     measure,
     parallel,
     peers,
@@ -429,3 +430,23 @@ def test_a_chart_and_a_busy_machine_are_told(capsys, monkeypatch):
     assert re.search(r"times of numpy over ours\n  exp  █*\|[█▏▎▍▌▋▊▉]* +\d", out)
     assert main([*line]) == 0  # no terminal, no chart
     assert "times of numpy over ours" not in capsys.readouterr().out
+
+
+def test_limits_are_measured_and_judged(capsys, monkeypatch):
+    assert limits.main(["--quick", "shapes"]) in (0, 1, 2)
+    words = r"shapes: [\w ]+: -?[\d.]+ KiB for each of 200 shapes, \d+ units loaded, "
+    assert re.match(words, capsys.readouterr().out)
+    # One of which nobody can say anything, and one that is not kept.
+    for kept, status, verdict in ((None, 2, "not judged"), (False, 1, "NOT KEPT")):
+        monkeypatch.setitem(limits.LIMITS, "disk", lambda _, k=kept: limits.Finding("so", k))
+        assert limits.main(["disk"]) == status
+        assert capsys.readouterr().out == f"disk: {verdict}: so\n"
+    assert limits.main(["speed"]) == 2
+    assert "no such limit: speed; there are busy, streaming" in capsys.readouterr().err
+
+
+def test_burners_end():
+    with limits.burners(1) as running:
+        (burner,) = running
+        assert burner.poll() is None
+    assert burner.poll() is not None

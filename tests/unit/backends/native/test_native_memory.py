@@ -112,3 +112,32 @@ def test_only_large_results_are():
 def test_blocks_of_the_pool_begin_at_lines():
     for size in (memory.POOLED_FROM, memory.POOLED_FROM + 1, 3 << 20):
         assert memory.empty((size,), np.uint8).ctypes.data % memory.LINE == 0
+
+
+FAR = PROCESSOR.far_bytes // 4  # float32
+
+#: What looks elements up, and how many arrays it asks for them early.
+LOOKED_UP = {
+    "anywhere": (lambda m, x, i: x[i] * 2, 1),
+    "in two places": (lambda m, x, i: x[i] - x[i[::-1]], 2),
+    "filled beyond the end": (lambda m, x, i: m.where(i < 9000, x[i], 3), 1),
+    "of rows": (lambda m, x, i: x.reshape(-1, 2)[i // 2, 1], 1),
+    "nearby": (lambda m, x, i: x[: 4 * len(i)].reshape(-1, 4)[m.arange(len(i)), i % 4], 0),
+    "in a small array": (lambda m, x, i: x[:9000][i % 9000], 0),
+    "at places that are looked up": (lambda m, x, i: x[i[i % 7]], 0),
+    "beside much else": (lambda m, x, i: m.exp(x[i]) * 0, 0),
+}
+
+
+def test_what_is_looked_up_anywhere_is_asked_for_early(rng):
+    x = rng.integers(0, 9, FAR + 8).astype(np.float32)
+    i = rng.integers(0, len(x), 40_001).astype(np.int32)
+    i[[3, -1]] = 0, len(x) - 1
+    programs = [
+        natively.written(ga.jit(lambda x, i, f=f: f(gnp, x, i)).lower(x, i).jaxpr)
+        for f, _ in LOOKED_UP.values()
+    ]
+    natively.compile_all(programs)
+    for (name, (function, times)), p in zip(LOOKED_UP.items(), programs, strict=True):
+        assert sum(k.text.count("ga_fetch(") for k in p.kernels) == times, name
+        np.testing.assert_array_equal(p(x, i)[0], function(np, x, i), name)

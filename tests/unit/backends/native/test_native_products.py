@@ -5,6 +5,7 @@ of the same numbers.
 """
 
 import numpy as np
+import pytest
 
 import gpuarray as ga
 from gpuarray import lax
@@ -40,9 +41,10 @@ def drawn(rng):
     return function, operands, words
 
 
-def test_products_of_any_axes():
-    rng = np.random.default_rng(7)
-    cases = [drawn(rng) for _ in range(300)]
+@pytest.mark.parametrize("seed", [7, pytest.param(8, marks=pytest.mark.slow)])
+def test_products_of_any_axes(seed):
+    rng = np.random.default_rng(seed)
+    cases = [drawn(rng) for _ in range(150)]
     programs = [natively.written(ga.jit(f).lower(*xs).jaxpr) for f, xs, _ in cases]
     natively.compile_all(programs)
     native = 0
@@ -53,4 +55,4 @@ def test_products_of_any_axes():
         np.testing.assert_array_equal(found, wanted, words)
         np.testing.assert_array_equal(less, wanted - wanted.max(), words)
         native += any("ga_matmul" in k.text for k in program.kernels)
-    assert native > 20
+    assert native > 10

@@ -371,7 +371,8 @@ def _traced(inside: _Inside, pieces: tuple[ShapedArray, ...], values: Values | N
         return make()  # nothing is known of those values
     leaves, structure = tree.tree_flatten(inside.out_specs, specs_of.is_spec)
     key = (pieces, inside.spec, inside.fixed, inside.referred, inside.mesh, inside.manual)
-    key = (*key, tuple(leaves), structure, inside.typed)
+    # Outside of jit functions may look at values, and are refused to leave the mesh's devices.
+    key = (*key, tuple(leaves), structure, inside.typed, values is None)
     # Where Python has looked at values, another call may go another way: that is not kept.
     looked = () if values is None else values.looked
     return trace_cache.remembered(f, key, make, lambda made: [*made.graph.consts, *looked])

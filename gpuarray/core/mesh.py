@@ -325,8 +325,9 @@ class NamedSharding(Frozen, Sharding):
                 raise ValueError(
                     f"Sharding {self} implies that array axis {axis} is partitioned {cut} times, "
                     f"but the dimension size is {n} (full shape: {tuple(global_shape)}, "
-                    f"per-dimension tiling factors: {cuts} should evenly divide the shape). Pad "
-                    f"the axis to {n + cut - n % cut}, or name fewer mesh axes for it."
+                    f"per-dimension tiling factors: {cuts} should evenly divide the shape): {cut} "
+                    f"does not evenly divide the dimension size. Pad the axis to "
+                    f"{n + cut - n % cut}, or name fewer mesh axes for it."
                 )
             piece[axis] = int(n) // cut
         return tuple(piece)

@@ -227,9 +227,11 @@ def _run(
     over = [m for m in executable.meshes if m.size > 1]
     if where is not None and where.device is not None and over:
         raise ValueError(
-            f"Received incompatible devices for jitted computation: options of jit ask for "
-            f"{where.device}, and a part of the function runs over {over[0]}. Leave device= (or "
-            "the sharding on one device) out."
+            "Received incompatible devices for jitted computation. Got explicit output sharding "
+            f"with device ids [{where.device.id}], by an option of jit, and a part of the "
+            "function, such as shard_map or sharding_constraint inside jit with device ids "
+            f"{[d.id for d in over[0].devices.flat]}. Leave device= (or the sharding on one "
+            "device) out."
         )
     # Pending operations run first: the program may donate what they read.
     lazy.flush_all()

@@ -14,7 +14,10 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dims, dtypes
+from gpuarray.core.avals import aval_of
+from gpuarray.core.layout import cuts_of, resolving
 from gpuarray.core.value import Array
+from gpuarray.errors import ShardingTypeError
 from gpuarray.numpy.arithmetic import multiply, subtract, true_divide
 from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type, asarray
@@ -307,6 +310,12 @@ def _cumulate(name: str, run: Callable[..., Array], a, axis, dtype, widen=False)
     (a,) = arrays(name, a)
     # Flattened, as NumPy's.
     if axis is None or a.ndim == 0:
+        cuts = cuts_of(aval_of(a).layout)
+        if a.ndim > 1 and cuts and any(cuts) and not resolving.depth:
+            raise ShardingTypeError(
+                f"{name} without an axis: The input should be fully replicated. Got type "
+                f"{aval_of(a).str_short()}. Give an axis, or lay it anew with sharding.reshard."
+            )
         a = lax.reshape(a, (a.size,))
     if dtype is not None:
         wanted = dtypes.check_user_dtype(dtype, name)

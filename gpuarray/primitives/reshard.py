@@ -57,7 +57,12 @@ def _itself(eqn: Eqn) -> Graph:
 
 def _flow(eqn: Eqn) -> ByDevice:
     sharding = eqn.params["sharding"]
-    return ByDevice(_itself(eqn), sharding.mesh, (sharding.spec,), (sharding.spec,))
+    axes = sharding.mesh.abstract_mesh
+    # Types say nothing of Auto axes beside Explicit ones: along them a value stays as it lies.
+    beside = eqn.primitive is reshard_p and axes.explicit_axes
+    named = {n for part in sharding.spec.partitions for n in names_of(part)}
+    automatic = frozenset(axes.auto_axes).difference(named) if beside else frozenset()
+    return ByDevice(_itself(eqn), sharding.mesh, (sharding.spec,), (sharding.spec,), automatic)
 
 
 def _batch(prim: Primitive):

@@ -39,6 +39,8 @@ _simulators: list[Device] = []
 _counts: tuple[int, ...] = ()
 #: Numbers of the GPUs that this process uses; None: all.
 _chosen_gpus: tuple[int, ...] | None = None
+#: Process, number on its machine and name of the GPUs of all processes; empty: all are ours.
+_all_gpus: tuple[tuple[int, int, str], ...] = ()
 #: The line that first asked for devices.
 _first_use: Any = None
 #: Platforms that can be named. The simulator is never the default: it is slow, and for tests.
@@ -47,7 +49,12 @@ PLATFORMS = ("cpu", "gpu", "simulator")
 ALIASES = {"cuda": "gpu"}
 
 
-def join(process: int, counts: Sequence[int], gpus: Sequence[int] | None) -> None:
+def join(
+    process: int,
+    counts: Sequence[int],
+    gpus: Sequence[int] | None,
+    all_gpus: Sequence[tuple[int, int, str]] = (),
+) -> None:
     """Make this process one of several: before any device is asked for.
 
     Parameters
@@ -58,10 +65,13 @@ def join(process: int, counts: Sequence[int], gpus: Sequence[int] | None) -> Non
         How many CPU devices each process has.
     gpus :
         Numbers of the GPUs of this machine that this process uses; None for all.
+    all_gpus :
+        The GPUs of all processes: the process, the number on its machine, and the name of each.
     """
-    global _counts, _chosen_gpus
+    global _counts, _chosen_gpus, _all_gpus
     with _lock:
         _counts, _chosen_gpus = tuple(counts), None if gpus is None else tuple(gpus)
+        _all_gpus = tuple(all_gpus)
         Device.here = process
 
 
@@ -113,10 +123,15 @@ def _gpu_devices() -> list[Device]:
             if not _gpus:
                 _noted()
                 _gpus.extend(
-                    Device("gpu", gpu.index, gpu.name, Device.here)
-                    for gpu in found
-                    if _chosen_gpus is None or gpu.index in _chosen_gpus
+                    Device("gpu", number, name, process, index)
+                    for number, (process, index, name) in enumerate(_all_gpus)
                 )
+                if not _all_gpus:
+                    _gpus.extend(
+                        Device("gpu", gpu.index, gpu.name, Device.here)
+                        for gpu in found
+                        if _chosen_gpus is None or gpu.index in _chosen_gpus
+                    )
     return _gpus
 
 
@@ -129,7 +144,7 @@ def forget_gpus() -> None:
 
 def gpu_of(device: Device) -> cuda.Gpu | None:
     """Return the driver object of a GPU; None for devices that work in host memory."""
-    return cuda.gpus()[device.id] if device.platform == "gpu" else None
+    return cuda.gpus()[device.local_hardware_id] if device.platform == "gpu" else None
 
 
 def stored(value: Any, device: Device) -> Any:
@@ -169,7 +184,8 @@ def gpus_in_use() -> list[Device]:
 def wait_for_gpus() -> None:
     """Wait until the GPUs in use have run everything that was launched on them."""
     for device in _gpus:
-        cuda.gpus()[device.id].wait()
+        if device.is_addressable:
+            cuda.gpus()[device.local_hardware_id].wait()
 
 
 _DEVICES = {"cpu": _cpu_devices, "gpu": _gpu_devices, "simulator": _simulator_devices}

@@ -20,7 +20,7 @@ from gpuarray.backends.numpy.memory import is_exclusive as is_exclusive_here
 from gpuarray.backends.profiled import profiled
 from gpuarray.compiler.pipeline import Plan
 from gpuarray.core import ranges
-from gpuarray.core.graph import has_effect
+from gpuarray.core.graph import has_effect, has_exchanges
 from gpuarray.core.grid import Grid
 from gpuarray.runtime import processes
 from gpuarray.runtime.device import gpu_of
@@ -154,12 +154,14 @@ class GpuFleet:
     """GPUs, each with a function of its own."""
 
     def __init__(self, plan: Plan, consts: list, grid: Grid, sizes: dict, donated: frozenset[int]):
-        gpus = [gpu_of(device) for device in grid.devices]
+        self.devices = [device for device in grid.devices if device.is_addressable]
+        gpus = [gpu_of(device) for device in self.devices]
         self.gpus = [gpu for gpu in gpus if gpu is not None]
         self.plan, self.grid, self.donated = plan, grid, donated
         # Shared by all GPUs, so that each Graph inside the program is planned once.
         plans: dict = {}
-        self.engine = nccl.engine(self.gpus, sizes)
+        party = None if len(gpus) == len(grid.devices) else processes.party(grid)
+        self.engine = nccl.engine(self.gpus, sizes, party)
         if self.engine.overlaps:
             plan = plan.on_device.overlapped
         self.parts = []
@@ -167,10 +169,17 @@ class GpuFleet:
             inside = cuda.Inside(gpu, plans)
             run = cuda.build(plan, consts, donated, gpu=gpu, inside=inside)
             self.parts.append(_OnGpu(run, gpu))
-        self.run = self.parts[0].run
+        self.run = self.parts[0].run if self.parts else None
+        # Whether all processes are known to run the same program; one alone need not ask.
+        self.is_compared = party is None or not has_exchanges(plan.graph)
 
     def __call__(self, inputs: list[list], given: Iterable[int] = ()) -> list[list]:
-        """Run all GPUs; the memory of inputs `given` may be written over."""
+        """Run our GPUs; the memory of inputs `given` may be written over."""
+        if not self.is_compared:
+            processes.compare(self.plan.graph, self.grid)
+            self.is_compared = True
+        if not self.parts:
+            return [[] for _ in self.plan.graph.outvars]
         given = self.donated.intersection(given)
         programs = []
         for d, part in enumerate(self.parts):
@@ -178,7 +187,7 @@ class GpuFleet:
             owned = [{i for i in given if is_exclusive(inputs[i][d], 1)}] if self.donated else []
             program = part.steps([row[d] for row in inputs] + owned)
             if ranges.session is not None:
-                program = _shown(str(self.grid.devices[d]), program)
+                program = _shown(str(self.devices[d]), program)
             programs.append(program)
         try:
             return _columns(lockstep.run(programs, self._exchange))

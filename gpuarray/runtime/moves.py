@@ -37,9 +37,10 @@ def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
     if x._place is place:
         return x
     if state.transfer_guard_device_to_device is not None and x._place.device is not place.device:
-        devices.guard("device_to_device", f"aval={x.aval}, to {place.device}", explicit=True)
-    # From the most special case to the usual one: terms, several processes, one device,
-    # pieces.
+        # Among the devices that have it a value is only laid out anew.
+        if {*x._place.all_devices} != {*place.all_devices}:
+            devices.guard("device_to_device", f"aval={x.aval}, to {place.device}", explicit=True)
+    # From the most special case to the usual one: terms, several processes, one device, pieces.
     if place.sharding._is_terms or x._place.sharding._is_terms:
         return _summed(x, place)
     if place.spans or x._place.spans:

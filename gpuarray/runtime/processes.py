@@ -14,6 +14,7 @@ import array
 import atexit
 import hashlib
 import importlib.util
+import json
 import os
 import sys
 import threading
@@ -31,6 +32,7 @@ except ImportError:  # not on Windows
 
 from gpuarray import config, sites
 from gpuarray.backends.cuda import device as cuda
+from gpuarray.backends.cuda import nccl
 from gpuarray.backends.cuda.availability import missing
 from gpuarray.backends.mpi import Processes, World
 from gpuarray.backends.shared import SharedMemory
@@ -136,10 +138,17 @@ def initialize(
     own = max(1, config.state.num_cpu_devices)
     everyone = tuple(range(world.size))
     counts = world.gathered(str(own).encode(), everyone, "the numbers of devices")
+    here = [] if missing() else cuda.gpus()
     if gpus is None and world.local_size > 1 and not os.environ.get("CUDA_VISIBLE_DEVICES"):
-        found = 0 if missing() else len(cuda.gpus())
-        gpus = [world.local_rank % found] if found else None
-    devices.join(world.rank, tuple(map(int, counts)), gpus)
+        gpus = [world.local_rank % len(here)] if here else None
+    own_gpus = [(g.index, g.name) for g in here if gpus is None or g.index in gpus]
+    lists = world.gathered(json.dumps(own_gpus).encode(), everyone, "the GPUs of each process")
+    devices.join(
+        world.rank,
+        tuple(map(int, counts)),
+        gpus,
+        [(p, i, name) for p, found in enumerate(lists) for i, name in json.loads(found)],
+    )
     ended = False
 
     def end(limit: float = end_limit) -> None:
@@ -207,6 +216,17 @@ def engine(grid: Grid, compile: Callable) -> Any:
     found = world()
     assert found is not None
     return Processes(sizes, [d.process_index for d in grid.devices], found)
+
+
+def party(grid: Grid) -> nccl.Party:
+    """Return what the GPUs of other processes in a grid are, for NCCL."""
+    found = world()
+    assert found is not None
+
+    def told(processes: tuple[int, ...], data: bytes) -> bytes:
+        return found.gathered(data, processes, "the name of a communicator of NCCL")[0]
+
+    return nccl.Party(tuple(d.process_index for d in grid.devices), Device.here, told)
 
 
 def network(grid: Grid) -> Network:

@@ -86,7 +86,7 @@ class Division:
                 or _of_sums(grid, v.aval)
                 or _as_said(grid, spec, own, v.aval.ndim)
                 or words.get(spec)
-                or grid.sharding(spec)
+                or _in_full(grid.sharding(spec), v.aval)
             )
             for s, spec, own, v in zip(wanted, self.parts.outs, said, graph.outvars, strict=True)
         ]
@@ -137,6 +137,12 @@ def _typed(mesh: Mesh, aval: ShapedArray) -> NamedSharding:
     unreduced, reduced = sums_of(aval.layout)
     parts = ((),) * aval.ndim if cuts is None else cuts
     return NamedSharding(mesh, PartitionSpec(*parts, unreduced=unreduced, reduced=reduced))
+
+
+def _in_full(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
+    """Return a layout that names every axis of a value, if its type says how any is cut."""
+    cuts = cuts_of(aval.layout)
+    return sharding._of_rank(aval.ndim) if cuts and any(cuts) else sharding
 
 
 def _of_sums(grid: Grid, aval: ShapedArray) -> NamedSharding | None:

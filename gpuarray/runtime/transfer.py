@@ -122,6 +122,13 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
             )
         target = x._place if type(x) is ArrayImpl else None  # it is there already
     place = None if target is None else devices.place_for(target)
+    # In a shard_map that is called outside of jit a value would leave the devices of the mesh. In a
+    # jitted one nothing does: what is asked of a device there is asked of the whole program.
+    if place is not None and place.is_single and getattr(traces.state.trace, "known", None):
+        raise ValueError(
+            "device_put inside of shard_map must leave values on the devices of its mesh, and got "
+            f"device {place.device}: leave the device out, or call device_put outside"
+        )
     back = None if src is None else devices.place_for(src)
     # Only where the user has put an array can contradict `src`.
     put = type(x) is ArrayImpl and x._place.committed

@@ -69,9 +69,10 @@ def get_version() -> int:
     return 22809
 
 
-def get_unique_id() -> bytes:
-    """What the processes of one communicator share."""
-    return next(_numbers).to_bytes(128, "little")
+def get_unique_id() -> tuple[int, ...]:
+    """What the processes of one communicator share: 128 of C's signed chars."""
+    number = next(_numbers)
+    return tuple((number >> 7 * i) % 128 - (i > 4) for i in range(128))
 
 
 def groupStart() -> None:
@@ -89,7 +90,9 @@ def groupEnd() -> None:
         return
     calls, group.calls = group.calls, []
     world.count("exchange")
-    if not world.idle:
+    if any(call.communicator._apart for call in calls):
+        _meet_others(calls)
+    elif not world.idle:
         with world.lock:
             _start(calls)
 
@@ -97,8 +100,16 @@ def groupEnd() -> None:
 class NcclCommunicator:
     """One rank of a communicator."""
 
-    def __init__(self, ndev: int, commId: bytes, rank: int, config=None):
-        raise NotImplementedError("the stand-in has one process: use initAll")
+    def __init__(self, ndev: int, commId: tuple, rank: int, config=None):
+        # Threads stand for processes; each calls for the ranks that it has made.
+        if type(commId) is not tuple or len(commId) != 128 or not 0 <= rank < ndev:
+            world.fault(f"rank {rank} of {ndev} under a name {commId!r}, at {site()}")
+            raise NcclError(4)
+        if not all(-128 <= n < 128 for n in commId):
+            raise OverflowError("value too large to convert to char")
+        self._clique, self._rank, self._size = hash(commId), rank, ndev
+        self._device = world.thread.device
+        self._usable_still, self._apart = True, True
 
     @staticmethod
     def initAll(devices) -> list[NcclCommunicator]:
@@ -121,6 +132,7 @@ class NcclCommunicator:
     _size: int
     _device: int
     _usable_still = False
+    _apart = False  # whether other ranks are those of other threads
 
     def device_id(self) -> int:
         return self._device
@@ -188,6 +200,33 @@ class NcclCommunicator:
 
     def recv(self, recvbuf, count, datatype, peer, stream) -> None:
         self._call("recv", count, datatype, stream, None, (recvbuf, 1), peer=peer)
+
+
+# ---- groups of several threads ----
+_others = threading.Condition()
+_waiting: dict[int, list[_Call]] = {}
+
+
+def _meet_others(calls: list[_Call]) -> None:
+    """Start the calls of a communicator when those of all its ranks have come; wait for that.
+
+    Who neither sends nor receives does not come.
+    """
+    for clique in dict.fromkeys(call.communicator._clique for call in calls):
+        own = [call for call in calls if call.communicator._clique == clique]
+        everybody = set(range(own[0].communicator._size))
+        with _others:
+            met = _waiting.setdefault(clique, [])
+            met += own
+            come = {call.communicator._rank for call in met}
+            meant = set().union(*(everybody if c.peer < 0 else {c.peer} for c in met))
+            if meant <= come:
+                del _waiting[clique]
+                with world.lock:
+                    _start(met)
+                _others.notify_all()
+            elif not _others.wait_for(lambda met=met, c=clique: _waiting.get(c) is not met, 20):
+                _hang(f"ranks {come} wait for {meant - come}, and nobody comes")
 
 
 # ---- a group ----

@@ -77,8 +77,36 @@ def say_missing() -> None:
     )
 
 
-def engine(gpus: Sequence[Gpu], sizes: dict) -> Peers:
-    """Return what exchanges values between GPUs: NCCL, or copies where it cannot be used."""
+class Party(NamedTuple):
+    """GPUs of several processes, of which this one has some.
+
+    Attributes
+    ----------
+    owners :
+        The process of each device of the grid.
+    here :
+        The number of this process.
+    told : (processes, bytes) -> bytes
+        What the first of some processes says; all of them call it, in one order.
+    """
+
+    owners: tuple[int, ...]
+    here: int
+    told: Callable[[tuple[int, ...], bytes], bytes]
+
+
+def engine(gpus: Sequence[Gpu], sizes: dict, party: Party | None = None) -> Peers:
+    """Return what exchanges values between GPUs: NCCL, or copies where it cannot be used.
+
+    `party` says of what other processes have, if they have some of the grid.
+    """
+    if party is not None:
+        if not available():
+            raise DeviceError(
+                "GPUs of several processes exchange values by NCCL, and it is not there. Install "
+                "it: pip install nvidia-nccl-cu13 (or nvidia-nccl-cu12)."
+            )
+        return Nccl(gpus, sizes, party)
     # NCCL refuses two ranks on one GPU, as logical GPUs are.
     alone = len({gpu.ordinal for gpu in gpus}) == len(gpus)
     if not alone or len(gpus) == 1:
@@ -108,12 +136,19 @@ class _Going(NamedTuple):
 
 
 class Nccl(Peers):
-    """The engine of the GPUs of one process, each of which is one rank."""
+    """The engine of the GPUs of this process, each of which is one rank.
+
+    With a `party`, other ranks are GPUs of other processes, which run the same programs.
+    """
 
     overlaps = True
 
-    def __init__(self, gpus: Sequence[Gpu], sizes: Mapping[Any, int]):
-        super().__init__(gpus, sizes)
+    def __init__(self, gpus: Sequence[Gpu], sizes: Mapping[Any, int], party: Party | None = None):
+        numbers = None
+        if party is not None:
+            numbers = [i for i, p in enumerate(party.owners) if p == party.here]
+        super().__init__(gpus, sizes, numbers)
+        self.party = party
         # By equation, as what it is done by.
         self._ways: dict[int, tuple[Eqn, _Way | None, list[list[int]]]] = {}
 
@@ -137,8 +172,10 @@ class Nccl(Peers):
         """Return how NCCL does an equation, None if it does not; and between whom."""
         known = self._ways.get(id(eqn))
         if known is None:
-            groups = self.groups(eqn)
+            groups = [g for g in self.groups(eqn) if not self.rows.keys().isdisjoint(g)]
             way = None if len(groups[0]) == 1 else self._way(eqn, groups)
+            if way is None and eqn.invars and not self.is_ours(groups):
+                way = self._gathered(eqn, groups)
             known = self._ways[id(eqn)] = (eqn, way, groups)
         return known[1:]
 
@@ -152,16 +189,18 @@ class Nccl(Peers):
             # Behind what fills the operands, and behind the last use of the memory received in.
             for gpu in gpus:
                 gpu.exchanges.wait_event(gpu.mark())
-            calls = [
-                (self._communicators(group), group, way.calls(sends[d], received[d], gpus[d]), d)
-                for group in groups
-                for d in group
-            ]
+            calls = []
+            for group in groups:
+                communicators = self._communicators(group)
+                for i, number in enumerate(group):
+                    d = self.rows.get(number)
+                    if d is not None:
+                        call = way.calls(sends[d], received[d], gpus[d])
+                        calls.append((call, communicators[i], i, gpus[d].exchanges.ptr))
             try:
                 nccl.groupStart()
-                for communicators, group, call, d in calls:
-                    i = group.index(d)
-                    call(communicators[i], i, gpus[d].exchanges.ptr)
+                for call, communicator, i, stream in calls:
+                    call(communicator, i, stream)
                 nccl.groupEnd()
             except Exception as error:
                 self._abandon(groups)
@@ -194,25 +233,59 @@ class Nccl(Peers):
         given = zip(self.gpus, functions, rows, strict=True)
         return [gpu.attempt(function, *row) for gpu, function, row in given]
 
-    def _communicators(self, group: list[int]) -> list:
-        """Return the communicators of a group of GPUs, made when it first talks.
+    def is_ours(self, groups: list[list[int]]) -> bool:
+        """Whether all GPUs of some groups belong to this process."""
+        return all(number in self.rows for group in groups for number in group)
+
+    def _key(self, group: list[int]) -> tuple[dict, tuple]:
+        """Return where the communicators of a group are kept, and under which key."""
+        known = self.gpus[next(self.rows[d] for d in group if d in self.rows)].communicators
+        if self.is_ours([group]):
+            return known, tuple(self.gpus[self.rows[d]].ordinal for d in group)
+        assert self.party is not None
+        # A process has one GPU at a place of the grid.
+        return known, tuple((self.party.owners[d], d) for d in group)
+
+    def _communicators(self, group: list[int]) -> Mapping[int, Any] | Sequence[Any]:
+        """Return the communicators of our GPUs in a group, by place, made when it first talks.
 
         They are not split from one of all GPUs: in one process that would have to be within
         `groupStart` and `groupEnd`, and CuPy's `commSplit` gives NCCL an address that is gone then.
         """
-        known = self.gpus[group[0]].communicators
-        key = tuple(self.gpus[d].ordinal for d in group)
+        known, key = self._key(group)
         if key not in known:
-            known[key] = nccl.NcclCommunicator.initAll(list(key))
+            if self.is_ours([group]):
+                known[key] = nccl.NcclCommunicator.initAll(list(key))
+            else:
+                known[key] = self._joined(group)
         return known[key]
+
+    def _joined(self, group: list[int]) -> dict[int, Any]:
+        """Return communicators with GPUs of other processes: the first process names them."""
+        assert self.party is not None
+        owners = [self.party.owners[d] for d in group]
+        processes = tuple(sorted({*owners}))
+        # CuPy's name is a tuple of C's signed chars.
+        own = nccl.get_unique_id() if processes[0] == self.party.here else ()
+        told = self.party.told(processes, bytes(n % 256 for n in own))
+        name = tuple(n - 256 if n > 127 else n for n in told)
+        made = {}
+        nccl.groupStart()
+        for i, number in enumerate(group):
+            if number in self.rows:
+                with self.gpus[self.rows[number]].device:
+                    made[i] = nccl.NcclCommunicator(len(group), name, i)
+        nccl.groupEnd()
+        return made
 
     def _abandon(self, groups: list[list[int]]) -> None:
         """Give up communicators that failed: they cannot be used again."""
         with contextlib.suppress(Exception):
             nccl.groupEnd()
         for group in groups:
-            key = tuple(self.gpus[d].ordinal for d in group)
-            for communicator in self.gpus[group[0]].communicators.pop(key, ()):
+            known, key = self._key(group)
+            made = known.pop(key, ())
+            for communicator in made.values() if isinstance(made, dict) else made:
                 with contextlib.suppress(Exception):
                     communicator.abort()
 
@@ -260,11 +333,18 @@ class Nccl(Peers):
         avals, size = [a.aval for a in eqn.invars], len(groups[0])
         after: list[Any] = [None] * len(self.gpus)
         made: dict[int, Any] = {}
+        if len({len(group) for group in groups}) > 1:
+            raise DeviceError(
+                f"{eqn.primitive.name} among groups of different lengths, of GPUs of several "
+                f"processes: {groups}. Give groups of one length."
+            )
         for group in groups:
-            for i, d in enumerate(group):
-                if i not in made:
-                    made[i] = of_stack(eqn.primitive, avals, eqn.params, size, i)
-                after[d] = self.insides[d](made[i])
+            for i, number in enumerate(group):
+                d = self.rows.get(number)
+                if d is not None:
+                    if i not in made:
+                        made[i] = of_stack(eqn.primitive, avals, eqn.params, size, i)
+                    after[d] = self.insides[d](made[i])
         room = [((size, *a.shape), storage_dtype(a)) for a in avals]
         return _Way(None, room, _gather, after)
 

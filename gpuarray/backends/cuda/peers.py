@@ -28,10 +28,19 @@ class Peers:
         The GPUs, in the order of the grid.
     sizes :
         The axes of the grid, in order, with their lengths.
+    numbers :
+        The places of the GPUs in the grid, where others belong to other processes.
     """
 
-    def __init__(self, gpus: Sequence[Gpu], sizes: Mapping[Any, int]):
+    def __init__(
+        self,
+        gpus: Sequence[Gpu],
+        sizes: Mapping[Any, int],
+        numbers: Sequence[int] | None = None,
+    ):
         self.gpus = list(gpus)
+        #: Place in the grid -> place among our GPUs.
+        self.rows = {n: i for i, n in enumerate(range(len(gpus)) if numbers is None else numbers)}
         self.sizes = dict(sizes)
         plans: dict[Graph, Any] = {}
         #: Compile Graphs for each of the GPUs.
@@ -60,9 +69,11 @@ class Peers:
         """Return an equation as a function of the operands of all GPUs."""
         groups = self.groups(eqn)
         if eqn.primitive is ops.axis_index_p:
-            pairs = list(zip(self.gpus, numbers_in(groups), strict=True))
+            found = numbers_in(groups)
+            pairs = [(self.gpus[row], found[number]) for number, row in self.rows.items()]
             return lambda operands: [[gpu.upload(n)] for gpu, n in pairs]
         avals = tuple(a.aval for a in eqn.invars)
+        groups = [[self.rows[d] for d in group] for group in groups if group[0] in self.rows]
         functions = [
             meaning(eqn.primitive, avals, eqn.params, len(g), self.insides[g[0]], on_host=False)
             for g in groups

@@ -34,6 +34,18 @@ def close(a, b, tol=1e-5):
 # ---- values, layouts and gradients ----
 
 
+def test_values_do_not_leave_the_devices_of_the_mesh():
+    def run(f):
+        return ga.shard_map(f, mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+
+    there = run(lambda x: x + ga.device_put(1, ga.devices()[0]))
+    close(ga.jit(there)(X), X + 1)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="devices of its mesh, and got device"):
+            there(X)
+    close(run(lambda x: x + ga.device_put(1))(X), X + 1)
+
+
 def matmul(x, w):
     """x cut by rows and columns, w by rows: the contracted axis is summed over devices."""
     return lax.psum(x @ w, "y")

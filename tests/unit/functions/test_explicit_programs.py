@@ -373,6 +373,11 @@ def test_types_leave_auto_axes_to_the_compiler():
         assert f(a).sharding.spec == P("x", "y")
         assert "all_gather" not in str(ga.explain(f)(a))
         assert types(f(a)) == ["f32[8@x,16]"]
+        # A layout that is asked for is that along Explicit axes.
+        for laid in (P(None, None), P("x", None), P(None, "x")):
+            out = ga.jit(lambda v, s=laid: ga.reshard(v * 2, s))(a)
+            assert "y" in str(out.sharding.spec) and ga.typeof(out).sharding.spec == laid
+            np.testing.assert_array_equal(out, np.full((8, 16), 2, np.float32))
 
 
 def test_axes_of_one_device_are_in_types():

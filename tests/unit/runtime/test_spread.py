@@ -10,7 +10,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.sharding import AxisType, NamedSharding
+from gpuarray.sharding import AxisType, Mesh, NamedSharding
 from gpuarray.sharding import PartitionSpec as P
 
 pytestmark = pytest.mark.devices
@@ -185,3 +185,14 @@ def test_donated_pieces_are_written_over():
         y = ga.jit(fun, donate_argnums=0)(x)
         np.testing.assert_array_equal(kept, np.ones_like(kept))
         np.testing.assert_allclose(y, fun(gnp.asarray(value)), rtol=1e-6)
+
+
+def test_a_new_layout_on_the_same_devices_is_no_transfer():
+    devices = np.array(ga.devices()[:4])
+    one, other = (Mesh(d.reshape(2, 2), ("x", "y")) for d in (devices, devices[::-1]))
+    x = ga.device_put(np.arange(16).reshape(8, 2), NamedSharding(one, P("x", "y")))
+    with ga.transfer_guard("disallow_explicit"):
+        out = ga.device_put(x, NamedSharding(other, P("x")))
+        with pytest.raises(ga.errors.JaxRuntimeError, match="device-to-device"):
+            ga.device_put(x, ga.devices()[7])
+    np.testing.assert_array_equal(out, np.arange(16).reshape(8, 2))

@@ -1,6 +1,7 @@
 """The API reference as Markdown, made of signatures and docstrings.
 
-In: the public namespaces. Out: a page each in a folder, and an index of them.
+In: the public namespaces. Out: a page each in a folder, and an index of them, for the site; and
+`names.md`, one line for each function, which is kept here: `python docs/reference.py` writes it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+#: All functions on one page.
+NAMES = Path(__file__).with_name("names.md")
 #: What differs from JAX, with the reasons.
 EXCEPTIONS = Path(__file__).resolve().parents[1] / "tests" / "parity" / "exceptions.toml"
 #: The public namespaces in the order of the index, with what each is.
@@ -95,6 +98,41 @@ def write(folder: Path) -> None:
     table = "\n".join(["| | |", "|---|---|", *rows])
     text = f"# Reference\n\n{table}\n\n```{{toctree}}\n:hidden:\n\n{contents}\n```\n"
     (folder / "index.md").write_text(text, encoding="utf-8")
+
+
+def names() -> str:
+    """Every function and class of the public namespaces: its arguments, and its first sentence."""
+    parts = [
+        "# Every name\n\nThe public namespaces, name by name. `help(name)` shows the whole text, "
+        "with an example;\n`./ci/docs` builds it as a site.\n"
+    ]
+    for space, what in NAMESPACES.items():
+        rows = []
+        for member, value in members(importlib.import_module(space)):
+            if callable(value) and str(getattr(value, "__module__", "")).startswith("gpuarray"):
+                rows.append(f"| `{member}{_arguments(value)}` | {_sentence(value)} |")
+        parts.append(f"## {space}\n\n{what[0].upper()}{what[1:]}.\n")
+        parts.append("\n".join(["| | |", "|---|---|", *rows]) + "\n")
+    return "\n".join(parts)
+
+
+def _arguments(value: Any) -> str:
+    """The names of a function's parameters; nothing for a class."""
+    if isinstance(value, type):
+        return ""
+    try:
+        found = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        return "(...)"
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    return f"({', '.join(stars.get(p.kind, '') + p.name for p in found if p.name[:1] != '_')})"
+
+
+def _sentence(value: Any) -> str:
+    """The first paragraph of a docstring, or its first sentence if it is long."""
+    first = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
+    end = re.match(r".*?[.:;](?= |$)", first) if len(first) > 140 else None
+    return _escaped((end[0] if end else first).rstrip(".:;"))
 
 
 def differences(path: Path) -> str:
@@ -182,3 +220,7 @@ def _escaped(text: str) -> str:
 def _short(value: Any) -> str:
     text = " ".join(repr(value).split())
     return (text if len(text) <= 60 else text[:57] + "...").replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    NAMES.write_text(names(), encoding="utf-8")

@@ -72,7 +72,7 @@ GROUPS = (
         """
         jax: cloud_tpu_init jax2tf_associative_scan_reductions tools
         experimental: compute_on control_deps jax2tf scheduling_groups xla_metadata
-        export: DisabledSafetyCheck default_export_platform
+        export: DisabledSafetyCheck
             maximum_supported_calling_convention_version
             minimum_supported_calling_convention_version
         extend: lowering mlir sharding xla

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from gpuarray import config, util
 from gpuarray.control.checkpoint import Decision, name_p, remat_p
 from gpuarray.control.graph_edits import lifted
-from gpuarray.core.avals import aval_of
+from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import axis_env
 from gpuarray.core.graph import Graph, Literal
 from gpuarray.core.linear import is_inexact
@@ -348,6 +348,17 @@ def print_saved_residuals(f: Callable, *args, **kwargs) -> None:
     >>> print_saved_residuals(ga.checkpoint(gnp.sin), 1.0)
     f32[] from the argument x
     """
+    for aval, origin in saved_residuals(f, *args, **kwargs):
+        print(aval.str_short(short_dtypes=True), origin)
+
+
+def saved_residuals(f: Callable, *args, **kwargs) -> list[tuple[ShapedArray, str]]:
+    """The values that the derivative of `f` keeps from the forward pass: types and origins.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> saved_residuals(ga.checkpoint(gnp.sin), 1.0)
+    [(ShapedArray(float32[], weak_type=True), 'from the argument x')]
+    """
     leaves, in_spec = tree.flatten((args, kwargs))
     paths = argnums.leaf_names(argnums.signature_of(f), args, kwargs)
 
@@ -367,15 +378,17 @@ def print_saved_residuals(f: Callable, *args, **kwargs) -> None:
     # In the order in which the values come about, arguments first.
     place = {v: i for i, v in enumerate([*known.invars, *made_by])}
     kept = known.outvars[len(known.outvars) - split.residuals :]
+    found: list[tuple[ShapedArray, str]] = []
     for a in sorted(kept, key=lambda a: -1 if isinstance(a, Literal) else place[a]):
-        kind = a.aval.str_short(short_dtypes=True)
-        # Literals are printed too, since JAX lists them.
+        # Literals are listed too, as in JAX.
         if isinstance(a, Literal):
-            print(f"{kind} from a literal")
+            origin = "from a literal"
         elif a in made_by:
             eqn = made_by[a]
             named = eqn.params["name"] if eqn.primitive is name_p else None
             what = f"named '{named}'" if named else f"output of {eqn.primitive.name}"
-            print(f"{kind} {what} from {eqn.site}")
+            origin = f"{what} from {eqn.site}"
         else:
-            print(f"{kind} from the argument {paths[known.invars.index(a)]}")
+            origin = f"from the argument {paths[known.invars.index(a)]}"
+        found.append((a.aval, origin))
+    return found

@@ -62,6 +62,10 @@ class _Module(types.ModuleType):
     def __dir__(self) -> list[str]:
         return [*dir(_ROOT), "core"]
 
+    def __reduce__(self) -> tuple:
+        # By name, as cloudpickle does for modules of the usual type, in functions that use them.
+        return importlib.import_module, (self.__name__,)
+
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds `jax.x.y` as `gpuarray.x.y`, and the metadata of the packages `jax` and `jaxlib`."""

@@ -17,6 +17,7 @@ PREFIX = "jax._src"
 #: for what is `b` in the module before it.
 TABLE = {
     "": "",
+    "ad_checkpoint": "ad_checkpoint api.checkpoint",
     "ad_util": "compat.leftovers interpreters.ad",
     "api": "gpuarray",
     "api_util": "api_util functions.argnums fun_signature=signature_of",
@@ -71,6 +72,9 @@ class PrivateModule(types.ModuleType):
                 self._renamed[theirs] = self._sources[-1], ours
             else:
                 self._sources.append(word if word == _HERE else f"{_HERE}.{word}")
+
+    def __reduce__(self) -> tuple:
+        return importlib.import_module, (self.__name__,)
 
     def __setattr__(self, name: str, value: Any) -> None:
         # A function that a library replaces is replaced where it is used.

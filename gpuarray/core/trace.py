@@ -51,9 +51,11 @@ class Trace:
 
         `aval` overrides the one that the settings would give it.
         """
-        if self.parent is None:
+        # A trace of a library's may name no parent.
+        outer = _State.base if self.parent is None else self.parent
+        if outer is self:
             raise TypeError(f"{type(self).__name__} makes no arrays")
-        return self.parent.own(x, aval)
+        return outer.own(x, aval)
 
 
 class _State(threading.local):

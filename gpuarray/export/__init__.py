@@ -5,6 +5,7 @@ Floor 6.
 """
 
 from gpuarray.export.exported import Exported as Exported
+from gpuarray.export.exported import default_export_platform as default_export_platform
 from gpuarray.export.exported import deserialize as deserialize
 from gpuarray.export.exported import export as export
 from gpuarray.export.shapes import SymbolicScope as SymbolicScope
@@ -22,6 +23,7 @@ from gpuarray.names import explain_names as _explain_names
 __all__ = [
     "Exported",
     "SymbolicScope",
+    "default_export_platform",
     "deserialize",
     "export",
     "is_symbolic_dim",

@@ -31,7 +31,7 @@ from gpuarray.functions.custom_vjp import custom_vjp
 from gpuarray.functions.jit import jit
 from gpuarray.functions.stages import struct_of
 from gpuarray.pytree import tree
-from gpuarray.runtime.device import platform_named
+from gpuarray.runtime.device import default_backend, platform_named
 from gpuarray.runtime.execute import separated
 from gpuarray.util import elements
 
@@ -223,6 +223,16 @@ class Exported:
         # Magic, length of the header, header, memory of the constants, digest.
         body = b"".join([_MAGIC, struct.pack("<Q", len(text)), text, *writer.pieces])
         return bytearray(body + hashlib.sha256(body).digest())
+
+
+def default_export_platform() -> str:
+    """The platform for which JAX would export by default: "cpu" or "cuda".
+
+    >>> from gpuarray import export
+    >>> export.default_export_platform() in ("cpu", "cuda")
+    True
+    """
+    return {"gpu": "cuda"}.get(default_backend(), "cpu")
 
 
 def export(

@@ -45,6 +45,8 @@ SUITES = (
     Suite("optax projections", "optax", ("projections",)),
     Suite("optax, the rest", "optax", (".", "!losses", "!projections"), long=True),
     Suite("chex", "chex", (".",), long=True),
+    Suite("haiku", "haiku", (".",), long=True),
+    Suite("distrax", "distrax", (".",), long=True),
     Suite("jmp", "jmp", (".",)),
     Suite("jraph", "jraph", ("_src",)),
     Suite("jaxtyping", "tests.ecosystem", ("test_jaxtyping.py",)),
@@ -98,7 +100,7 @@ def run(suite: Suite, in_jax: bool = False) -> Outcome:
         report = Path(folder, "report.xml")
         command = [
             sys.executable, "-m", "pytest", "-q",
-            *([] if in_jax else ["-p", "tests.ecosystem.plugin"]),
+            *([] if in_jax else ["-p", "tests.ecosystem.plugin"]), "-p", "tests.ecosystem.flags",
             "-p", "no:cacheprovider", "--continue-on-collection-errors", "-c", os.devnull,
             "--rootdir", folder, "-o", "python_files=*_test.py test_*.py",
             f"--junitxml={report}", *left_out, *chosen,

@@ -19,7 +19,7 @@ def test_modules_are_the_very_same():
         """
         gpuarray.install_as_jax()
         gpuarray.install_as_jax()
-        import importlib, importlib.metadata, jax, jax.numpy as jnp, jax.tree_util
+        import importlib, importlib.metadata, jax, jax.numpy as jnp, jax.tree_util, pickle
         from jax import core, lax, random
         from jax.nn.initializers import lecun_normal
         import gpuarray.numpy, gpuarray.nn
@@ -27,6 +27,9 @@ def test_modules_are_the_very_same():
         assert jnp.__name__ == "gpuarray.numpy" == jnp.__spec__.name
         assert isinstance(jnp.ones(2), jax.Array) and not isinstance(jnp.ones(2), core.Tracer)
         assert importlib.reload(jax.dtypes) is gpuarray.dtypes
+        # Libraries such as cloudpickle write functions with the modules that these use.
+        from jax._src import core as private
+        assert pickle.loads(pickle.dumps((jax, private))) == (jax, private)
         version = importlib.metadata.version
         print(jax.__version__, version("jax"), version("jaxlib"))
         """

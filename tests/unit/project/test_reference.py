@@ -25,6 +25,11 @@ def test_every_namespace_has_a_page(tmp_path):
     assert "numpy.clip(" in text and ">>> import gpuarray.numpy as gnp" in text
 
 
+def test_the_page_of_names_is_that_of_this_library():
+    found = reference.NAMES.read_text(encoding="utf-8")
+    assert found == reference.names(), "docs/names.md is out of date: run python docs/reference.py"
+
+
 def test_prose_means_itself():
     doc = "Sum of *args and `x*y`, see :func:`a.b`.\n\n>>> f(1)\n2\n\nThe end: a_b <c>."
     assert reference.markdown(doc) == (

@@ -1,0 +1,5 @@
+"""A pytest plugin: tests that parse absl's flags find none, and not pytest's own arguments."""
+
+import sys
+
+sys.argv[1:] = []

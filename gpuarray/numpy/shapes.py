@@ -20,6 +20,7 @@ from gpuarray.core.layout import out_given
 from gpuarray.core.trace import kept
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
+from gpuarray.lax.slicing import reaching
 from gpuarray.numpy.operands import array, arrays, as_tuple
 from gpuarray.primitives.elementwise.arithmetic import copy_p
 from gpuarray.primitives.movement.ops import (
@@ -466,6 +467,7 @@ def _roll_dynamic(a: Array, amount, axis: int) -> Array:
     n = a.shape[axis]
     if n == 0:
         return a
+    amount = reaching(amount, 2 * n)
     length = amount.dtype.type(n)
     left = lax.rem(amount, length)
     # rem has the sign of the shift.

@@ -136,7 +136,23 @@ def _starts(op: str, shape: tuple[int, ...], given: Any, negative: bool | Sequen
             f"allow_negative_indices must be a bool or one bool an axis, got {len(allowed)} for "
             f"{len(shape)} axes."
         )
+    # All have one dtype, if a wider one; different ones are an error that the primitive reports.
+    if len({dtype_of(x) for x in given}) == 1:
+        given = [reaching(x, max(shape)) for x in given]
     return [_from_front(x, n, ok) for x, n, ok in zip(given, shape, allowed)]
+
+
+def reaching(i: Any, n: Any) -> Any:
+    """Positions along an axis of length `n`, as int32 where their own dtype does not hold `n`."""
+    dtype = dtype_of(i)
+    if dtype.itemsize >= 4 or dtypes.kind_of(dtype) not in "iu":
+        return i
+    if isinstance(n, int) and n <= dtypes.iinfo(dtype).max:
+        return i
+    wide = np.dtype(np.int32)
+    if isinstance(i, Array):
+        return convert_element_type_p.bind(i, new_dtype=wide, weak_type=False, sharding=None)
+    return np.asarray(i).astype(wide)[()]
 
 
 def _from_front(start: Any, length: int, negative: bool) -> Any:
@@ -210,6 +226,7 @@ def _one_start(x: Any, start: Any, axis: int, negative: bool) -> list:
     """Start indices that are zero, in the dtype of `start`, but along one axis."""
     shape = shape_of(x)
     start = bindable("dynamic_slice", start, 1)
+    start = reaching(start, shape[axis])
     # All starts have one dtype, as the primitive requires.
     zero = dtype_of(start).type(0)
     starts = [zero] * len(shape)
@@ -333,7 +350,7 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     # Index vectors as gather takes them: [i, number of axes].
     columns = []
     for position, (at, axis) in enumerate(zip(idxs, axes)):
-        at = bindable("index_take", at, position + 1)
+        at = reaching(bindable("index_take", at, position + 1), max(shape))
         if len(shape_of(at)) != 1:
             raise TypeError(f"index_take takes index arrays of one axis, got {shape_of(at)}")
         # rem has the sign of the dividend: a negative remainder needs the length added.

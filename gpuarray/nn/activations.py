@@ -188,7 +188,8 @@ def log_sigmoid(x: ArrayLike) -> Array:
     """
     check_arraylike("log_sigmoid", x)
     # log(1 / (1 + exp(-x))), which stays finite where the sigmoid underflows.
-    return -softplus(-gnp.asarray(x))
+    (x,) = promote_args_inexact("log_sigmoid", gnp.asarray(x))
+    return -softplus(gnp.negative(x))
 
 
 def sparse_sigmoid(x: ArrayLike) -> Array:
@@ -222,7 +223,9 @@ def soft_sign(x: ArrayLike) -> Array:
     """
     check_arraylike("soft_sign", x)
     x = gnp.asarray(x)
-    return x / (gnp.abs(x) + 1)
+    if x.dtype != np.bool_:  # the smallest integer has no absolute value of its type
+        (x,) = promote_args_inexact("soft_sign", x)
+    return gnp.divide(x, gnp.abs(x) + 1)
 
 
 def hard_tanh(x: ArrayLike) -> Array:

@@ -13,6 +13,7 @@ from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
+from gpuarray.lax.slicing import reaching
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
@@ -43,7 +44,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
             f"unbound axis name: {axis}. one_hot over a named axis needs a transformation that "
             "binds it."
         )
-    x = gnp.asarray(x)
+    x = reaching(gnp.asarray(x), count)
     # The axis counts in the result, which has one more.
     place = util.canonical_axis(axis, x.ndim + 1)
     if dtype is None:

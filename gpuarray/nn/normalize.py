@@ -14,11 +14,14 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.config import state
-from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
-from gpuarray.numpy.promotion import check_arraylike, promote_dtypes_inexact
+from gpuarray.numpy.promotion import (
+    check_arraylike,
+    promote_args_inexact,
+    promote_dtypes_inexact,
+)
 from gpuarray.numpy.reductions import split_axes
 
 Axis = int | tuple[int, ...] | None
@@ -80,19 +83,20 @@ def _below_maximum(name: str, x: ArrayLike, axis: Axis, where: ArrayLike | None)
     """x - max(x) along the axis, -inf where the mask is False: at most 0, so exp is at most 1."""
     check_arraylike(name, x)
     x = gnp.asarray(x)
+    is_bool = x.dtype == np.bool_
+    if not is_bool:
+        x = _as_float(x)
     # The maximum needs no derivative: it cancels.
-    largest = gnp.max(
-        x, axis, where=where, initial=gnp.asarray(_lowest(x.dtype), x.dtype), keepdims=True
-    )
+    lowest = gnp.asarray(False if is_bool else -np.inf, x.dtype)
+    largest = gnp.max(x, axis, where=where, initial=lowest, keepdims=True)
     taking_part = x if where is None else gnp.where(where, x, -np.inf)
     return taking_part - lax.stop_gradient(largest)
 
 
-def _lowest(dtype):
-    """The neutral element of max."""
-    if dtypes.issubdtype(dtype, np.integer):
-        return int(dtypes.iinfo(dtype).min)
-    return False if dtype == np.bool_ else -np.inf
+def _as_float(x: Array) -> Array:
+    """Integers as floats, before a difference or a square of them could wrap around."""
+    (found,) = promote_args_inexact("softmax", x)
+    return gnp.asarray(found)
 
 
 def logsumexp(
@@ -204,7 +208,7 @@ def standardize(
     check_arraylike("standardize", *(v for v in (x, mean, variance) if v is not None))
     if algorithm not in ("fast", "stable"):
         raise ValueError(f"Unknown algorithm {algorithm!r}. Expected 'fast' or 'stable'.")
-    x = gnp.asarray(x)
+    x = _as_float(gnp.asarray(x))
     for i in () if axis is None else np.ravel(axis):
         if not -x.ndim <= util.index(i) < x.ndim:
             raise IndexError(

@@ -18,6 +18,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode
+from gpuarray.lax.slicing import reaching
 from gpuarray.numpy import indexer
 from gpuarray.numpy.arithmetic import divmod, mod
 from gpuarray.numpy.construct import asarray
@@ -78,7 +79,7 @@ def take(
             "The 'raise' mode to jnp.take is not supported. Use 'fill', 'clip' or 'wrap'."
         )
     elif mode == "wrap":
-        at = mod(positions, n)
+        at = mod(reaching(positions, n), n)
         how = GatherScatterMode.PROMISE_IN_BOUNDS
     elif mode == "clip":
         how = GatherScatterMode.CLIP
@@ -198,6 +199,7 @@ def put(a, ind, v, mode: str | None = None, *, inplace: bool = True) -> Array:
     if values.size < positions.size:
         values = tile(values, -(-positions.size // values.size))
     values = values[: positions.size]
+    positions = reaching(positions, a.size)
     # Out of bounds: moved to the edge.
     if mode in (None, "clip"):
         positions = lax.clamp(
@@ -266,6 +268,7 @@ def unravel_index(indices, shape) -> tuple[Array, ...]:
         n if isinstance(n, Tracer) else util.index(n) for n in ((shape,) if alone else shape)
     ]
     total = math.prod(lengths)
+    flat = reaching(flat, total)
     one = flat.dtype.type
     # Negative positions count from the end; beyond either end the nearest one is taken, as in JAX.
     flat = where(lax.lt(flat, one(0)), flat + total, flat)
@@ -307,6 +310,7 @@ def ravel_multi_index(
             f"ravel_multi_index takes one index array for every dimension: got {len(found)} for "
             f"dims={dims}"
         )
+    given = found
     for i in found:
         if not dtypes.issubdtype(i.dtype, np.integer):
             raise ValueError(f"dtype={i.dtype!r} is not an integer type.")
@@ -323,9 +327,9 @@ def ravel_multi_index(
             if ((known < 0) | (known >= n)).any():
                 raise ValueError(f"invalid entry in coordinates array: outside 0..{n - 1}")
     elif mode == "clip":
-        found = [clip(i, 0, n - 1) for i, n in zip(found, lengths, strict=True)]
+        found = [clip(reaching(i, n), 0, n - 1) for i, n in zip(found, lengths, strict=True)]
     elif mode == "wrap":
-        found = [mod(i, n) for i, n in zip(found, lengths, strict=True)]
+        found = [mod(reaching(i, n), n) for i, n in zip(found, lengths, strict=True)]
     elif mode != "ignore":
         raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', 'clip', or 'ignore'.")
     # How far one step along each axis is in the flattened array.
@@ -338,7 +342,7 @@ def ravel_multi_index(
     if dtype is not None:
         kind = dtypes.check_user_dtype(dtype, "ravel_multi_index")
     else:
-        kind = dtypes.result_type(*found) if found else dtypes.default_int()
+        kind = dtypes.result_type(*given) if given else dtypes.default_int()
     # The largest position has to fit.
     if math.prod(lengths) - 1 > dtypes.iinfo(kind).max:
         raise ValueError(

@@ -394,7 +394,7 @@ def diagonal(a, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     a = moveaxis(a, (first, second), (-2, -1))
     m, n = a.shape[-2:]
     # The flat position of the diagonal's first element.
-    machine_int(offset)
+    offset = int(machine_int(offset))
     begin = offset if offset >= 0 else -offset * n
     count = max(0, min(m, n - offset) if offset >= 0 else min(m + offset, n))
     lead = a.shape[:-2]

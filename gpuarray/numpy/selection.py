@@ -17,6 +17,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.value import Array
+from gpuarray.lax.slicing import reaching
 from gpuarray.numpy.arithmetic import mod
 from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.construct import as_type, asarray
@@ -140,8 +141,9 @@ def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
                 f"invalid entry in choice array: there are {count} choices, numbered from 0"
             )
     elif mode == "wrap":
-        a = mod(a, count)
+        a = mod(reaching(a, count), count)
     elif mode == "clip":
+        a = reaching(a, count)
         a = lax.clamp(a.dtype.type(0), a, a.dtype.type(count - 1))
     else:
         raise ValueError(f"{mode=} not understood. Must be 'raise', 'wrap', or 'clip'")

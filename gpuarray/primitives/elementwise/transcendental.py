@@ -239,7 +239,17 @@ def _check_pow(x: ShapedArray, y: ShapedArray) -> None:
         )
 
 
-_power = by_dtype(floating=np.power, complex=np.power)
+def _float_power(x, y):
+    """x^y as C has it, at every shape of y."""
+    out = np.power(x, y)
+    # For 1/2, where many elements share it, NumPy takes the root: of -0.0 and -inf that is another.
+    half = y == 0.5
+    if np.any(half):
+        out = np.where(half & ((x == 0) | np.isneginf(x)), np.abs(x), out)
+    return out
+
+
+_power = by_dtype(floating=_float_power, complex=np.power)
 # NumPy's power with an integer exponent would promote to float64.
 _integer_power = by_dtype(
     floating=lambda x, y: np.power(x, y.astype(x.dtype)),

@@ -244,3 +244,19 @@ def test_objects_with_jax_array(name, holder):
         with np.errstate(all="ignore"):
             found = f(*map(holder, args))
         ga.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", *HALVES])
+def test_power_of_one_half_is_not_the_root_at_the_edges(dtype):
+    """As C has it: +0 at -0.0 and inf at -inf, whether or not elements share the exponent."""
+    with ga.enable_x64(dtype == "float64"):
+        x = gnp.array([-np.inf, -0.0, 0.0, np.inf, 4.0, -4.0], dtype)
+        half = gnp.asarray(0.5, dtype)
+        ways = [0.5, half, gnp.full(6, half), gnp.full((2, 1), half)]
+        for y in ways:
+            for out in (x**y, ga.jit(gnp.power)(x, y)):
+                found = np.asarray(out, np.float64).reshape(-1, 6)[0]
+                np.testing.assert_array_equal(found, [np.inf, 0, 0, np.inf, 2, np.nan])
+                assert not np.signbit(found[:5]).any()
+        alone = [float(v**half) for v in x[:3]]
+        assert alone == [np.inf, 0, 0] and math.copysign(1, alone[1]) == 1

@@ -200,9 +200,10 @@ def _constrained(x: Any, sharding: Any) -> Any:
     if not isinstance(sharding, NamedSharding):
         if spread := spread_names():
             raise ValueError(
-                f"a vmap around has spmd_axis_name {sorted(map(str, spread))}, and {sharding} has "
-                "no mesh that its axis could be cut along: give with_sharding_constraint a "
-                "NamedSharding."
+                "If you are using spmd_axis_name parameter of jax.vmap, please make sure to run "
+                "your jitted function inside the mesh context manager, and give "
+                f"with_sharding_constraint a NamedSharding: {sharding} has no mesh whose axis "
+                f"{sorted(map(str, spread))} could cut the mapped axis."
             )
         if isinstance(x, Tracer):
             return stays_at(x, laid_out(sharding))

@@ -224,7 +224,7 @@ def _run(
     for x in inputs:
         if x.is_deleted():
             x._buffers()  # raises
-    over = [m for m in executable.meshes if m.size > 1]
+    over = [m for m in executable.meshes if isinstance(m, Mesh) and m.size > 1]
     if where is not None and where.device is not None and over:
         raise ValueError(
             "Received incompatible devices for jitted computation. Got explicit output sharding "

@@ -173,10 +173,12 @@ def page(module: types.ModuleType, name: str) -> str:
 
 def members(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
     """What a namespace offers: no modules, nothing private."""
-    names = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
-    for member in sorted(names, key=str.lower):
+    said = getattr(module, "__all__", None)
+    for member in sorted(said or (n for n in dir(module) if not n.startswith("_")), key=str.lower):
         value = getattr(module, member, None)
         borrowed = getattr(value, "__module__", "") in ("typing", "collections.abc", "__future__")
+        # Modules import the class of arrays for their annotations; it is gpuarray's own name.
+        borrowed |= not said and value is gpuarray.Array and module is not gpuarray
         if not isinstance(value, types.ModuleType) and not borrowed:
             yield member, value
 

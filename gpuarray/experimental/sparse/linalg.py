@@ -13,13 +13,14 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.api.callbacks import pure_callback
-from gpuarray.core.avals import ShapedArray
 from gpuarray.core.value import Array
 from gpuarray.experimental.sparse.base import is_sparse
 from gpuarray.experimental.sparse.matrices import CSR, csr_matvec
 from gpuarray.functions.jit import jit
-from gpuarray.functions.stages import struct_of
+from gpuarray.functions.stages import ShapeDtypeStruct
 from gpuarray.names import explain_names as _explain_names
+
+__all__ = ["lobpcg_standard", "spsolve"]
 
 _sparse: Any = util.lazy_module("scipy.sparse")
 _linalg: Any = util.lazy_module("scipy.sparse.linalg")
@@ -62,7 +63,7 @@ def spsolve(
 
     def solve(transposed: bool) -> Callable:
         def run(_: Any, b: Array) -> Array:
-            result = struct_of(ShapedArray(b.shape, b.dtype))
+            result = ShapeDtypeStruct(b.shape, b.dtype)
             host = solver(transposed)
             return pure_callback(
                 host, result, lax.stop_gradient(data), indices, indptr, b,

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gpuarray
+
 #: All functions on one page.
 NAMES = Path(__file__).with_name("names.md")
 #: What differs from JAX, with the reasons.
@@ -177,8 +179,8 @@ def members(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
     for member in sorted(said or (n for n in dir(module) if not n.startswith("_")), key=str.lower):
         value = getattr(module, member, None)
         borrowed = getattr(value, "__module__", "") in ("typing", "collections.abc", "__future__")
-        # Modules import the class of arrays for their annotations; it is gpuarray's own name.
-        borrowed |= not said and value is gpuarray.Array and module is not gpuarray
+        # Modules import the class of arrays for their annotations.
+        borrowed |= not said and member == "Array" and module is not gpuarray
         if not isinstance(value, types.ModuleType) and not borrowed:
             yield member, value
 

@@ -130,19 +130,24 @@ GA_CALLED int (*ga_blas_threads)() = nullptr;
 GA_CALLED void (*ga_blas_use)(int) = nullptr;
 
 namespace {
-pthread_mutex_t of_blas = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t of_blas = PTHREAD_MUTEX_INITIALIZER, by_turns = PTHREAD_MUTEX_INITIALIZER;
 int users = 0, before = 1;
 void forget_users() {
     of_blas = PTHREAD_MUTEX_INITIALIZER;
+    by_turns = PTHREAD_MUTEX_INITIALIZER;
     if (users && before != 1) ga_blas_use(before);
     users = 0;
 }
 const int also_registered = pthread_atfork(nullptr, nullptr, forget_users);
 }  // namespace
 
-// One thread from the first of those that need it alone until the last of them has ended.
+// One thread from the first of those that need it alone until the last of them has ended. A library that cannot be told
+// has threads of its own in each call: calls take turns.
 GA_CALLED void ga_blas_alone(bool begin) {
-    if (!ga_blas_use) return;
+    if (!ga_blas_use) {
+        begin ? pthread_mutex_lock(&by_turns) : pthread_mutex_unlock(&by_turns);
+        return;
+    }
     pthread_mutex_lock(&of_blas);
     if (begin ? users++ == 0 : --users == 0) {
         if (begin) before = ga_blas_threads();

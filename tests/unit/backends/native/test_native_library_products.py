@@ -4,6 +4,9 @@ In: matrices, in loops and beside other steps. Out: NumPy's values; the same bit
 threads; BLAS with as many threads as before.
 """
 
+import ctypes
+import threading
+
 import numpy as np
 import pytest
 
@@ -99,3 +102,34 @@ def test_blas_has_its_threads_afterwards(rng):
     natively.compile_all([p])
     p(*xs)
     assert library.blas_threads_of(pool) == count
+
+
+def test_a_blas_that_cannot_be_told_is_called_by_turns(threads, rng):
+    """Not on all threads at once, each of which would start threads of its own."""
+    pool = library._pool_with_blas()
+    xs = operands("ik,kj->ij", (300, 260, 200, 1), "float32", rng)
+    p = program("ik,kj->ij", xs)
+    natively.compile_all([p])
+    use = ctypes.c_void_p.in_dll(pool, "ga_blas_use")
+    before, use.value = use.value, None
+    try:
+        threads(4)
+        for _ in range(5):
+            np.testing.assert_array_equal(p(*xs)[0], (xs[0] * 2) @ (xs[1] + 1) - 1)
+        # Whoever comes while one is in it waits.
+        pool.ga_blas_alone(True)
+        inside = threading.Event()
+
+        def another():
+            pool.ga_blas_alone(True)
+            inside.set()
+            pool.ga_blas_alone(False)
+
+        waits = threading.Thread(target=another)
+        waits.start()
+        assert not inside.wait(0.05)
+        pool.ga_blas_alone(False)
+        waits.join(60)
+        assert inside.is_set()
+    finally:
+        use.value = before

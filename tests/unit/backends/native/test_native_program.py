@@ -391,7 +391,12 @@ SHORT_AND_LONG = [
 ]  # fmt: skip
 
 
-def test_sums_of_integers_side_by_side(rng):
+#: A half of the cases, or the other half if slow: the compiler takes its time.
+TURNS = pytest.mark.parametrize("turn", [0, pytest.param(1, marks=pytest.mark.slow)])
+
+
+@TURNS
+def test_sums_of_integers_side_by_side(turn, rng):
     """In few columns, in lanes, of several axes; converted before, or not. (g++ 12 makes wrong code
     of some loops over them.)
     """
@@ -404,7 +409,7 @@ def test_sums_of_integers_side_by_side(rng):
                 [((33, 16, 2), 1), ((33, 16, 4), 1), ((9, 20, 3), 1), ((7, 64), 1), ((40, 8), 0)]
                 + [((5, 6, 7), (0, 2)), ((3, 2, 40), (1, 2)), ((16, 16), 0)]
             ):
-                if (n + k) % 2:  # half of them: the compiler takes its time
+                if (n + k) % 4 != 2 * turn:
                     continue
                 x = (rng.integers(0, 18, shape) - (9 if short[0] == "i" else 0)).astype(short)
 
@@ -421,12 +426,16 @@ def test_sums_of_integers_side_by_side(rng):
         np.testing.assert_array_equal(found, expected, str(what))
 
 
-def test_integers_carried_by_loops(rng):
+@TURNS
+def test_integers_carried_by_loops(turn, rng):
     """The same in loops around small arrays."""
     cases = []
     with ga.enable_x64(True):
-        for short, wide in SHORT_AND_LONG[1:8]:
-            for size, (name, after) in itertools.product((2, 3, 4, 8, 16), AFTER.items()):
+        for n, (short, wide) in enumerate(SHORT_AND_LONG[1:8]):
+            ways = itertools.product((2, 3, 4, 8, 16), enumerate(AFTER.items()))
+            for size, (k, (name, after)) in ways:
+                if (n + k + size) % 2 != turn:
+                    continue
                 x = rng.integers(0, 9, (12, size)).astype(short)
 
                 def f(x, wide=wide, after=after):

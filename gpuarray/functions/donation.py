@@ -16,14 +16,19 @@ from gpuarray.pytree import tree
 def donated_leaves(
     args: tuple, kwargs: dict, argnums: Iterable[int], argnames: Iterable[str]
 ) -> frozenset[int]:
-    """Which leaves are given away (`args` and `kwargs` hold leaf numbers here)."""
+    """Which leaves of `(args, kwargs)` are given away, by their numbers."""
+    named = set(argnames)
+    given = {n % len(args) for n in argnums if -len(args) <= n < len(args)}
+    # Keywords come after the positions, in the order of their names.
+    parts = [(i in given, x) for i, x in enumerate(args)]
+    parts += [(name in named, kwargs[name]) for name in sorted(kwargs)]
     found: set[int] = set()
-    for n in argnums:
-        if -len(args) <= n < len(args):
-            found.update(tree.flatten_raw(args[n])[0])
-    for name in argnames:
-        if name in kwargs:
-            found.update(tree.flatten_raw(kwargs[name])[0])
+    start = 0
+    for is_given, part in parts:
+        stop = start + len(tree.flatten_raw(part)[0])
+        if is_given:
+            found.update(range(start, stop))
+        start = stop
     return frozenset(found)
 
 

@@ -4,6 +4,7 @@ import ctypes
 import functools
 import inspect
 import threading
+import warnings
 
 import numpy as np
 import pytest

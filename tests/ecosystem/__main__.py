@@ -38,6 +38,12 @@ class Suite(NamedTuple):
     long: bool = False  # run with --long alone
 
 
+#: They switch 64-bit types on for the whole process.
+DISTRAX_64 = (
+    "_src/distributions/normal_float64_test.py",
+    "_src/distributions/uniform_float64_test.py",
+    "_src/bijectors/rational_quadratic_spline_float64_test.py",
+)
 SUITES = (
     Suite("imports and programs", "tests.ecosystem", ("test_programs.py",)),
     Suite("einops", "einops", ("tests",), {"EINOPS_TEST_BACKENDS": "numpy,jax"}),
@@ -46,7 +52,8 @@ SUITES = (
     Suite("optax, the rest", "optax", (".", "!losses", "!projections"), long=True),
     Suite("chex", "chex", (".",), long=True),
     Suite("haiku", "haiku", (".",), long=True),
-    Suite("distrax", "distrax", (".",), long=True),
+    Suite("distrax", "distrax", (".", *(f"!{p}" for p in DISTRAX_64)), long=True),
+    Suite("distrax, 64 bits", "distrax", DISTRAX_64, long=True),
     Suite("jmp", "jmp", (".",)),
     Suite("jraph", "jraph", ("_src",)),
     Suite("jaxtyping", "tests.ecosystem", ("test_jaxtyping.py",)),

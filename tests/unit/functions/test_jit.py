@@ -4,6 +4,7 @@ import ctypes
 import functools
 import inspect
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -450,3 +451,19 @@ def test_static_values_that_do_not_compare_with_each_other():
     for axis in ((2, 0), np.int64(1), (0, 1), 1):
         np.testing.assert_allclose(f(x, axis), x.sum(axis))
     assert f._cache_size() == 4
+
+
+def test_which_leaves_are_given_away():
+    inner = ga.jit(
+        lambda a, b, *, z, y: (a["p"] + b, y * 2, z), donate_argnums=(0,), donate_argnames=("y",)
+    )
+    a, b = {"p": gnp.ones(3), "q": (gnp.ones(4),)}, gnp.ones(3)
+    y, z = gnp.ones(6), gnp.ones(7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Inside of another function values are traced: nothing is given away, nothing fails.
+        ga.jit(lambda a: inner(a, b, z=z, y=y))(a)
+        inner(a, b, z=z, y=y)
+    assert [x.is_deleted() for x in (*ga.tree.leaves(a), b, y, z)] == [
+        *(True, True), False, True, False,
+    ]  # fmt: skip

@@ -89,7 +89,8 @@ GA_OUTLINE double ga_zeta(double x, double q) {
         at += 1.0;
         term = pow(at, -x);
         total += term;
-        if (fabs(term) < 1e-17 * fabs(total)) return total;
+        // Beyond 1, all terms after one that is 0 are 0; the comparison does not see it.
+        if (fabs(term) < 1e-17 * fabs(total) || (term == 0.0 && at > 1.0)) return total;
     }
     total += term * at / (x - 1.0) - 0.5 * term;
     double a = 1.0, k = 0.0;

@@ -340,7 +340,9 @@ def _digamma(x):
 def _zeta(x, q):
     # At a pole the two sides agree on infinity for even powers only.
     pole = (q <= 0) & (q == np.floor(q))
-    return np.where(pole, np.where((x % 2 == 0) | (x == 1), np.inf, np.nan), sp.zeta(x, q))
+    out = np.where(pole, np.where((x % 2 == 0) | (x == 1), np.inf, np.nan), sp.zeta(x, q))
+    # SciPy makes nan of a sum whose first term is already 0.
+    return np.where(np.isnan(out) & (x > 1) & (q > 1), 0.0, out)
 
 
 #: B_2j / (2j)!, from the highest power on.

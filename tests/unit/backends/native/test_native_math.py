@@ -232,6 +232,17 @@ def test_zeta_functions(negative):
         assert errors(program(x)[0], wanted).max() <= 1, name
 
 
+def test_sums_whose_terms_vanish():
+    """All terms are 0, the first one is infinite, or the first one alone is not 0."""
+    orders, places = np.array([1e30, np.inf, 800, 1e30, np.inf]), np.array([1.5, 2, 3, 0.5, 1])
+    with ga.enable_x64(True):
+        for dtype in ("float32", "float64"):
+            given = orders.astype(dtype), places.astype(dtype)
+            program = natively.written(ga.jit(lax.zeta).lower(*given).jaxpr)
+            natively.compile_all([program])
+            np.testing.assert_array_equal(program(*given)[0], [0, 0, 0, np.inf, 1])
+
+
 def test_orders_that_are_elements(rng):
     m = rng.integers(0, 30, 1 << 14).astype(np.float32)
     m[:4] = 0, 1.5, -1, np.nan

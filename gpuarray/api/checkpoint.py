@@ -378,7 +378,7 @@ def saved_residuals(f: Callable, *args, **kwargs) -> list[tuple[ShapedArray, str
     # In the order in which the values come about, arguments first.
     place = {v: i for i, v in enumerate([*known.invars, *made_by])}
     kept = known.outvars[len(known.outvars) - split.residuals :]
-    found: list[tuple[ShapedArray, str]] = []
+    found = [(v.aval, "from a constant") for v in split.unknown.constvars]
     for a in sorted(kept, key=lambda a: -1 if isinstance(a, Literal) else place[a]):
         # Literals are listed too, as in JAX.
         if isinstance(a, Literal):

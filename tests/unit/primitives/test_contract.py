@@ -226,7 +226,8 @@ CONVS = [  # lhs, rhs, and what differs from the defaults
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 @pytest.mark.parametrize("lhs, rhs, options", CONVS)
 def test_convolution_by_definition(lhs, rhs, options, dtype, last, piece, monkeypatch):
-    monkeypatch.setattr(convolution, "_PIECE", piece)
+    processor = convolution.PROCESSOR.replace(windows_laid=piece)
+    monkeypatch.setattr(convolution, "PROCESSOR", processor)
     rank = len(lhs) - 2
     ones = (1,) * rank
     strides, padding, lhs_dilation, rhs_dilation, groups, batch_groups = (

@@ -48,7 +48,8 @@ def programs():
     for dtype in DTYPES:
         for shape, axis in SHAPES:
             both = lambda x, axis=axis: [f(x, axis) for f in FIND.values()]
-            graph = ga.jit(both).lower(ga.ShapeDtypeStruct(shape, dtype)).jaxpr
+            with ga.enable_x64(True):
+                graph = ga.jit(both).lower(ga.ShapeDtypeStruct(shape, dtype)).jaxpr
             found[dtype, shape, axis] = natively.written(graph)
     natively.compile_all(list(found.values()))
     return found

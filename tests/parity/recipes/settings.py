@@ -100,6 +100,15 @@ EXPRESSIONS = [
         "(within(jax.default_device(jax.devices()[0]), lambda: 0), jax.config.jax_default_device)",
     ]),
     ("jax.default_matmul_precision", inside("default_matmul_precision('highest')", "f32(2, 3) @ f32(3)")),
+    ("jax.make_user_context", [
+        "(lambda c: c.value)(jax.make_user_context())",
+        "(lambda c: (c.value, within(c(3), lambda: c.value), c.value))(jax.make_user_context(1))",
+        "(lambda c: [jax.jit(lambda x: x * c.value)(f32(2)), within(c(3), lambda: jax.jit(lambda x: x * c.value)(f32(2)))])(jax.make_user_context(2))",
+        "(lambda c, f: [f(c, 2.0), within(c(3), lambda: f(c, 2.0)), f(c, 2.0)])(jax.make_user_context(1), jax.jit(lambda c, x: x * c.value, static_argnums=0))",
+        "(lambda c: jax.grad(lambda x: within(c('b'), lambda: x * {'a': 2.0, 'b': 3.0}[c.value]))(f32(2)[0]))(jax.make_user_context('a'))",
+        "(lambda c: within(c([1]), lambda: jax.jit(lambda x: x)(1.0)))(jax.make_user_context())",
+        "(lambda c: within(c(1), lambda: within(c(2), lambda: c.value) + c.value))(jax.make_user_context(0))",
+    ]),
     ("jax.named_scope", [
         "within(jax.named_scope('a'), lambda: f32(2) + 1)",
         "jax.jit(lambda x: within(jax.named_scope('a'), lambda: x * 2))(f32(2))",

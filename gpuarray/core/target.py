@@ -432,9 +432,10 @@ class Processor(Struct):
     windows_laid: int = 1 << 22
     #: Multiply-adds of a piece of long sums, which has sums of its own.
     window_piece: int = 1 << 22
-    #: Parts of many updates that are merged by themselves, more of which take longer to merge; and
-    #: parts of a task, whose updates take turns. Measure: segment_max.
-    update_parts: int = 16
+    #: Tasks of many updates that are merged by themselves, more of which take longer to merge; and
+    #: parts of a task, whose single updates take turns (of rows a task has one part, which stays in
+    #: the near cache). Measure: segment_max, segment_rows.
+    update_tasks: int = 8
     update_turns: int = 2
     #: Bytes of a row of updates that is a piece for a task of its own: two lines of the cache, as
     #: they are fetched. Measure: segment_rows.

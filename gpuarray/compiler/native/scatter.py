@@ -122,11 +122,17 @@ class ScatterWriter(NativeWriter):
     def parts(self) -> tuple[int, Identity | None]:
         """How many parts of the updates are merged by themselves, and what each begins with."""
         aval = self.outputs[0].aval
-        parts = PROCESSOR.update_parts
+        # As many tasks for rows of updates as for single ones.
+        parts = self.turns * PROCESSOR.update_tasks
         enough = self.order and self.axes[0] >= 2 * parts
         many = math.prod(self.axes) >= max(2 * PROCESSOR.piece, 2 * parts * aval.size)
         identity = self.rule.apart(aval) if enough and many else None
         return parts, identity
+
+    @property
+    def turns(self) -> int:
+        """Parts of a task: sums of a row do not wait for one another, those for one place do."""
+        return 1 if len(self.order) > 1 else PROCESSOR.update_turns
 
     def in_parts(self, out: Var, parts: int, identity: Identity) -> NativeSource:
         """A function that merges a part of the updates, and one that merges the parts, in order.
@@ -134,7 +140,7 @@ class ScatterWriter(NativeWriter):
         another where places are sorted, would wait for one another.
         """
         name, size, kind = self.kernel.name, out.aval.size, ct.memory_type(out.aval)
-        cut, turns = -(-self.axes[0] // parts), PROCESSOR.update_turns
+        cut, turns = -(-self.axes[0] // parts), self.turns
         self.room["part0"] = (kind, parts * size)
         begin = ct.constant(identity.of(out.aval.dtype), out.aval)
         begin = f"ga_exact<{kind}>({begin})" if ct.is_half(out.aval) else begin

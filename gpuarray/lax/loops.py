@@ -18,7 +18,6 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.trace import Tracer, owned
 from gpuarray.core.tracebacks import boundary
-from gpuarray.errors import ConcretizationTypeError
 from gpuarray.lax.bodies import (
     Body,
     argument_names,
@@ -58,18 +57,16 @@ def while_loop(
         raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
     # Plain Python, where the values are known.
     if config.state.disable_jit and max_steps is None:
-        # A condition that is traced, by what it closes over too, cannot be decided here: the loop
-        # stays in the program.
         leaves = check_operands(tree.flatten(init_val)[0])
         if not any(isinstance(x, Tracer) for x in leaves):
             # Arrays, which `x += 1` does not write to, and which a loop without steps returns.
-            value = tree.tree_map(lambda x: as_array(owned(x)), init_val)
-            try:
-                while cond_fun(value):
-                    value = body_fun(value)
-                return value
-            except ConcretizationTypeError:
-                pass
+            init_val = tree.tree_map(lambda x: as_array(owned(x)), init_val)
+            # A condition that is traced, by what it closes over too, cannot be decided here: the
+            # rest of the loop stays in the program.
+            while not isinstance(test := cond_fun(init_val), Tracer):
+                if not test:
+                    return init_val
+                init_val = body_fun(init_val)
     return _while(cond_fun, body_fun, init_val, body_fun, "while_loop", max_steps)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import gpuarray
+from gpuarray import sites
 from tests.support import ROOT
 from tests.unit.project.test_floors import HEAVY, PACKAGE, read_modules
 
@@ -82,3 +83,9 @@ def test_what_is_imported_is_declared():
         if i.target.split(".")[0] not in {PACKAGE, *declared, *HEAVY, *sys.stdlib_module_names}
     }
     assert not undeclared, "\n".join(sorted(undeclared))
+
+
+def test_files_that_are_named_exist():
+    """Whose line an error is about depends on them: a file that moves takes its name along."""
+    named = [*sites._ON_THE_WAY, sites._METHODS]
+    assert [p for p in named if not Path(p).exists()] == []

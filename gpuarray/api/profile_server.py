@@ -13,6 +13,7 @@ from typing import Any
 
 from gpuarray.util import lazy_module
 
+socket: Any = lazy_module("socket")
 server: Any = lazy_module("http.server")
 client: Any = lazy_module("http.client")
 
@@ -49,17 +50,21 @@ class ProfilerServer:
         self._server = server.ThreadingHTTPServer((HERE, port), Handler)
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name="gpuarray-profiler", daemon=True
-        )
+        self._thread = threading.Thread(target=self._serve, name="gpuarray-profiler", daemon=True)
         self._thread.start()
+
+    def _serve(self) -> None:
+        while not self._over.is_set():
+            self._server.handle_request()
 
     def stop(self) -> None:
         """End the server; a trace that is being taken ends, too."""
         self._over.set()
-        self._server.shutdown()
-        self._server.server_close()
+        # The thread waits for a request: an empty one wakes it. `serve_forever` would look up
+        # twice a second instead, and `shutdown` wait for that.
+        socket.create_connection((HERE, self.port)).close()
         self._thread.join()
+        self._server.server_close()
 
 
 def _answer(path: str, host: str, take: Callable, over: threading.Event) -> tuple[int, bytes]:

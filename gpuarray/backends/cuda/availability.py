@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import importlib.metadata
 import importlib.util
 import os
 import sys
 from collections.abc import Sequence
 
 from gpuarray.util import lazy_module
+
+metadata = lazy_module("importlib.metadata")
 
 INSTALL = (
     "Install CuPy with the extra that fits NVIDIA's driver: `gpuarray-runtime[cuda13]`, or "
@@ -32,8 +33,8 @@ def distributions() -> list[tuple[str, str]]:
     """Return CuPy's distributions that are installed, with their versions."""
     found = []
     for name in DISTRIBUTIONS:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found.append((name, importlib.metadata.version(name)))
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found.append((name, metadata.version(name)))
     return found
 
 

@@ -22,8 +22,10 @@ struct Cell {
     bool by_atomic;
 };
 struct Watched : Region {
-    Cell* cells;
-    size_t n_cells, mapped;
+    Cell* cells;   // one for 2^unit bytes
+    size_t mapped;
+    int unit;
+    bool touched;  // a cell is
     Moved moved;
     std::unordered_set<uint64_t> seen[2];  // reads and writes: a cell, and when
 };
@@ -38,7 +40,13 @@ struct Seen {  // an atomic of this block: it knows of the tickets before it
     uint32_t fenced_at;  // when the same thread fenced after it
 };
 
+struct Place {
+    const char* at;
+    size_t bytes;
+};
+
 std::vector<Watched> regions;
+std::vector<Place> places;  // of the regions, and one that is empty
 std::vector<Ticket> tickets;
 std::vector<Seen> seen;
 size_t last;
@@ -93,19 +101,27 @@ void misaligned(const Watched& r, const char* at, size_t bytes) {
          bytes, block_number(now.block), now.thread);
 }
 
+// Most accesses are in the region of the one before; of the others the places alone are read, which lie close together.
 Watched* region_of(const char* at) {
-    for (size_t k = 0; k < regions.size(); ++k) {
-        const size_t i = (last + k) % regions.size();
-        if (at >= regions[i].at && at < regions[i].at + regions[i].bytes) {
-            last = i;
-            return &regions[i];
-        }
-    }
+    if ((size_t)(at - places[last].at) < places[last].bytes) return &regions[last];
+    for (size_t i = 0; i < regions.size(); ++i)
+        if ((size_t)(at - places[i].at) < places[i].bytes) return &regions[last = i];
     return nullptr;
 }
 
+// Cells are as large as all accesses so far allow, and never smaller than the region's elements: most kernels come to 16
+// bytes at a time, or to 4.
+void divide(Watched& r, int unit) {
+    const int parts = r.unit - unit;
+    for (size_t i = r.touched ? ((r.bytes - 1) >> r.unit) + 1 : 0; i-- > 0;) {
+        const Cell whole = r.cells[i];
+        for (size_t k = 0; k < (size_t)1 << parts; ++k) r.cells[(i << parts) + k] = whole;
+    }
+    r.unit = unit;
+}
+
 void check_cell(Watched& r, size_t offset, bool writes, bool atomic) {
-    Cell& c = r.cells[offset >> r.shift];
+    Cell& c = r.cells[offset >> r.unit];
     const char* what = atomic ? "the atomic" : writes ? "the write" : "the read";
     // Shared memory begins anew in each block.
     if (r.kind == SHARED && c.write.block != now.block) c.write.block = 0;
@@ -140,20 +156,27 @@ void count(Watched& r, size_t start, size_t bytes, bool writes) {
 void check(const void* p, size_t bytes, bool writes, bool atomic, bool aligned) {
     if (failed) leave();
     const char* at = (const char*)p;
+    if ((size_t)(at - now.stack) < STACK) return;
     Watched* r = region_of(at);
     if (r == nullptr) {
-        if (on_a_stack(at)) return;
+        if (of_the_simulator(at)) return;
         outside(at, bytes, writes);
     } else if (at + bytes > r->at + r->bytes) {
         outside(at, bytes, writes);
-    } else if (aligned && (uintptr_t)at % bytes) {
+    } else if (aligned && ((uintptr_t)at & (bytes - 1))) {  // a power of two: a division takes longer than all the rest
         misaligned(*r, at, bytes);
     } else if (writes && r->kind == INPUT) {
         fail("write to an input: byte %td of %s by block %u thread %u", at - r->at, r->name, block_number(now.block),
              now.thread);
     } else {
-        const size_t unit = (size_t)1 << r->shift, start = (size_t)(at - r->at);
-        for (size_t o = start & ~(unit - 1); o < start + bytes && !failed; o += unit) check_cell(*r, o, writes, atomic);
+        const size_t start = (size_t)(at - r->at);
+        if (r->kind != INPUT) {  // what nobody writes needs no order
+            const int shared = __builtin_ctzll(start | bytes);
+            if (shared < r->unit && r->unit > r->shift) divide(*r, shared > r->shift ? shared : r->shift);
+            r->touched = true;
+            const size_t unit = (size_t)1 << r->unit;
+            for (size_t o = start & ~(unit - 1); o < start + bytes && !failed; o += unit) check_cell(*r, o, writes, atomic);
+        }
         if (counting && r->kind != SHARED) count(*r, start, bytes, writes);
         if (counting && r->kind != SHARED && atomic) count(*r, start, bytes, false);
     }
@@ -169,23 +192,26 @@ void watch(const Region* given, int many, bool counted) {
         Watched r;
         r.moved = {};
         (Region&)r = given[i];
-        r.n_cells = ((r.bytes + ((size_t)1 << r.shift) - 1) >> r.shift) + 1;
-        r.mapped = r.n_cells * sizeof(Cell);
-        // Untouched pages cost nothing, so a sparse buffer of many gigabytes can be watched.
+        r.mapped = ((r.bytes >> r.shift) + 17) * sizeof(Cell);
+        // Untouched pages cost nothing, so a sparse buffer of many gigabytes can be watched; only it is not divided.
+        r.unit = r.bytes < 1 << 24 && r.shift < 4 ? 4 : r.shift;
+        r.touched = false;
         const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
         void* memory = mmap(nullptr, r.mapped, PROT_READ | PROT_WRITE, flags, -1, 0);
         if (memory == MAP_FAILED) return fail("no memory to watch the %zu bytes of %s", r.bytes, r.name);
         r.cells = (Cell*)memory;
         regions.push_back(r);
+        places.push_back({r.at, r.bytes});
     }
+    places.push_back({nullptr, 0});
 }
 
 void watch_block() { seen.clear(); }
 
 void check_outputs() {
     for (const Watched& r : regions)
-        for (size_t i = 0; r.kind == OUTPUT && i << r.shift < r.bytes; ++i)
-            if (r.cells[i].write.block == 0) return fail("never written: byte %zu of %s", i << r.shift, r.name);
+        for (size_t i = 0; r.kind == OUTPUT && i << r.unit < r.bytes; ++i)
+            if (r.cells[i].write.block == 0) return fail("never written: byte %zu of %s", i << r.unit, r.name);
 }
 
 void moved(Moved* found) {
@@ -195,6 +221,7 @@ void moved(Moved* found) {
 void unwatch() {
     for (const Watched& r : regions) munmap(r.cells, r.mapped);
     regions.clear();
+    places.clear();
 }
 
 extern "C" {

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpuarray import util
 from gpuarray.core.avals import aval_of
+from gpuarray.core.axes import named_axes
 from gpuarray.core.layout import Layout, cuts_of, layout, resolving, shown, sums_of
 from gpuarray.core.mesh import in_types
 from gpuarray.core.tracebacks import boundary
@@ -102,7 +103,10 @@ def vmap(
         # Run the function on values that carry the extra axis, wherever each operation leaves it.
         boxed_dims = [None if type(x) is Whole else d for x, d in zip(leaves, dims, strict=True)]
         cutters = _cutters(leaves, dims, spread)
-        out, out_dims = batch_flat(flat, axis, leaves, boxed_dims)
+        # What cuts the elements apart cuts nothing inside of one.
+        taken = () if cutters is None or cutters.cuts is None else cutters.cuts[0]
+        with named_axes({}, tuple(n for n in taken if n not in spread)):
+            out, out_dims = batch_flat(flat, axis, leaves, boxed_dims)
         # Move the axis of every result to where it is wanted.
         wanted = _out_dims(out_axes, out_spec, _leaves(results, out))
         placed = []

@@ -242,6 +242,18 @@ def _cutters(leaves: list, dims: list, spread: tuple) -> Layout | None:
                 f"inconsistent axis specs: {shown(along.cuts)} and {shown((cuts[d],))}. Lay one "
                 "input as the other with sharding.reshard."
             )
+    # A value of all elements that is cut along the same axis has no layout beside them.
+    if along is not None and along.cuts is not None and not resolving.depth:
+        for x, d in zip(leaves, dims, strict=True):
+            if d is not None or not isinstance(x, Array):
+                continue
+            cuts = cuts_of(aval_of(x).layout) or ()
+            if both := [n for part in cuts for n in part if n in along.cuts[0]]:
+                raise ValueError(
+                    "Unmapped values passed to vmap cannot be sharded along a mesh axis that cuts "
+                    f"the mapped axis. Got type {aval_of(x).str_short(True)} with in_axes None, "
+                    f"where elements lie along {both[0]!r} too. Lay it anew with sharding.reshard."
+                )
     # Types of a mesh of one device say nothing of its axis, so only axes that types speak of
     # are compared.
     if along is not None and spread and not resolving.depth:

@@ -97,8 +97,30 @@ def check_tangent(
             f"{called} different primal and tangent shapes; got primal shape "
             f"{want.shape} and tangent shape {given.shape}"
         )
+    check_varies_alike(aval_of(primal), given, "tangent", "the primal value passed", what, error)
     # The tangent of an integer is nothing: it needs no values.
     return Zero(want) if want.dtype == dtypes.float0 else tangent
+
+
+def check_varies_alike(
+    primal: ShapedArray,
+    given: ShapedArray,
+    role: str,
+    place: str,
+    what: str,
+    error: type[Exception],
+) -> None:
+    """Refuse a tangent or cotangent that varies along mesh axes along which its primal does not.
+
+    A value that all devices have alike has one tangent, and one cotangent.
+    """
+    if more := sorted(given.vma - primal.vma, key=str):
+        names = f"({', '.join(map(repr, more))}{',' * (len(more) == 1)})"
+        raise error(
+            f"{what}: the {role} is {given.str_short(True)}, which varies along {names}, and the "
+            f"primal is {primal.str_short(True)}, which does not. This might be fixed by applying "
+            f"`jax.lax.pcast(..., {names}, to='varying')` to {place}, or by a psum of the {role}."
+        )
 
 
 def aval_of_tangent(x: Any) -> ShapedArray:

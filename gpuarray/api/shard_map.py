@@ -138,6 +138,7 @@ def shard_map(
         paths = [p for p, s in zip(tree.leaf_paths(args), specs, strict=True) if s is not None]
         specs = [s for s in specs if s is not None]
         avals = [aval_of(x) for x in leaves]
+        specs_of.check_left(real, manual, specs, out_specs)
         for path, aval, s in zip(paths, avals, specs, strict=True):
             specs_of.check_fits(f, path, aval, s, real)
             specs_of.check_types(path, aval, s, real, manual)

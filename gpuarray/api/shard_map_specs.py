@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from gpuarray.control.shard_map import names_in_spec, names_of_axis
+from gpuarray.control.shard_map import mapped_along, names_in_spec, names_of_axis
 from gpuarray.core import trace as traces
 from gpuarray.core.abstract_mesh import AbstractMesh, Axes, AxisType
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.axes import spread_names
 from gpuarray.core.layout import cuts_of, resolving, shown, sums_of
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts, sums_along
 from gpuarray.pytree import tree
@@ -111,8 +112,17 @@ def manual_axes(mesh: Any, axis_names: Iterable[Any]) -> frozenset:
             f"jax.shard_map requires axis_names={set(given)} to be a subset of "
             f"mesh.axis_names={mesh.axis_names}"
         )
-    # Those of a shard_map around are so already.
-    return given.difference(mesh.manual_axes)
+    # Those of a shard_map around are so already, which a mesh given anew does not know.
+    manual = given.difference(mesh.manual_axes)
+    around = contexts.abstract
+    if around is not None and (again := manual.intersection(around.manual_axes)):
+        raise ValueError(
+            f"The context mesh {around} should match the mesh passed to shard_map {mesh}: "
+            f"{', '.join(map(repr, sorted(again, key=str)))} is manual already, so arrays are "
+            "pieces along it. Leave mesh= out to use the mesh in context, or name the other axes "
+            "in axis_names="
+        )
+    return manual
 
 
 # ---- specs ----
@@ -280,6 +290,16 @@ def check_sums(path: str, aval: ShapedArray, spec: PartitionSpec, mesh: Any) -> 
                 f"out_aval. Got out_specs{path}={spec} and out_aval={aval.str_short(True)}. Sum it "
                 "up with lax.psum, or cast it with lax.pcast."
             )
+
+
+def check_left(mesh: Any, manual: frozenset, in_specs: Iterable[Any], out_specs: Any) -> None:
+    """Refuse specs that name what a vmap around cuts its elements apart with, as types say."""
+    leaves = [*in_specs, *tree.tree_flatten(out_specs, is_spec)[0]]
+    named = {n for spec in leaves if spec is not None for n in names_in_spec(spec)}
+    taken = spread_names().intersection(mesh.explicit_axes)
+    for name in mesh.axis_names:
+        if name in taken and name in named:
+            raise mapped_along(manual, mesh, name)
 
 
 def inferred(x: Any, mesh: Any, manual: frozenset) -> PartitionSpec:

@@ -16,6 +16,7 @@ from gpuarray.api.derivatives import (
     LikePartial,
     aval_of_tangent,
     check_callable,
+    check_varies_alike,
     like_its_primal,
     real_array,
 )
@@ -33,6 +34,9 @@ from gpuarray.transforms.passing import closed_over
 from gpuarray.transforms.references import Ref
 from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
+
+#: What to cast if a cotangent varies more than its primal, for messages.
+_OUTPUT = "the output of the function"
 
 
 class _Mark:
@@ -266,6 +270,8 @@ class Pullback:
                     f"{given.str_short()}, but expected {expected.str_short()} because the "
                     f"corresponding output of the function has type {want.str_short()}"
                 )
+            what = "unexpected JAX type for argument to vjp function"
+            check_varies_alike(want, given, "cotangent", _OUTPUT, what, ValueError)
         return self.pull(leaves, wanted)
 
     def pull(self, cotangents: Sequence[Any], wanted: Sequence[bool] | None = None) -> list:
@@ -374,6 +380,8 @@ def _transposed(graph: Graph, about: tuple, consts: Sequence[Any], cotangents: A
                 f"cotangent type does not match function output, expected {want.str_short()} "
                 f"but got {given.str_short()}"
             )
+        what = "cotangent type does not match function output"
+        check_varies_alike(want, given, "cotangent", _OUTPUT, what, TypeError)
     cts = transpose_flat(graph.with_consts(consts), [True] * len(avals), [], leaves)
     # A weak cotangent gives weak results, as multiplying by hand would.
     given_weak = any(aval_of(x).weak_type for x in leaves)

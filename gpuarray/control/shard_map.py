@@ -26,7 +26,7 @@ from gpuarray.core.spec import names_of
 from gpuarray.primitives.collective.ops import psum_p
 from gpuarray.primitives.define import do
 from gpuarray.primitives.reshard import cotangent_aval
-from gpuarray.transforms.batch import BatchAxis
+from gpuarray.transforms.batch import BatchAxis, names_axis
 from gpuarray.transforms.dead import narrow_call, set_narrow_rule
 from gpuarray.transforms.graphs import batch_graph, jvp_graph, transpose_graph
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
@@ -352,6 +352,9 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_spec
             f"vmap spmd_axis_name cannot appear in shard_map in_specs or out_specs: "
             f"{', '.join(map(repr, taken))} is in {[*in_specs, *out_specs]}"
         )
+    # Devices along these axes have other elements, which a collective would mix.
+    if heard := [n for n in spread if names_axis(shard_map_p, {"jaxpr": jaxpr}, n)]:
+        raise mapped_along(manual, mesh, heard[0])
     cuts = prod(mesh.shape[n] for n in spread)
     if axis.size % cuts:
         raise ValueError(
@@ -387,6 +390,17 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_spec
         **params,
     )
     return out, list(outputs)
+
+
+def mapped_along(manual: frozenset, mesh: Any, name: Any) -> ValueError:
+    """Return the error for an axis of the mesh that a vmap around cuts its elements apart with."""
+    given, left = (sorted(map(str, names)) for names in (manual, {*mesh.axis_names} - {name}))
+    return ValueError(
+        f"jax.shard_map requires axis_names={given} to be a subset of the axes of the mesh that "
+        f"vmap leaves, {left}: the axis that vmap maps over is cut along {name!r}, so a device "
+        "has only its own elements, and specs and collectives cannot name it. Lay the arguments "
+        "of vmap otherwise, or map over pieces inside of shard_map."
+    )
 
 
 def _spread_by_types(args: Sequence[Any], dims: Sequence[Any], free: frozenset) -> tuple:

@@ -95,7 +95,10 @@ def axes_around() -> frozenset:
 
 
 def spread_names() -> frozenset:
-    """Return the mesh axes along which the axes of vmaps around are cut (their spmd_axis_name)."""
+    """Return the mesh axes along which the axes of vmaps around are cut.
+
+    Their spmd_axis_name says so, or types of arguments that are cut along Explicit axes.
+    """
     return frozenset(_named.spread)
 
 

@@ -380,6 +380,7 @@ class Jitted:
         call = self._take_apart(args, kwargs, stated_aval)
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
         program = self._cache.programs.get_or_make(key, lambda: self._program(call, key))
+        stages.check_stated(call.leaves, program.info)
         return stages.Traced(
             program.graph,
             _without_statics(call),

@@ -164,6 +164,22 @@ class ShapeDtypeStruct:
         return hash((self._stated, self._sharding, self._layout))
 
 
+def check_stated(leaves: Sequence[Any], info: Any) -> None:
+    """Refuse structs that are said to lie over a mesh of another size than that in context."""
+    around = contexts.abstract
+    for name, x in zip(info.arg_names, leaves, strict=True):
+        sharding = x.sharding if isinstance(x, ShapeDtypeStruct) else None
+        if around is None or not isinstance(sharding, NamedSharding):
+            continue
+        if sharding.mesh.size != around.size:
+            raise ValueError(
+                f"Received incompatible devices for jitted computation. Got argument {name} of "
+                f"{info.name} with shape {x.aval.str_short()} over {sharding.mesh}, and the mesh "
+                f"in context is {around}. Give it a sharding over that, or trace the function "
+                "outside of set_mesh."
+            )
+
+
 def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     """An aval as the public struct."""
     sharding = None if cuts_of(aval.layout) is None else aval.sharding

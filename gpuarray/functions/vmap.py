@@ -13,6 +13,7 @@ from typing import Any
 
 from gpuarray import util
 from gpuarray.core.avals import aval_of
+from gpuarray.core.axes import named_axes
 from gpuarray.core.layout import Layout, cuts_of, layout, resolving, shown, sums_of
 from gpuarray.core.mesh import in_types
 from gpuarray.core.tracebacks import boundary
@@ -102,7 +103,10 @@ def vmap(
         # Run the function on values that carry the extra axis, wherever each operation leaves it.
         boxed_dims = [None if type(x) is Whole else d for x, d in zip(leaves, dims, strict=True)]
         cutters = _cutters(leaves, dims, spread)
-        out, out_dims = batch_flat(flat, axis, leaves, boxed_dims)
+        # What cuts the elements apart cuts nothing inside of one.
+        taken = () if cutters is None or cutters.cuts is None else cutters.cuts[0]
+        with named_axes({}, tuple(n for n in taken if n not in spread)):
+            out, out_dims = batch_flat(flat, axis, leaves, boxed_dims)
         # Move the axis of every result to where it is wanted.
         wanted = _out_dims(out_axes, out_spec, _leaves(results, out))
         placed = []
@@ -238,6 +242,18 @@ def _cutters(leaves: list, dims: list, spread: tuple) -> Layout | None:
                 f"inconsistent axis specs: {shown(along.cuts)} and {shown((cuts[d],))}. Lay one "
                 "input as the other with sharding.reshard."
             )
+    # A value of all elements that is cut along the same axis has no layout beside them.
+    if along is not None and along.cuts is not None and not resolving.depth:
+        for x, d in zip(leaves, dims, strict=True):
+            if d is not None or not isinstance(x, Array):
+                continue
+            cuts = cuts_of(aval_of(x).layout) or ()
+            if both := [n for part in cuts for n in part if n in along.cuts[0]]:
+                raise ValueError(
+                    "Unmapped values passed to vmap cannot be sharded along a mesh axis that cuts "
+                    f"the mapped axis. Got type {aval_of(x).str_short(True)} with in_axes None, "
+                    f"where elements lie along {both[0]!r} too. Lay it anew with sharding.reshard."
+                )
     # Types of a mesh of one device say nothing of its axis, so only axes that types speak of
     # are compared.
     if along is not None and spread and not resolving.depth:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import util
+from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
 from gpuarray.lax.contract import PrecisionLike, dot_general, element_type
@@ -279,20 +280,21 @@ def conv_general_dilated(
                 "padding argument to conv_general_dilated should be a string or a sequence of "
                 f"(low, high) pairs, got {padding}"
             ) from None
-    out = conv_general_dilated_p.bind(
-        lhs,
-        rhs,
-        window_strides=strides,
-        padding=tuple(padding),
-        lhs_dilation=lhs_dilation,
-        rhs_dilation=rhs_dilation,
-        dimension_numbers=numbers,
-        feature_group_count=feature_group_count,
-        batch_group_count=batch_group_count,
-        precision=canonicalize_precision(precision),
-        preferred_element_type=element_type("conv_general_dilated", preferred_element_type),
-        out_sharding=None,
-    )
+    with out_given(out_sharding):
+        out = conv_general_dilated_p.bind(
+            lhs,
+            rhs,
+            window_strides=strides,
+            padding=tuple(padding),
+            lhs_dilation=lhs_dilation,
+            rhs_dilation=rhs_dilation,
+            dimension_numbers=numbers,
+            feature_group_count=feature_group_count,
+            batch_group_count=batch_group_count,
+            precision=canonicalize_precision(precision),
+            preferred_element_type=element_type("conv_general_dilated", preferred_element_type),
+            out_sharding=None,
+        )
     return placed("conv_general_dilated", out, out_sharding)
 
 

@@ -20,6 +20,7 @@ from gpuarray.core import layout as layouts
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import Cut, Factors, given_to, spec_of
 from gpuarray.core.layout import Cuts, Layout, names_of
+from gpuarray.core.mesh import contexts
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.errors import ShardingTypeError
 from gpuarray.primitives import sums
@@ -32,6 +33,12 @@ _SAME_AXES = frozenset(
     dynamic_update_slice scatter scatter-add scatter-mul scatter-min scatter-max scatter-sub
     """.split()
 )
+
+#: Operations that may not be given what they sum over in pieces, in either operand.
+_SUMS_OF_WHOLE = frozenset({"conv_general_dilated"})
+
+#: Operations that lay a value, which may be of another mesh than that in context.
+_LAYS = frozenset({"reshard", "sharding_constraint"})
 
 #: What an operation that needs an axis whole says of it, in JAX's words.
 _WHOLE = {
@@ -56,6 +63,7 @@ def of_results(
     concerned = sums.of_results(prim, avals, outs, params)
     if mesh is None:
         return [layouts.layout(varying, sums=s) for s in concerned]
+    _check_context(prim, mesh, avals)
     if prim.kind is Kind.COLLECTIVE:
         # It works along axes of a shard_map; the others cut a result as they cut its operand.
         found = [
@@ -100,6 +108,25 @@ def _mesh_of(prim: Primitive, avals: Sequence[ShapedArray]) -> Any:
                 "of them with device_put."
             )
     return known[0] if known else None
+
+
+def _check_context(prim: Primitive, mesh: Any, avals: Sequence[ShapedArray]) -> None:
+    """Refuse operands that are cut along an axis that is the compiler's, by the mesh in context."""
+    around = contexts.abstract
+    if around is None or around is mesh or layouts.resolving.depth or prim.name in _LAYS:
+        return
+    sizes, automatic = around.shape, around.auto_axes
+    cuts = [part for a in avals for part in layouts.cuts_of(a.layout) or ()]
+    for name in (n for part in cuts for n in part):
+        same = sizes.get(name, mesh.shape[name]) == mesh.shape[name]
+        if name in automatic or not same:
+            types = ", ".join(a.str_short(True) for a in avals)
+            why = "of type Auto" if same else f"{sizes[name]} long"
+            raise ValueError(
+                f"For primitive {prim.name}, context mesh {around} should match the aval mesh "
+                f"{mesh}: operands are of type {types}, and {name!r} is {why} in context. Lay them "
+                "anew with sharding.reshard first."
+            )
 
 
 class _Rule:
@@ -183,6 +210,13 @@ class _Rule:
                 for axis, names in zip(axes, cuts, strict=True)
                 if f in axis and names
             ]
+            if self.prim.name in _SUMS_OF_WHOLE:
+                self.unclear(
+                    f"{self.prim.name} got operands {', '.join(map(layouts.shown, self.given))}, "
+                    f"which are sharded along the features that it sums over, by {cutters[0]}. "
+                    "Gather them first with sharding.reshard, or specify the output sharding via "
+                    "the `out_sharding` parameter."
+                )
             if len(cutters) > 1:
                 self.unclear(
                     "Contracting dimensions are sharded and it is ambiguous how the output should "

@@ -55,11 +55,18 @@ class Division:
         given = [p.sharding if p is not None and p.committed else None for p in places]
         # Terms of sums are no cut: they are told beside the specs.
         held = [frozenset() if p is None else _terms_of(grid, p.sharding) for p in places]
-        # Along Explicit axes the types of results say how they lie.
+        said = stated(graph, grid.main)
+        # Along Explicit axes the types of results say how they lie; what is handed on as it came,
+        # or is laid over another mesh last, stays over that.
         if grid.main.are_all_axes_explicit:
+            came = dict(zip(graph.invars, given, strict=True))
+            last = [
+                came.get(v) if isinstance(v, Var) and v in came else own
+                for v, own in zip(graph.outvars, said, strict=True)
+            ]
             wanted = [
-                _typed(_mesh_of(grid, v.aval), v.aval) if s is None else s
-                for s, v in zip(wanted, graph.outvars, strict=True)
+                s or _over_another(grid, own) or _typed(_mesh_of(grid, v.aval), v.aval)
+                for s, own, v in zip(wanted, last, graph.outvars, strict=True)
             ]
         outs = [
             None if s is None else _spec_of(grid, s, v.aval)
@@ -79,7 +86,6 @@ class Division:
                 words.setdefault(spec, shown)
         # In this order: as the caller asked, as the type says, in the program's own words, in an
         # input's, or in the grid's.
-        said = stated(graph, grid.main)
         self.out_places = [
             laid_out(
                 s
@@ -137,6 +143,13 @@ def _typed(mesh: Mesh, aval: ShapedArray) -> NamedSharding:
     unreduced, reduced = sums_of(aval.layout)
     parts = ((),) * aval.ndim if cuts is None else cuts
     return NamedSharding(mesh, PartitionSpec(*parts, unreduced=unreduced, reduced=reduced))
+
+
+def _over_another(grid: Grid, sharding: Sharding | None) -> NamedSharding | None:
+    """Return a layout over another mesh of the same devices; None for any other one."""
+    if isinstance(sharding, NamedSharding) and sharding.mesh != grid.main:
+        return sharding
+    return None
 
 
 def _in_full(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:

@@ -101,7 +101,7 @@ class BatchTrace(traces.Trace):
         # Rules bind in the outer trace, which may be another batching one.
         with traces.current(self.parent):
             # A collective along this axis acts on unbatched values too.
-            if all(d is None for d in dims) and not _names_axis(prim, params, self.axis.name):
+            if all(d is None for d in dims) and not names_axis(prim, params, self.axis.name):
                 return prim.bind(*values, **params)
             out, out_dims = batch_of(prim, self.axis, values, dims, params)
         if prim.multiple_results:
@@ -109,7 +109,7 @@ class BatchTrace(traces.Trace):
         return self.box(out, out_dims)
 
 
-def _names_axis(prim: Primitive, params: dict, name: Any) -> bool:
+def names_axis(prim: Primitive, params: dict, name: Any) -> bool:
     """Whether an operation, or one in a Graph it holds, is a collective along this axis."""
     if name is None:
         return False
@@ -123,7 +123,7 @@ def _graph_names(graph: Graph, name: Any) -> bool:
     # Computed once for each Graph and name.
     key = ("names axis", name)
     if key not in graph.derived:
-        graph.derived[key] = any(_names_axis(e.primitive, e.params, name) for e in graph.eqns)
+        graph.derived[key] = any(names_axis(e.primitive, e.params, name) for e in graph.eqns)
     return graph.derived[key]
 
 

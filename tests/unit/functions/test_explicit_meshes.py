@@ -1,0 +1,92 @@
+"""Values of another mesh than the one in context, and layouts that vmap and convolutions refuse."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax
+from gpuarray.errors import ShardingTypeError
+from gpuarray.sharding import AxisType, Mesh, NamedSharding, use_abstract_mesh
+from gpuarray.sharding import PartitionSpec as P
+
+pytestmark = pytest.mark.devices
+
+EXPLICIT, AUTO = AxisType.Explicit, AxisType.Auto
+X = np.arange(64.0, dtype=np.float32).reshape(8, 8)
+
+
+@pytest.fixture
+def mesh():
+    found: Any = Mesh(np.array(ga.devices()[:4]).reshape(2, 2), ("x", "y"), (EXPLICIT,) * 2)
+    with ga.set_mesh(found):
+        yield found
+
+
+def test_what_is_handed_on_stays_over_its_own_mesh(mesh):
+    other = Mesh(mesh.devices, mesh.axis_names, (AUTO, AUTO))
+    a = ga.device_put(X, NamedSharding(mesh, P("x")))
+    b = ga.device_put(X, NamedSharding(other, P("y")))
+    out = ga.jit(lambda a, b: (a, b, a + 1))(a, b)
+    assert [o.sharding.mesh.axis_types for o in out] == [
+        (EXPLICIT,) * 2,
+        (AUTO,) * 2,
+        (EXPLICIT,) * 2,
+    ]
+    assert out[1].sharding == b.sharding
+    assert ga.jit(lambda a: ga.device_put(a, b.sharding))(a).sharding == b.sharding
+    for got, want in zip(out, (X, X, X + 1), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("spec", [P("x"), P("y", "x")])
+def test_types_of_axes_that_are_the_compilers_in_context_are_refused(mesh, spec):
+    types = mesh.abstract_mesh.update_axis_types({"x": AUTO})
+
+    @ga.jit
+    def f(v):
+        with use_abstract_mesh(types):
+            return v * 2
+
+    a = ga.device_put(X, spec)
+    with pytest.raises(
+        ValueError, match="For primitive mul, context mesh .* aval mesh .* of type Auto"
+    ):
+        f(a)
+    np.testing.assert_array_equal(f(ga.device_put(X, P(None, "y"))), 2 * X)
+
+
+def test_structs_over_a_mesh_of_another_size_are_refused(mesh):
+    one = ga.sharding.AbstractMesh((1,), ("x",), (EXPLICIT,))
+    struct = ga.ShapeDtypeStruct((8, 8), np.float32, sharding=NamedSharding(one, P("x")))
+    with pytest.raises(ValueError, match="Received incompatible devices .* argument v of "):
+        ga.jit(lambda v: v * 2).trace(struct)
+    fits = ga.ShapeDtypeStruct((8, 8), np.float32, sharding=NamedSharding(mesh, P("x")))
+    assert ga.jit(lambda v: v * 2).trace(fits).out_info.sharding.spec == P("x", None)
+
+
+def test_what_vmap_does_not_map_lies_along_other_axes(mesh):
+    a, b = ga.device_put(X, P(None, "y")), ga.device_put(X, P(("x", "y")))
+    for how in (lambda f: f, ga.jit):
+        with pytest.raises(ValueError, match=r"Unmapped values .* f32\[8,8@y\] .* along 'y' too"):
+            how(ga.vmap(lambda a, b: a @ b, (None, 0)))(a, b)
+        got = how(ga.vmap(lambda a, b: a @ b, (None, 0)))(ga.reshard(a, P()), b)
+        np.testing.assert_allclose(got, X @ X.T, rtol=1e-5)
+
+
+def test_features_of_a_convolution_are_gathered_by_the_user(mesh):
+    images, kernel = np.ones((4, 6, 8), np.float32), gnp.ones((3, 8, 2))
+    conv = lambda v, **options: lax.conv_general_dilated(
+        v, kernel, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"), **options
+    )
+    want = np.asarray(conv(gnp.asarray(images)))
+    cut = ga.device_put(images, P("x", None, "y"))
+    for how in (lambda f: f, ga.jit):
+        with pytest.raises(ShardingTypeError, match="features that it sums over"):
+            how(conv)(cut)
+        got = how(lambda v: conv(v, out_sharding=P("x")))(cut)
+        np.testing.assert_allclose(got, want)
+        assert got.sharding.spec == P("x", None, None)
+        np.testing.assert_allclose(how(conv)(ga.reshard(cut, P("x"))), want)

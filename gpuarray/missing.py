@@ -55,12 +55,9 @@ GROUPS = (
         "there is what holds on every device",
         """
         experimental: buffer_callback fused mosaic
-        experimental.pallas: BoundedSlice Buffered CompilerParams DeviceIdType HOST Indirect
-            RevisitMode core_map debug_check delay enable_debug_checks enable_poison_buffers
-            estimate_cost get_global kernel lower_as_mlir pallas_call_p pallas_export_experimental
-            select_ref semaphore semaphore_read semaphore_signal semaphore_wait fuser mosaic_gpu ops
-            tpu tpu_sc
-        experimental.pallas.triton: CompilerParams elementwise_inline_asm max_contiguous
+        experimental.pallas: BoundedSlice Indirect core_map get_global kernel lower_as_mlir
+            pallas_call_p pallas_export_experimental select_ref fuser mosaic_gpu ops tpu tpu_sc
+        experimental.pallas.triton: elementwise_inline_asm
         extend: pallas
         ffi: build_ffi_lowering_function ffi_lowering include_dir
             register_ffi_target_as_batch_partitionable register_ffi_type
@@ -98,12 +95,7 @@ GROUPS = (
         "how JAX works inside",
         "what there is for programs that look inside is in `extend.core` and `interpreters`",
         """
-        experimental.sparse: SparseTracer bcoo_dot_general_p bcoo_dot_general_sampled_p
-            bcoo_extract_p bcoo_fromdense_p bcoo_sort_indices_p bcoo_spdot_general_p
-            bcoo_sum_duplicates_p bcoo_todense_p bcoo_transpose_p bcsr_dot_general_p bcsr_extract_p
-            bcsr_fromdense_p bcsr_todense_p coo_fromdense_p coo_matmat_p coo_matvec_p coo_todense_p
-            csr_fromdense_p csr_matmat_p csr_matvec_p csr_todense_p todense_p
-        experimental.sparse.linalg: spsolve_p
+        experimental.sparse: SparseTracer
         interpreters.partial_eval: custom_partial_eval_rules partial_eval_jaxpr_custom_rules
         interpreters.ad: jvp linearize
         """,

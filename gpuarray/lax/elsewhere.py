@@ -17,6 +17,9 @@ from gpuarray.lax.ragged import ragged_all_to_all
 from gpuarray.lax.selections import select_and_scatter
 from gpuarray.runtime.transfer import device_put
 
+#: Those of all modules, by their names in printed programs of JAX.
+_all: dict[str, Primitive] = {}
+
 
 class Elsewhere(Primitive):
     """A primitive that no program has: `bind` calls a function that records others.
@@ -31,6 +34,7 @@ class Elsewhere(Primitive):
         kind = Kind.CALL if multiple_results else Kind.LIBRARY
         super().__init__(name, kind, multiple_results=multiple_results, register=False)
         self._function = function
+        _all[name] = self
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """What the function gives for these operands."""
@@ -38,6 +42,10 @@ class Elsewhere(Primitive):
 
     def __reduce__(self):
         return _named, (self.name,)
+
+
+def _named(name: str) -> Primitive:
+    return _all[name]
 
 
 def _refused(name: str, instead: str) -> Callable[..., Any]:
@@ -88,7 +96,3 @@ select_and_scatter_p = Elsewhere("select_and_scatter", select_and_scatter)
 
 #: Each by the name that JAX has for it.
 BY_NAME = {name: value for name, value in globals().items() if isinstance(value, Elsewhere)}
-
-
-def _named(name: str) -> Primitive:
-    return BY_NAME[f"{name}_p"]

@@ -35,8 +35,9 @@ class UserContext:
             hash(new_value)
         except TypeError:
             raise TypeError(
-                f"the value of a context must be hashable, got {new_value!r} of type {type(new_value)}: it "
-                "is part of the keys of what is traced. Give a tuple instead of a list."
+                f"the value of a context must be hashable, got {new_value!r} of type "
+                f"{type(new_value)}: it is part of the keys of what is traced. Give a tuple "
+                "instead of a list."
             ) from None
         before = contexts.users
         # Programs made for 1, 1.0 and True differ.

@@ -17,6 +17,7 @@ from gpuarray.functions.custom_rules import (
 from gpuarray.functions.custom_rules import zero_from_primal as zero_from_primal
 from gpuarray.functions.custom_vjp import custom_gradient as custom_gradient
 from gpuarray.functions.custom_vjp import custom_vjp as custom_vjp
+from gpuarray.lax.elsewhere import remat_opt_p as remat_opt_p
 from gpuarray.names import explain_names as _explain_names
 
 __getattr__ = _explain_names(__name__)

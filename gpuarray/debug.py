@@ -16,6 +16,8 @@ from gpuarray.api.callbacks import debug_print as print
 from gpuarray.api.debugger import breakpoint as breakpoint
 from gpuarray.control.alike import Inspection
 from gpuarray.control.callbacks import debug_callback_p
+from gpuarray.core.effects import DebugEffect as DebugEffect
+from gpuarray.core.effects import OrderedDebugEffect as OrderedDebugEffect
 from gpuarray.core.sharding import Sharding
 from gpuarray.core.trace import Tracer
 from gpuarray.names import explain_names as _explain_names
@@ -24,6 +26,8 @@ from gpuarray.runtime.device import default_place
 from gpuarray.util import lazy_module
 
 __all__ = [
+    "DebugEffect",
+    "OrderedDebugEffect",
     "breakpoint",
     "cache_report",
     "callback",

@@ -22,7 +22,7 @@ from gpuarray.core.value import Array
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree import tree
 
-__all__ = ["ffi_call", "pycapsule", "register_ffi_target"]
+__all__ = ["ffi_call", "pycapsule", "register_ffi_target", "register_ffi_type_id"]
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _NAME = b"xla._CUSTOM_CALL_TARGET"
@@ -103,6 +103,18 @@ def register_ffi_target(
     if not isinstance(name, str):
         raise util.wrong_type(name, "the name of a target, a str")
     _targets[name] = (_address(fn), fn)
+
+
+def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
+    """Refused, as in JAX 0.10: C functions are called with memory, and keep no state here.
+
+    >>> from gpuarray import ffi
+    >>> ffi.register_ffi_type_id("state", None)
+    Traceback (most recent call last):
+        ...
+    ValueError: register_ffi_type_id is not supported after jaxlib version 381.
+    """
+    raise ValueError("register_ffi_type_id is not supported after jaxlib version 381.")
 
 
 class _Call(NamedTuple):

@@ -55,15 +55,12 @@ GROUPS = (
         "there is what holds on every device",
         """
         experimental: buffer_callback fused mosaic
-        experimental.pallas: BoundedSlice Buffered CompilerParams DeviceIdType HOST Indirect
-            RevisitMode core_map debug_check delay enable_debug_checks enable_poison_buffers
-            estimate_cost get_global kernel lower_as_mlir pallas_call_p pallas_export_experimental
-            select_ref semaphore semaphore_read semaphore_signal semaphore_wait
-            fuser mosaic_gpu ops tpu tpu_sc
-        experimental.pallas.triton: CompilerParams elementwise_inline_asm max_contiguous
+        experimental.pallas: BoundedSlice Indirect core_map get_global kernel lower_as_mlir
+            pallas_call_p pallas_export_experimental select_ref fuser mosaic_gpu ops tpu tpu_sc
+        experimental.pallas.triton: elementwise_inline_asm
         extend: pallas
         ffi: build_ffi_lowering_function ffi_lowering include_dir
-            register_ffi_target_as_batch_partitionable register_ffi_type register_ffi_type_id
+            register_ffi_target_as_batch_partitionable register_ffi_type
         """,
     ),
     Group(
@@ -72,11 +69,8 @@ GROUPS = (
         """
         jax: cloud_tpu_init jax2tf_associative_scan_reductions tools
         experimental: compute_on control_deps jax2tf scheduling_groups xla_metadata
-        export: DisabledSafetyCheck
-            maximum_supported_calling_convention_version
-            minimum_supported_calling_convention_version
         extend: lowering mlir sharding xla
-        extend.backend: backend_xla_version get_compile_options ifrt_proxy register_backend_factory
+        extend.backend: get_compile_options ifrt_proxy register_backend_factory
         interpreters.pxla: create_compile_options
         interpreters.mlir: AxisContext ConstantHandler DEVICE_TO_DEVICE_TYPE LoweringParameters
             LoweringResult LoweringRuleContext Mesh ModuleContext RECV_FROM_HOST_TYPE
@@ -84,10 +78,9 @@ GROUPS = (
             Value aval_to_ir_type aval_to_ir_types core_call_lowering dense_int_array
             dense_int_elements dtype_to_ir_type emit_python_callback flatten_ir_types
             flatten_ir_values i32_attr i64_attr ir_attribute ir_constant ir_constants
-            ir_tree_registry ir_type_handlers jaxpr_subcomp lower_jaxpr_to_fun
-            lower_jaxpr_to_module lowerable_effects make_ir_context merge_mlir_modules
-            module_to_bytecode module_to_string register_constant_handler shape_tensor token_type
-            unflatten_ir_values_like_types
+            ir_tree_registry ir_type_handlers jaxpr_subcomp lower_jaxpr_to_fun lower_jaxpr_to_module
+            lowerable_effects make_ir_context merge_mlir_modules module_to_bytecode module_to_string
+            register_constant_handler shape_tensor token_type unflatten_ir_values_like_types
         """,
     ),
     Group(
@@ -102,20 +95,9 @@ GROUPS = (
         "how JAX works inside",
         "what there is for programs that look inside is in `extend.core` and `interpreters`",
         """
-        custom_derivatives: remat_opt_p
-        experimental.jet: JetTrace JetTracer ZeroSeries ZeroTerm def_comp def_deriv deflinear
-            defzero deriv_prop linear_prop zero_prop zero_series zero_term
-        experimental.rnn: lstm_bwd lstm_fwd rnn_abstract_eval rnn_bwd_abstract_eval
-        experimental.sparse: SparseTracer bcoo_dot_general_p bcoo_dot_general_sampled_p
-            bcoo_extract_p bcoo_fromdense_p bcoo_sort_indices_p bcoo_spdot_general_p
-            bcoo_sum_duplicates_p bcoo_todense_p bcoo_transpose_p bcsr_dot_general_p bcsr_extract_p
-            bcsr_fromdense_p bcsr_todense_p coo_fromdense_p coo_matmat_p coo_matvec_p coo_todense_p
-            csr_fromdense_p csr_matmat_p csr_matvec_p csr_todense_p todense_p
-        experimental.sparse.linalg: spsolve_p
-        debug: DebugEffect OrderedDebugEffect
+        experimental.sparse: SparseTracer
         interpreters.partial_eval: custom_partial_eval_rules partial_eval_jaxpr_custom_rules
         interpreters.ad: jvp linearize
-        lax: after_all_p create_token_p dce_sink_p device_put_p select_and_scatter_p
         """,
     ),
 )

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray.core import factors
+from gpuarray.core.effects import debug_effect, io_effect
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.axes import add_axis, move_axis
@@ -156,7 +157,7 @@ io_callback_p = Primitive(
     transpose=_refuse(f"{_IO}transpose."),
     batch=_io_batch,
     factors=_ONE_CALL,
-    effect=True,
+    effect=io_effect,
 )
 
 
@@ -173,7 +174,7 @@ def _debug(name: str) -> Primitive:
         transpose=lambda cts, *operands, **_: [None] * len(operands),
         batch=lambda axis, args, dims, **params: _each(prim, axis, args, dims, params),
         factors=_ONE_CALL,
-        effect=True,
+        effect=debug_effect,
         # debug_print shows its format, which says more than the callback's name.
         show=lambda params: {k: v for k, v in params.items() if k != "callback" or name != _PRINT},
     )

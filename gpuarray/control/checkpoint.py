@@ -27,7 +27,7 @@ from gpuarray.control.graph_edits import (
 from gpuarray.control.keeping import separated
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
-from gpuarray.core.graph import Eqn, Graph, Var, effects, evaluate
+from gpuarray.core.graph import Eqn, Graph, Var, effectful, evaluate
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.transforms.batch import BatchAxis
@@ -138,7 +138,7 @@ def _cut(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
 def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
     # First split by dependence alone, as without a checkpoint.
     split = split_graph(graph, unknown)
-    if any(prim is io_callback_p for e in split.known.eqns for prim in effects(e)):
+    if any(e.primitive is io_callback_p for eqn in split.known.eqns for e in effectful(eqn)):
         raise NotImplementedError(
             "Effects not supported in partial-eval of `checkpoint`/`remat`: io_callback would run "
             "a second time for the derivative. Call it outside of the checkpointed function."

@@ -16,6 +16,7 @@ import numpy as np
 
 from gpuarray import sites, util
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.effects import Effect
 from gpuarray.core.layout import unclear_is_whole
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.trace import made, owned
@@ -107,9 +108,9 @@ class Eqn:
         return SourceInfo(self.site, "" if self.site is None else self.site.scope)
 
     @property
-    def effects(self) -> frozenset[Primitive]:
-        """The primitives with side effects in it and in the Graphs it holds."""
-        return frozenset(effects(self))
+    def effects(self) -> frozenset[Effect]:
+        """Its side effects, and those in the Graphs it holds."""
+        return frozenset(map(_effect, effectful(self)))
 
     @property
     def ctx(self) -> EqnContext:
@@ -192,8 +193,8 @@ class Graph:
         return Graph(**fields)
 
     @property
-    def effects(self) -> frozenset[Primitive]:
-        """The primitives with side effects in its equations and the Graphs they hold."""
+    def effects(self) -> frozenset[Effect]:
+        """The side effects of its equations and the Graphs they hold."""
         return frozenset().union(*(eqn.effects for eqn in self.eqns))
 
     def pretty_print(self, *, source_info: bool = False, name_stack: bool = False, **_: Any) -> str:
@@ -365,19 +366,24 @@ def scopes(graph: Graph) -> tuple[str, ...]:
     return found
 
 
-def effects(eqn: Eqn) -> Iterator[Primitive]:
-    """Yield the primitives with side effects in an equation and the Graphs it holds."""
+def effectful(eqn: Eqn) -> Iterator[Eqn]:
+    """Yield the equations with side effects: this one, or those in the Graphs it holds."""
     if eqn.primitive.effect:
-        yield eqn.primitive
+        yield eqn
     elif eqn.primitive.kind is Kind.CALL:
         for graph in subgraphs(eqn):
             for inner in graph.eqns:
-                yield from effects(inner)
+                yield from effectful(inner)
+
+
+def _effect(eqn: Eqn) -> Effect:
+    named = eqn.primitive.effect
+    return named(**eqn.params) if callable(named) else Effect()
 
 
 def has_effect(eqn: Eqn) -> bool:
     """Whether an equation, or one in a Graph it holds, has side effects."""
-    return next(effects(eqn), None) is not None
+    return next(effectful(eqn), None) is not None
 
 
 def talks(eqn: Eqn) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from gpuarray import config
 from gpuarray.core import trace
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.effects import HasEffect
 from gpuarray.core.fold import Fold
 from gpuarray.core.layout import Layout, check_alike, joined, of_results
 from gpuarray.core.rewrite import NO_REWRITE, Rewrite
@@ -155,8 +156,8 @@ class Primitive:
         Multiply-adds of the whole, where it is not weight times elements.
     same_bytes : bool
         Whether each result is the operand at its place, byte for byte: no memory is needed.
-    effect : bool
-        Whether it has side effects, so that it is never dropped or merged.
+    effect : bool or (**params) -> Effect
+        Whether it has side effects, so that it is never dropped or merged; which one it is.
     """
 
     def __init__(
@@ -189,7 +190,7 @@ class Primitive:
         rewrite: Rewrite = NO_REWRITE,
         multiple_results: bool = False,
         same_bytes: bool = False,
-        effect: bool = False,
+        effect: HasEffect = False,
         register: bool = True,
     ):
         self.name = name

@@ -29,19 +29,20 @@ class UserContext:
         return self._default
 
     @contextlib.contextmanager
-    def __call__(self, value: Hashable) -> Iterator[None]:
+    def __call__(self, new_value: Hashable) -> Iterator[None]:
         """Replace the value for a `with` block or a decorated function."""
         try:
-            hash(value)
+            hash(new_value)
         except TypeError:
             raise TypeError(
-                f"the value of a context must be hashable, got {value!r} of type {type(value)}: it "
-                "is part of the keys of what is traced. Give a tuple instead of a list."
+                f"the value of a context must be hashable, got {new_value!r} of type "
+                f"{type(new_value)}: it is part of the keys of what is traced. Give a tuple "
+                "instead of a list."
             ) from None
         before = contexts.users
         # Programs made for 1, 1.0 and True differ.
         others = tuple(entry for entry in before if entry[0] is not self)
-        contexts.change(users=(*others, (self, type(value), value)))
+        contexts.change(users=(*others, (self, type(new_value), new_value)))
         try:
             yield
         finally:

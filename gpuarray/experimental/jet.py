@@ -1,15 +1,16 @@
 """Taylor mode: a function of truncated Taylor series, `jet`.
 
 Floor 6. In: a function, and for each argument its value and its higher terms. Out: those of the
-result. No operation has a rule of its own for this: from y = f(x) follows y' = J(x) x', which is
+result. Operations need no rule of their own for this: from y = f(x) follows y' = J(x) x', which is
 the operation's rule of forward mode, and the rule is itself run on series. A series is a list that
 grows as its terms are asked for, so a rule may use the very result that it is the rule of: term k
 of y needs terms of y' up to k - 1, and these only terms of y before k. Terms of products are sums
-of products.
+of products. Users may give an operation a rule all the same, by `def_deriv` and what is beside it.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -65,12 +66,23 @@ def _none(_k: int) -> None:
     return None
 
 
-class _JetTracer(traces.Tracer):
+class JetTracer(traces.Tracer):
     """A value with the terms behind it."""
 
     __slots__ = ("series",)
 
-    def __init__(self, trace: _JetTrace, series: _Series):
+    @property
+    def primal(self) -> Any:
+        """The value."""
+        return self.series[0]
+
+    @property
+    def terms(self) -> list[Any]:
+        """The terms behind it, without factorials."""
+        trace: Any = self._trace
+        return trace.lists(self)[1:]
+
+    def __init__(self, trace: JetTrace, series: _Series):
         self._trace = trace
         self.series = series
         self.aval = aval_of(series[0])
@@ -83,7 +95,7 @@ class _JetTracer(traces.Tracer):
         return f"JetTracer({self.aval.str_short()})"
 
 
-class _JetTrace(traces.Trace):
+class JetTrace(traces.Trace):
     """Evaluates series in the trace it was opened in."""
 
     def __init__(self, parent: traces.Trace, order: int):
@@ -94,12 +106,12 @@ class _JetTrace(traces.Trace):
 
     def series_of(self, x: Any) -> _Series:
         """The series of a value; one of another trace is constant."""
-        if type(x) is _JetTracer and x._trace is self:
+        if type(x) is JetTracer and x._trace is self:
             return x.series
         return _Series(x, _none)
 
     def is_own(self, x: Any) -> bool:
-        return type(x) is _JetTracer and x._trace is self
+        return type(x) is JetTracer and x._trace is self
 
     def bind(self, prim: Primitive, args: Sequence, params: dict) -> Any:
         """Apply an operation to terms, in the trace around."""
@@ -112,6 +124,8 @@ class _JetTrace(traces.Trace):
         if not any(own):
             return self.bind(prim, args, params)
         # A call is what its Graph does: the rules of operations are enough.
+        if prim in jet_rules:
+            return self.by_given_rule(jet_rules[prim], prim, args, params)
         if prim in _CALLS:
             return evaluate(params[_CALLS[prim]], *args)
         if prim in _CONTROL:
@@ -131,12 +145,12 @@ class _JetTrace(traces.Trace):
         # Products by the formula; linear operations term by term; everything else by its rule of
         # forward mode.
         if prim in _PRODUCTS:
-            return _JetTracer(self, self.product(prim, series, params))
+            return JetTracer(self, self.product(prim, series, params))
         if prim is lax.div_p:
-            return _JetTracer(self, self.quotient(*series))
+            return JetTracer(self, self.quotient(*series))
         first = self.bind(prim, [s[0] for s in series], params)
         if prim.jvp is LINEAR and not prim.multiple_results:
-            return _JetTracer(self, _Series(first, lambda k: self.image(prim, series, params, k)))
+            return JetTracer(self, _Series(first, lambda k: self.image(prim, series, params, k)))
         return self.by_rule(prim, args, params, first)
 
     # ---- kinds of operations ----
@@ -210,7 +224,7 @@ class _JetTrace(traces.Trace):
             with traces.current(self.parent):
                 return lax.mul(s[k + 1], np.array(k + 1, aval.dtype)[()])
 
-        return _JetTracer(self, _Series(self.filled(_Series(s[0], lambda _: term(0)), 1), term))
+        return JetTracer(self, _Series(self.filled(_Series(s[0], lambda _: term(0)), 1), term))
 
     def by_rule(self, prim: Primitive, args: tuple, params: dict, first: Any) -> Any:
         """y, with y' from the rule of forward mode; it is run when a term is asked for."""
@@ -238,11 +252,35 @@ class _JetTrace(traces.Trace):
             return term
 
         if not prim.multiple_results:
-            return _JetTracer(self, _Series(first, maker(0)))
+            return JetTracer(self, _Series(first, maker(0)))
         return [
-            _JetTracer(self, _Series(x, maker(i))) if is_inexact(aval_of(x)) else x
+            JetTracer(self, _Series(x, maker(i))) if is_inexact(aval_of(x)) else x
             for i, x in enumerate(first)
         ]
+
+    def by_given_rule(self, rule: Rule, prim: Primitive, args: tuple, params: dict) -> Any:
+        """What a rule of a user's gives, which takes and returns lists of terms."""
+        series = [self.series_of(x) for x in args]
+
+        @functools.cache
+        def terms_up_to(k: int) -> tuple[Any, Any]:
+            given = [[self.filled(s, j) for j in range(1, k + 1)] for s in series]
+            with traces.current(self.parent):
+                return rule([s[0] for s in series], given, **params)
+
+        # No more terms than are asked for: others of an operand may need this very result.
+        def made(first: Any, found: Callable[[Any], Any]) -> JetTracer:
+            def term(k: int) -> Any:
+                terms = found(terms_up_to(k)[1])
+                zero = terms is zero_series or terms[k - 1] is zero_term
+                return None if zero else terms[k - 1]
+
+            return JetTracer(self, _Series(first, term))
+
+        first = terms_up_to(min(self.order, 1))[0]
+        if not prim.multiple_results:
+            return made(first, lambda found: found)
+        return [made(x, lambda found, i=i: found[i]) for i, x in enumerate(first)]
 
     # ---- whole series, for bodies of loops ----
 
@@ -257,7 +295,7 @@ class _JetTrace(traces.Trace):
         """The value of a list of terms."""
         if not isinstance(x, list):
             return x
-        return _JetTracer(self, _Series(x[0], lambda k: x[k]))
+        return JetTracer(self, _Series(x[0], lambda k: x[k]))
 
 
 def _name(x: Any) -> Any:
@@ -270,7 +308,7 @@ def _name(x: Any) -> Any:
 def _run(fun: Callable, values: Sequence, order: int) -> list:
     """The results of a function of flat values, as lists of terms; values are such lists, too."""
     outer = traces.state.trace
-    trace = _JetTrace(outer, order)
+    trace = JetTrace(outer, order)
     try:
         with traces.current(trace):
             out = fun(*[trace.boxed(x) for x in values])
@@ -284,7 +322,7 @@ def _of_graph(graph: Graph, order: int) -> Callable:
     return lambda *values: _run(lambda *xs: evaluate(graph, *xs), values, order)
 
 
-def _cond(trace: _JetTrace, params: dict, args: list) -> list:
+def _cond(trace: JetTrace, params: dict, args: list) -> list:
     index, *operands = (trace.lists(x) for x in args)
     # Control flow carries whole lists of terms: its Graphs are run on series of their own,
     # with tracers of their own.
@@ -294,7 +332,7 @@ def _cond(trace: _JetTrace, params: dict, args: list) -> list:
     return [trace.boxed(x) for x in found]
 
 
-def _while(trace: _JetTrace, params: dict, args: list) -> list:
+def _while(trace: JetTrace, params: dict, args: list) -> list:
     whole = [trace.lists(x) for x in args]
     first, second, carry = cut(whole, params["cond_nconsts"], params["body_nconsts"])
     plain = lambda xs: [x[0] if isinstance(x, list) else x for x in xs]
@@ -308,7 +346,7 @@ def _while(trace: _JetTrace, params: dict, args: list) -> list:
     return [trace.boxed(x) for x in found]
 
 
-def _scan(trace: _JetTrace, params: dict, args: list) -> list:
+def _scan(trace: JetTrace, params: dict, args: list) -> list:
     whole = [trace.lists(x) for x in args]
     consts, carry, xs = cut(whole, params["num_consts"], params["num_carry"])
     body = _of_graph(params["jaxpr"], trace.order)
@@ -407,6 +445,148 @@ def _scaled(term: Array, k: int, factorial_scaled: bool) -> Array:
     if not factorial_scaled or not is_inexact(aval_of(term)):
         return term
     return term * np.array(math.factorial(k), term.dtype)[()]
+
+
+# ---- rules of users ----
+
+
+class ZeroTerm:
+    """The type of `zero_term`, which a rule may give in the place of a term that is zero.
+
+    >>> from gpuarray.experimental import jet
+    >>> isinstance(jet.zero_term, jet.ZeroTerm)
+    True
+    """
+
+
+class ZeroSeries:
+    """The type of `zero_series`, which a rule may give in the place of terms that are all zero.
+
+    >>> from gpuarray.experimental import jet
+    >>> isinstance(jet.zero_series, jet.ZeroSeries)
+    True
+    """
+
+
+zero_term = ZeroTerm()
+zero_series = ZeroSeries()
+tree.register_pytree_node(ZeroTerm, lambda _: ((), None), lambda *_: zero_term)
+tree.register_pytree_node(ZeroSeries, lambda _: ((), None), lambda *_: zero_series)
+
+#: rule(values, their terms, **params) -> (result, its terms), without factorials.
+Rule = Callable[..., tuple[Any, Any]]
+jet_rules: dict[Primitive, Rule] = {}
+
+
+def defzero(prim: Primitive) -> None:
+    """Say that results of an operation do not change with its operands.
+
+    >>> from gpuarray.experimental import jet
+    >>> from gpuarray.extend.core import Primitive
+    >>> count_p = Primitive("count")
+    >>> _ = count_p.def_abstract_eval(lambda x: x), count_p.def_impl(lambda x: x.round())
+    >>> jet.defzero(count_p)
+    >>> jet.jet(count_p.bind, (2.25,), ((1.0,),))[1]
+    [Array(0., dtype=float32)]
+    """
+    jet_rules[prim] = functools.partial(zero_prop, prim)
+
+
+def zero_prop(prim: Primitive, primals_in: Sequence, series_in: Sequence, **params: Any) -> Any:
+    """The rule that `defzero` gives.
+
+    >>> from gpuarray import lax
+    >>> from gpuarray.experimental import jet
+    >>> value, terms = jet.zero_prop(lax.floor_p, (2.5,), ((1.0,),))
+    >>> float(value), terms is jet.zero_series
+    (2.0, True)
+    """
+    return prim.bind(*primals_in, **params), zero_series
+
+
+def deflinear(prim: Primitive) -> None:
+    """Say that an operation is linear in all of its operands together.
+
+    >>> from gpuarray.experimental import jet
+    >>> from gpuarray.extend.core import Primitive
+    >>> twice_p = Primitive("twice")
+    >>> _ = twice_p.def_abstract_eval(lambda x: x), twice_p.def_impl(lambda x: 2 * x)
+    >>> jet.deflinear(twice_p)
+    >>> [float(t) for t in jet.jet(twice_p.bind, (1.0,), ((3.0, 4.0),))[1]]
+    [6.0, 8.0]
+    """
+    jet_rules[prim] = functools.partial(linear_prop, prim)
+
+
+def linear_prop(prim: Primitive, primals_in: Sequence, series_in: Sequence, **params: Any) -> Any:
+    """The rule that `deflinear` gives.
+
+    >>> from gpuarray import lax
+    >>> from gpuarray.experimental import jet
+    >>> value, terms = jet.linear_prop(lax.neg_p, (2.5,), ((1.0, 3.0),))
+    >>> float(value), [float(t) for t in terms]
+    (-2.5, [-1.0, -3.0])
+    """
+    terms = [prim.bind(*of_one, **params) for of_one in zip(*series_in, strict=True)]
+    if prim.multiple_results:
+        terms = [list(of_result) for of_result in zip(*terms, strict=True)]
+    return prim.bind(*primals_in, **params), terms
+
+
+def def_deriv(prim: Primitive, deriv: Callable[[Any], Any]) -> None:
+    """Give the derivative of an operation of one operand, as a function.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray.experimental import jet
+    >>> from gpuarray.extend.core import Primitive
+    >>> cube_p = Primitive("cube")
+    >>> _ = cube_p.def_abstract_eval(lambda x: x), cube_p.def_impl(lambda x: x**3)
+    >>> jet.def_deriv(cube_p, lambda x: 3 * x * x)
+    >>> [float(t) for t in jet.jet(cube_p.bind, (2.0,), ((1.0, 0.0, 0.0),))[1]]
+    [12.0, 12.0, 6.0]
+    """
+    jet_rules[prim] = functools.partial(deriv_prop, prim, deriv)
+
+
+def deriv_prop(
+    prim: Primitive, deriv: Callable[[Any], Any], primals_in: Sequence, series_in: Sequence
+) -> Any:
+    """The rule that `def_deriv` gives.
+
+    >>> from gpuarray import lax
+    >>> from gpuarray.experimental import jet
+    >>> value, terms = jet.deriv_prop(lax.square_p, lambda x: 2 * x, (3.0,), ((1.0, 0.0),))
+    >>> float(value), [float(t) for t in terms]
+    (9.0, [6.0, 1.0])
+    """
+    (x,), (terms,) = primals_in, series_in
+    # y' = f'(x) x', integrated: term k of y is the sum of j x_j d_(k - j) over k.
+    slope = jet(deriv, (x,), ([*terms[:-1]],), factorial_scaled=False)
+    d = [slope[0], *slope[1]]
+    found = [
+        sum(j * d[k - j] * terms[j - 1] for j in range(1, k + 1)) / k
+        for k in range(1, len(terms) + 1)
+    ]
+    return prim.bind(x), found
+
+
+def def_comp(prim: Primitive, comp: Callable[..., Any], **kwargs: Any) -> None:
+    """Give what an operation is made of, as a function of its operands.
+
+    >>> from gpuarray.experimental import jet
+    >>> from gpuarray.extend.core import Primitive
+    >>> sum_p = Primitive("sum_of_squares")
+    >>> _ = sum_p.def_abstract_eval(lambda x, y: x)
+    >>> jet.def_comp(sum_p, lambda x, y: x * x + y * y)
+    >>> [float(t) for t in jet.jet(sum_p.bind, (1.0, 2.0), ((1.0, 0.0), (1.0, 0.0)))[1]]
+    [6.0, 4.0]
+    """
+
+    def rule(primals_in: Sequence, series_in: Sequence, **params: Any) -> Any:
+        function = functools.partial(comp, **params)
+        return jet(function, primals_in, series_in, **({"factorial_scaled": False} | kwargs))
+
+    jet_rules[prim] = rule
 
 
 __getattr__ = _explain_names(__name__)

@@ -14,6 +14,8 @@ import numpy as np
 
 from gpuarray import lax, nn, random, util
 from gpuarray import numpy as gnp
+from gpuarray.api.vjp import vjp
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.value import Array
 from gpuarray.names import explain_names as _explain_names
 
@@ -142,6 +144,122 @@ def lstm(
     """
     parts = unpack_lstm_weights(weights, input_size, hidden_size, num_layers, bidirectional)
     return _run(x, h_0, c_0, parts, seq_lengths, num_layers, dropout, bidirectional, precision)
+
+
+def lstm_fwd(
+    x: Any,
+    h_0: Any,
+    c_0: Any,
+    w: Any,
+    seq_lengths: Any,
+    input_size: int,
+    hidden_size: int,
+    num_layers: int,
+    dropout: float,
+    bidirectional: bool,
+    precision: Any,
+) -> tuple[tuple[Array, Array, Array], tuple]:
+    """What `lstm` gives, and what `lstm_bwd` takes: for rules of derivatives.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> from gpuarray.experimental import rnn
+    >>> w, zero = rnn.init_lstm_weight(ga.random.key(0), 3, 2, 1, False), gnp.zeros((1, 4, 2))
+    >>> x, lengths, sizes = gnp.ones((4, 5, 3)), gnp.full(4, 5), (3, 2, 1, 0.0, False, None)
+    >>> out, kept = rnn.lstm_fwd(x, zero, zero, w, lengths, *sizes)
+    >>> dx, dh_0, dc_0, dw, _ = rnn.lstm_bwd(*sizes, kept, out)
+    >>> dx.shape, dw.shape
+    ((4, 5, 3), (56,))
+    """
+    sizes = input_size, hidden_size, num_layers, dropout, bidirectional, precision
+    return lstm(x, h_0, c_0, w, seq_lengths, *sizes), (x, h_0, c_0, w, seq_lengths)
+
+
+def lstm_bwd(
+    input_size: int,
+    hidden_size: int,
+    num_layers: int,
+    dropout: float,
+    bidirectional: bool,
+    precision: Any,
+    residuals: tuple,
+    gradients: tuple,
+) -> tuple[Array, Array, Array, Array, None]:
+    """Cotangents (x, h_0, c_0, weights, None) from those of y, h_n and c_n.
+
+    The forward pass runs again, so that nothing but its arguments is kept for this.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> from gpuarray.experimental import rnn
+    >>> w, zero = rnn.init_lstm_weight(ga.random.key(0), 3, 2, 1, False), gnp.zeros((1, 4, 2))
+    >>> kept = gnp.ones((4, 5, 3)), zero, zero, w, gnp.full(4, 5)
+    >>> ones = gnp.ones((4, 5, 2)), zero, zero
+    >>> rnn.lstm_bwd(3, 2, 1, 0.0, False, None, kept, ones)[3].shape
+    (56,)
+    """
+    *given, seq_lengths = residuals
+    sizes = input_size, hidden_size, num_layers, dropout, bidirectional, precision
+    _, pull = vjp(lambda x, h, c, w: lstm(x, h, c, w, seq_lengths, *sizes), *given)
+    dx, dh_0, dc_0, dw = pull(tuple(gradients))
+    return dx, dh_0, dc_0, dw, None
+
+
+def rnn_abstract_eval(
+    x_aval: ShapedArray,
+    h_0_aval: ShapedArray,
+    c_0_aval: ShapedArray,
+    w_aval: ShapedArray,
+    seq_lengths_aval: ShapedArray,
+    input_size: int,
+    hidden_size: int,
+    num_layers: int,
+    dropout: float,
+    bidirectional: bool,
+    cudnn_allow_tf32: bool,
+) -> tuple[ShapedArray, ...]:
+    """The avals of y, h_n and c_n, and of what is kept between the passes: no elements.
+
+    >>> from gpuarray.core import ShapedArray
+    >>> from gpuarray.experimental import rnn
+    >>> x, h = ShapedArray((4, 5, 3), "float32"), ShapedArray((1, 4, 2), "float32")
+    >>> w, lengths = ShapedArray((56,), "float32"), ShapedArray((4,), "int32")
+    >>> rnn.rnn_abstract_eval(x, h, h, w, lengths, 3, 2, 1, 0.0, False, True)[0]
+    ShapedArray(float32[4,5,2])
+    """
+    directions = 2 if bidirectional else 1
+    y = x_aval.update(shape=(*x_aval.shape[:2], directions * hidden_size))
+    return y, h_0_aval, c_0_aval, ShapedArray((0,), x_aval.dtype)
+
+
+def rnn_bwd_abstract_eval(
+    dy_aval: ShapedArray,
+    dhn_aval: ShapedArray,
+    dcn_aval: ShapedArray,
+    x_aval: ShapedArray,
+    h0_aval: ShapedArray,
+    c0_aval: ShapedArray,
+    w_aval: ShapedArray,
+    y_aval: ShapedArray,
+    reserve_space_aval: ShapedArray,
+    seq_lengths_aval: ShapedArray,
+    input_size: int,
+    hidden_size: int,
+    num_layers: int,
+    dropout: float,
+    bidirectional: bool,
+    cudnn_allow_tf32: bool,
+) -> tuple[ShapedArray, ...]:
+    """The avals of the cotangents: those of x, h_0, c_0 and the weights.
+
+    >>> from gpuarray.core import ShapedArray
+    >>> from gpuarray.experimental import rnn
+    >>> x, h = ShapedArray((4, 5, 3), "float32"), ShapedArray((1, 4, 2), "float32")
+    >>> y, w = ShapedArray((4, 5, 2), "float32"), ShapedArray((56,), "float32")
+    >>> kept, lengths = ShapedArray((0,), "float32"), ShapedArray((4,), "int32")
+    >>> avals = y, h, h, x, h, h, w, y, kept, lengths
+    >>> rnn.rnn_bwd_abstract_eval(*avals, 3, 2, 1, 0.0, False, True) == (x, h, h, w)
+    True
+    """
+    return x_aval, h0_aval, c0_aval, w_aval
 
 
 def lstm_ref(

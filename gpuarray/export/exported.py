@@ -33,12 +33,54 @@ from gpuarray.functions.stages import struct_of
 from gpuarray.pytree import tree
 from gpuarray.runtime.device import default_backend, platform_named
 from gpuarray.runtime.execute import separated
-from gpuarray.util import elements
+from gpuarray.util import elements, wrong_type
 
+#: The versions of the format that are read and written.
+minimum_supported_calling_convention_version = 1
+maximum_supported_calling_convention_version = 1
 # The first bytes of a file: what it is, and the version of the format.
-_MAGIC = b"gpuarray program 1\n"
+_MAGIC = f"gpuarray program {maximum_supported_calling_convention_version}\n".encode()
 # The length of a SHA-256 digest, with which the file ends.
 _DIGEST = 32
+
+
+class DisabledSafetyCheck:
+    """A check of JAX's that a program was exported without, as `Exported` says.
+
+    Programs here run on every platform and have no calls of a compiler's, so that there is none
+    to be left out.
+
+    >>> from gpuarray.export import DisabledSafetyCheck
+    >>> DisabledSafetyCheck.platform(), DisabledSafetyCheck.custom_call("f").is_custom_call()
+    (platform, 'f')
+    """
+
+    def __init__(self, _impl: str):
+        self._impl = _impl
+
+    @classmethod
+    def platform(cls) -> DisabledSafetyCheck:
+        """That it runs on a platform that it was exported for."""
+        return cls("platform")
+
+    @classmethod
+    def custom_call(cls, target_name: str) -> DisabledSafetyCheck:
+        """That a call of the compiler's with this name is the same in later versions."""
+        return cls(f"custom_call:{target_name}")
+
+    def is_custom_call(self) -> str | None:
+        """The name of the call that is not checked, or None."""
+        kind, _, name = self._impl.partition(":")
+        return name if kind == "custom_call" and name else None
+
+    def __repr__(self) -> str:
+        return self._impl
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DisabledSafetyCheck) and self._impl == other._impl
+
+    def __hash__(self) -> int:
+        return hash(self._impl)
 
 
 class Exported:
@@ -61,6 +103,8 @@ class Exported:
 
     platforms: tuple[str, ...] = ("cpu", "cuda")
     nr_devices = 1
+    calling_convention_version = maximum_supported_calling_convention_version
+    disabled_safety_checks: tuple[DisabledSafetyCheck, ...] = ()
 
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:
@@ -216,6 +260,7 @@ class Exported:
                 "graph": writer.graph(p.graph),
                 "constraints": p._constraints(),
                 "rules": _has_rules(p.graph),
+                "unchecked": [str(check) for check in p.disabled_safety_checks],
             }
             for p in programs
         ]
@@ -246,8 +291,8 @@ def export(
     Arguments may be ShapeDtypeStructs with symbols for lengths (`symbolic_args_specs`): the program
     is then called with arrays of any length that fits them.
 
-    Programs run on every platform: those in `platforms` only need to be known ones. There are no
-    safety checks to be disabled.
+    Programs run on every platform: those in `platforms` only need to be known ones. What is in
+    `disabled_checks` is kept with the program.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> f = ga.jit(lambda x, scale: {"y": gnp.tanh(x) * scale})
@@ -263,15 +308,26 @@ def export(
 
     for name in elements(platforms or (), "a sequence of names of platforms"):
         platform_named(name)
+    unchecked = _disabled(disabled_checks)
 
     def traced(*args: Any, **kwargs: Any) -> Exported:
         # Traced for these shapes and dtypes only: another call of `traced` makes another program.
         stage = fun.trace(*args, **kwargs)
         # Calls of jit are opened: a stored program has one level.
         graph = inline_calls(stage.jaxpr, only=(jit_p,))
-        return Exported(graph, stage.in_tree, stage.out_tree, stage.fun_name)
+        exported = Exported(graph, stage.in_tree, stage.out_tree, stage.fun_name)
+        exported.disabled_safety_checks = unchecked
+        return exported
 
     return traced
+
+
+def _disabled(checks: Any) -> tuple[DisabledSafetyCheck, ...]:
+    found = elements(checks, "a sequence of DisabledSafetyChecks")
+    for check in found:
+        if not isinstance(check, DisabledSafetyCheck):
+            raise wrong_type(check, "a DisabledSafetyCheck")
+    return found
 
 
 def _has_rules(graph: Graph) -> bool:
@@ -314,6 +370,9 @@ def deserialize(data: bytes | bytearray | memoryview) -> Exported:
                 raise ValueError(f"not a name: {part['name']!r}")
             exported = Exported(graph, in_tree, out_tree, part["name"], exported)
             exported._rules_lost = bool(part.get("rules"))
+            exported.disabled_safety_checks = tuple(
+                DisabledSafetyCheck(str(name)) for name in part.get("unchecked", ())
+            )
             _verify(exported)
         if exported is None:
             raise ValueError("it is empty")

@@ -15,6 +15,7 @@ from gpuarray.runtime.cache import watch
 from gpuarray.runtime.client import Client
 
 __all__ = [
+    "backend_xla_version",
     "backends",
     "clear_backends",
     "clear_in_memory_compilation_cache",
@@ -33,6 +34,17 @@ def backends() -> dict[str, Client]:
     """
     found = {d.platform: d.client for name in _platforms() for d in devices.devices(name)[:1]}
     return {client.platform: client for client in found.values()}
+
+
+def backend_xla_version(platform: str | Client | None = None) -> int | None:
+    """The version of XLA that a platform compiles by: None, as none does.
+
+    >>> from gpuarray.extend import backend
+    >>> backend.backend_xla_version("cpu") is None
+    True
+    """
+    get_backend(platform)  # an unknown name is an error
+    return None
 
 
 def _platforms() -> list[str]:

@@ -16,6 +16,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.avals import ShapedArray as AbstractValue
 from gpuarray.core.avals import aval_of as get_aval
+from gpuarray.core.effects import Effect as Effect
 from gpuarray.core.graph import Atom as Atom
 from gpuarray.core.graph import Eqn as JaxprEqn
 from gpuarray.core.graph import Graph, SourceInfo, evaluate, verify
@@ -99,10 +100,6 @@ __all__ = [
     "unsafe_get_axis_names_DO_NOT_USE",
     "valid_jaxtype",
 ]
-
-
-class Effect:
-    """Base of the classes by which libraries name a side effect of theirs."""
 
 
 #: The effects of an equation, and none of them.

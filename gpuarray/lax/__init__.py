@@ -101,7 +101,12 @@ from gpuarray.lax.elementwise import square as square
 from gpuarray.lax.elementwise import stage as stage
 from gpuarray.lax.elementwise import stop_gradient as stop_gradient
 from gpuarray.lax.elementwise import sub as sub
+from gpuarray.lax.elsewhere import after_all_p as after_all_p
+from gpuarray.lax.elsewhere import create_token_p as create_token_p
+from gpuarray.lax.elsewhere import dce_sink_p as dce_sink_p
+from gpuarray.lax.elsewhere import device_put_p as device_put_p
 from gpuarray.lax.elsewhere import ragged_all_to_all_p as ragged_all_to_all_p
+from gpuarray.lax.elsewhere import select_and_scatter_p as select_and_scatter_p
 from gpuarray.lax.fft import FftType as FftType
 from gpuarray.lax.fft import fft as fft
 from gpuarray.lax.indexing import GatherDimensionNumbers as GatherDimensionNumbers

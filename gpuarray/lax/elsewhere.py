@@ -12,9 +12,13 @@ from typing import Any
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.trace import owned
-from gpuarray.lax.programs import after_all, create_token
+from gpuarray.lax.programs import after_all, create_token, dce_sink
 from gpuarray.lax.ragged import ragged_all_to_all
+from gpuarray.lax.selections import select_and_scatter
 from gpuarray.runtime.transfer import device_put
+
+#: Those of all modules, by their names in printed programs of JAX.
+_all: dict[str, Primitive] = {}
 
 
 class Elsewhere(Primitive):
@@ -30,6 +34,7 @@ class Elsewhere(Primitive):
         kind = Kind.CALL if multiple_results else Kind.LIBRARY
         super().__init__(name, kind, multiple_results=multiple_results, register=False)
         self._function = function
+        _all[name] = self
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """What the function gives for these operands."""
@@ -37,6 +42,10 @@ class Elsewhere(Primitive):
 
     def __reduce__(self):
         return _named, (self.name,)
+
+
+def _named(name: str) -> Primitive:
+    return _all[name]
 
 
 def _refused(name: str, instead: str) -> Callable[..., Any]:
@@ -58,10 +67,20 @@ def _device_put(*args: Any, devices: Any, **_: Any) -> list[Any]:
     return [device_put(x, device) for x, device in zip(args, devices, strict=True)]
 
 
+def _dce_sink(x: Any, *, prevent_mlir_dce: bool = False) -> list[Any]:
+    dce_sink(x)
+    return []
+
+
+def _remat_opt(*args: Any, fwd_jaxpr: Graph, **_: Any) -> list[Any]:
+    return evaluate(fwd_jaxpr, *map(owned, args))
+
+
 after_all_p = Elsewhere("after_all", after_all)
 call_p = Elsewhere("call", _call, True)
 closed_call_p = Elsewhere("closed_call", _closed_call, True)
 create_token_p = Elsewhere("create_token", lambda: create_token())
+dce_sink_p = Elsewhere("dce_sink", _dce_sink, True)
 device_put_p = Elsewhere("device_put", _device_put, True)
 ragged_all_to_all_p = Elsewhere(
     "ragged_all_to_all",
@@ -72,14 +91,8 @@ ragged_all_to_all_p = Elsewhere(
 empty2_p = Elsewhere("empty2", _refused("empty2_p", "gpuarray.numpy.empty"))
 get_p = Elsewhere("get", _refused("get_p", "ref[index]"))
 swap_p = Elsewhere("swap", _refused("swap_p", "ref[index] = value"))
-select_and_scatter_p = Elsewhere(
-    "select_and_scatter",
-    _refused("select_and_scatter_p", "the vjp of lax.reduce_window, which selects and scatters"),
-)
+remat_opt_p = Elsewhere("remat_opt", _remat_opt, True)
+select_and_scatter_p = Elsewhere("select_and_scatter", select_and_scatter)
 
 #: Each by the name that JAX has for it.
 BY_NAME = {name: value for name, value in globals().items() if isinstance(value, Elsewhere)}
-
-
-def _named(name: str) -> Primitive:
-    return BY_NAME[f"{name}_p"]

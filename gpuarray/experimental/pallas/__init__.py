@@ -4,6 +4,7 @@ Floor 6. In: functions of references. Out: functions of arrays, that compile as 
 """
 
 from gpuarray.experimental.pallas.call import pallas_call as pallas_call
+from gpuarray.experimental.pallas.costs import estimate_cost as estimate_cost
 from gpuarray.experimental.pallas.helpers import align_to as align_to
 from gpuarray.experimental.pallas.helpers import broadcast_to as broadcast_to
 from gpuarray.experimental.pallas.helpers import cdiv as cdiv
@@ -19,8 +20,20 @@ from gpuarray.experimental.pallas.helpers import run_state as run_state
 from gpuarray.experimental.pallas.helpers import strides_from_shape as strides_from_shape
 from gpuarray.experimental.pallas.helpers import when as when
 from gpuarray.experimental.pallas.helpers import with_scoped as with_scoped
+from gpuarray.experimental.pallas.hints import Buffered as Buffered
+from gpuarray.experimental.pallas.hints import CompilerParams as CompilerParams
+from gpuarray.experimental.pallas.hints import RevisitMode as RevisitMode
+from gpuarray.experimental.pallas.hints import debug_check as debug_check
+from gpuarray.experimental.pallas.hints import delay as delay
+from gpuarray.experimental.pallas.hints import enable_debug_checks as enable_debug_checks
+from gpuarray.experimental.pallas.hints import enable_poison_buffers as enable_poison_buffers
 from gpuarray.experimental.pallas.programs import num_programs as num_programs
 from gpuarray.experimental.pallas.programs import program_id as program_id
+from gpuarray.experimental.pallas.semaphores import DeviceIdType as DeviceIdType
+from gpuarray.experimental.pallas.semaphores import semaphore as semaphore
+from gpuarray.experimental.pallas.semaphores import semaphore_read as semaphore_read
+from gpuarray.experimental.pallas.semaphores import semaphore_signal as semaphore_signal
+from gpuarray.experimental.pallas.semaphores import semaphore_wait as semaphore_wait
 from gpuarray.experimental.pallas.specs import Blocked as Blocked
 from gpuarray.experimental.pallas.specs import BlockSpec as BlockSpec
 from gpuarray.experimental.pallas.specs import CostEstimate as CostEstimate
@@ -38,6 +51,7 @@ from gpuarray.primitives.slices import ds as ds
 from gpuarray.primitives.slices import ds as dslice  # noqa: F401
 
 ANY = MemorySpace.ANY
+HOST = MemorySpace.HOST
 BlockDim = Blocked | Element | Squeezed
 
 __getattr__ = _explain_names(__name__, ("triton",))

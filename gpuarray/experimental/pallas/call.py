@@ -27,6 +27,7 @@ from gpuarray.core.value import Array
 from gpuarray.experimental.pallas import blocks, programs, tiles
 from gpuarray.experimental.pallas.blocks import POSITION
 from gpuarray.experimental.pallas.dependence import depending
+from gpuarray.experimental.pallas.hints import CompilerParams
 from gpuarray.experimental.pallas.specs import (
     CostEstimate,
     GridSpec,
@@ -87,10 +88,8 @@ def pallas_call(
         Print the kernel as it was traced.
     name :
         The name of the function in `explain` and in profiles.
-    compiler_params :
-        Only None: they are for compilers of other kinds of kernels.
-    cost_estimate, metadata :
-        For portable programs; what a kernel costs is known from what it does.
+    compiler_params, cost_estimate, metadata :
+        For portable programs, and without effect: what a kernel costs is known from what it does.
 
     Examples
     --------
@@ -106,7 +105,7 @@ def pallas_call(
     """
     if not callable(kernel):
         raise TypeError(f"pallas_call takes a kernel, a function of references, got {kernel!r}.")
-    # 1. Check the options: what would have no effect here is refused.
+    # 1. Check the options: what would change the result elsewhere, and not here, is refused.
     if grid_spec is None:
         grid_spec = GridSpec(grid, in_specs, out_specs, scratch_shapes)
     elif grid or in_specs is not no_block_spec or out_specs is not no_block_spec or scratch_shapes:
@@ -116,10 +115,11 @@ def pallas_call(
         )
     if not isinstance(grid_spec, GridSpec):
         raise TypeError(f"grid_spec must be a pl.GridSpec, got {grid_spec!r}.")
-    if compiler_params is not None:
+    if compiler_params is not None and not isinstance(compiler_params, CompilerParams):
         raise NotImplementedError(
             f"compiler_params={compiler_params!r} are for the compilers of Triton and Mosaic. "
-            "Leave them out: threads and memories are chosen by the compiler; `explain` shows how."
+            "Leave them out, or give triton.CompilerParams: threads and memories are chosen by the "
+            "compiler; `explain` shows how."
         )
     if not isinstance(interpret, (bool, np.bool_)):
         raise NotImplementedError(

@@ -14,6 +14,8 @@ from typing import Any
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.value import Array
+from gpuarray.experimental.pallas.hints import Buffered
+from gpuarray.experimental.pallas.semaphores import semaphore
 from gpuarray.lax.shapes import full
 from gpuarray.transforms.references import AbstractRef, Ref
 from gpuarray.util import Struct
@@ -50,7 +52,7 @@ squeezed = Squeezed()
 
 
 class MemorySpace(enum.Enum):
-    """Where a block is: arrays have one memory here, so ANY and DEFAULT are the same.
+    """Where a block is: arrays have one memory here, so that all are the same.
 
     >>> from gpuarray.experimental import pallas as pl
     >>> pl.ANY((2, 3), "float32").shape
@@ -59,12 +61,15 @@ class MemorySpace(enum.Enum):
 
     ANY = "any"
     DEFAULT = "default"
+    HOST = "host"
 
     def __str__(self) -> str:
         return self.value
 
     def __call__(self, shape: Sequence[int], dtype: Any) -> MemoryRef:
         """The type of a reference, for `scratch_shapes` and `run_scoped`."""
+        if dtype is semaphore:
+            return MemoryRef(_aval(shape, "int32"), self, is_semaphore=True)
         return MemoryRef(_aval(shape, dtype), self)
 
     def from_type(self, type: Any) -> MemoryRef:
@@ -82,6 +87,7 @@ class MemoryRef(Struct):
 
     inner_aval: Any
     memory_space: Any = MemorySpace.ANY
+    is_semaphore: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -131,9 +137,11 @@ def scratch_of(type: Any) -> Ref:
     if not hasattr(type, "shape") or not hasattr(type, "dtype"):
         raise TypeError(
             f"Scratch is described by a shape and a dtype, got {type!r}: write "
-            "pl.ANY(shape, dtype). Semaphores and memories of one kind of device are not here."
+            "pl.ANY(shape, dtype). Memories of one kind of device are not here."
         )
     aval = _aval(type.shape, type.dtype)
+    if getattr(type, "is_semaphore", False):
+        return Ref(full(aval.shape, 0, aval.dtype))
     return Ref(uninitialised(aval.shape, aval.dtype))
 
 
@@ -170,6 +178,8 @@ class BlockSpec:
         A length for each axis (or Blocked, Element, Squeezed, None); None for all of it.
     index_map :
         Function from the grid position to a position for each axis; None for zeros.
+    pipeline_mode, memory_space :
+        pl.Buffered(n) and pl.ANY, pl.HOST, for portable kernels: they change nothing.
 
     Examples
     --------
@@ -196,17 +206,18 @@ class BlockSpec:
             raise TypeError(
                 f"index_map must be a function of the grid position, got {index_map!r}."
             )
-        if memory_space not in (None, MemorySpace.ANY, MemorySpace.DEFAULT):
+        if memory_space is not None and not isinstance(memory_space, MemorySpace):
             raise NotImplementedError(
                 f"memory_space={memory_space!r}: an array has one memory here. Leave it out."
             )
-        if pipeline_mode is not None:
+        if pipeline_mode is not None and not isinstance(pipeline_mode, Buffered):
             raise NotImplementedError(
-                "pipeline_mode says how a TPU copies blocks ahead of the program; here the "
-                "compiler decides what is read when. Leave it out."
+                f"pipeline_mode={pipeline_mode!r} says how blocks are copied ahead of the program; "
+                "here the compiler decides what is read when. Leave it out, or give pl.Buffered."
             )
         self.block_shape = None if block_shape is None else tuple(map(_dim, block_shape))
-        self.index_map, self.memory_space, self.pipeline_mode = index_map, memory_space, None
+        self.index_map, self.memory_space = index_map, memory_space
+        self.pipeline_mode = pipeline_mode
 
     def replace(self, **changes: Any) -> BlockSpec:
         """Another one, with these arguments changed.
@@ -215,7 +226,7 @@ class BlockSpec:
         >>> pl.BlockSpec((8,)).replace(block_shape=(4,))
         BlockSpec(block_shape=(Blocked(block_size=4),), index_map=None)
         """
-        names = ("block_shape", "index_map", "memory_space")
+        names = ("block_shape", "index_map", "pipeline_mode", "memory_space")
         return BlockSpec(**({name: getattr(self, name) for name in names} | changes))
 
     def __repr__(self) -> str:

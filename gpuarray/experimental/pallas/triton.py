@@ -15,14 +15,17 @@ from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
+from gpuarray.experimental.pallas import hints
 from gpuarray.experimental.pallas.specs import uninitialised
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.selection import where
 from gpuarray.primitives.slices import Slice
 from gpuarray.transforms.references import Part, Ref
+from gpuarray.util import Struct, index
 
 __all__ = [
+    "CompilerParams",
     "approx_tanh",
     "atomic_add",
     "atomic_and",
@@ -35,10 +38,23 @@ __all__ = [
     "debug_barrier",
     "dot",
     "load",
+    "max_contiguous",
     "store",
 ]
 
 __getattr__ = _explain_names(__name__)
+
+
+class CompilerParams(Struct, hints.CompilerParams):
+    """How many warps and stages Triton would be told to use.
+
+    >>> from gpuarray.experimental.pallas import triton
+    >>> triton.CompilerParams(num_warps=4, num_stages=2)
+    CompilerParams(num_warps=4, num_stages=2)
+    """
+
+    num_warps: int | None = None
+    num_stages: int | None = None
 
 
 def load(
@@ -308,6 +324,18 @@ def atomic_cas(ref: Any, cmp: Any, val: Any) -> Array:
     (Array(6, dtype=int32), Ref(1, dtype=int32))
     """
     return _updated(ref, val, None, lambda old, new: where(old == cmp, new, old))
+
+
+def max_contiguous(x: Any, values: Any) -> Any:
+    """Return `x`, of whose elements that many are said to follow one another: nothing asks here.
+
+    >>> from gpuarray.experimental.pallas import triton
+    >>> triton.max_contiguous(24, 8)
+    24
+    """
+    for n in values if isinstance(values, (tuple, list)) else (values,):
+        index(n)
+    return x
 
 
 def approx_tanh(x: Any) -> Array:

@@ -18,6 +18,7 @@ from gpuarray.experimental.sparse.base import is_sparse
 from gpuarray.experimental.sparse.matrices import CSR, csr_matvec
 from gpuarray.functions.jit import jit
 from gpuarray.functions.stages import ShapeDtypeStruct
+from gpuarray.lax.elsewhere import Elsewhere
 from gpuarray.names import explain_names as _explain_names
 
 __all__ = ["lobpcg_standard", "spsolve"]
@@ -74,6 +75,9 @@ def spsolve(
 
     matvec = lambda x: csr_matvec(CSR((data, indices, indptr), shape=(n, n)), x)
     return lax.custom_linear_solve(matvec, b, solve(False), solve(True))
+
+
+spsolve_p = Elsewhere("spsolve", spsolve)
 
 
 class _OnHost(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpuarray.core.effects import Effect, HasEffect
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive, Sentinel
 
 
@@ -20,7 +21,7 @@ def _unbound(*_, operation: Primitive, **__):
     raise RuntimeError(f"{operation.name} is to run once for several devices, and there is one")
 
 
-def _once(name: str, effect: bool) -> Primitive:
+def _once(name: str, effect: HasEffect) -> Primitive:
     return Primitive(
         name,
         Kind.COLLECTIVE,
@@ -34,8 +35,13 @@ def _once(name: str, effect: bool) -> Primitive:
     )
 
 
+def _effect(*, operation: Primitive, given: dict, **_: Any) -> Effect:
+    named = operation.effect
+    return named(**given) if callable(named) else Effect()
+
+
 #: Made where a program is partitioned, behind all transformations.
-once_p, once_with_effect_p = _once("once", False), _once("once_with_effect", True)
+once_p, once_with_effect_p = _once("once", False), _once("once_with_effect", _effect)
 
 
 def once(operation: Primitive, operands: Sequence[Any], given: dict, axes: Sequence) -> list:

@@ -26,7 +26,14 @@ SUM = "lambda x, o: (pl.when(pl.program_id(0) == 0)(lambda: w(o, jnp.zeros_like(
 TILED = f"grid=(4,), in_specs=[{ROWS}], out_specs={ROWS}"
 FOUR = "pl.BlockSpec((4,), lambda i: (i,))"
 
+COSTS = ("x + x", "jnp.exp(x) * 2", "x @ x.T", "lax.integer_pow(x, 5)", "lax.integer_pow(x, 1)", "jnp.sin(x).sum()", "jax.jit(lambda x: x * x - x)(x)", "jnp.einsum('ab,cb->ac', x, x)", "-lax.sqrt(x)")
 TABLE = [
+    ("jax.experimental.pallas.estimate_cost", [f"(lambda c: [c.flops, c.transcendentals, c.bytes_accessed])({P}.estimate_cost(lambda x: {e}, f32(3, 4)))" for e in COSTS]),
+    ("jax.experimental.pallas.hints", [
+        call(COPY, LIKE, f"grid=(4,), in_specs=[pl.BlockSpec((2, 12), lambda i: (i, 0), pipeline_mode=pl.Buffered(2))], out_specs={ROWS}", X),
+        *(f"{P}.{t}" for t in ("Buffered(2).use_lookahead", "Buffered(3, revisit=None).buffer_count", "RevisitMode.ANY.value", "DeviceIdType.MESH.value", "HOST.value", "enable_debug_checks.value", "enable_poison_buffers.value")),
+        *(f"module('experimental.pallas.triton').{t}" for t in ("CompilerParams(num_warps=4).num_warps", "CompilerParams().num_stages", "CompilerParams(num_stages=2) == module('experimental.pallas.triton').CompilerParams(num_stages=2)")),
+    ]),
     ("jax.experimental.pallas.pallas_call", [
         call(COPY, LIKE, "grid=()", X),
         call(DOUBLE, LIKE, TILED, X),

@@ -8,7 +8,9 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
+from gpuarray.experimental import jet as jets
 from gpuarray.experimental.jet import jet
+from gpuarray.extend.core import Primitive
 
 ORDER = 4
 FUNCTIONS = {
@@ -112,3 +114,35 @@ def test_bad_arguments_say_so():
         jet(gnp.sin, ((1.0,),), ([1.0],))
     with pytest.raises(TypeError, match="got int64"):
         jet(gnp.sin, (1,), ([1],))
+
+
+GIVEN = {
+    "deriv": lambda p: jets.def_deriv(p, lambda x: 3 * x * x),
+    "comp": lambda p: jets.def_comp(p, lambda x: x * x * x),
+}
+
+
+@pytest.mark.parametrize("give", GIVEN.values(), ids=GIVEN)
+def test_rules_of_users(give):
+    # (a + b t + c t^2 + d t^3)^3, by the multiplication of polynomials.
+    path = [0.5, 2.0, -1.0, 3.0]
+    cube = np.polynomial.polynomial.polypow(path, 3)[:4]
+    prim = Primitive("cube")
+    prim.def_abstract_eval(lambda x: x)
+    prim.def_impl(lambda x: x**3)
+    give(prim)
+    f = lambda x: jet(lambda y: 2 * prim.bind(y), (x,), (path[1:],), factorial_scaled=False)
+    value, terms = ga.jit(f)(path[0])
+    np.testing.assert_allclose([value, *terms], 2 * cube, rtol=1e-12)
+
+
+def test_rules_of_several_results_and_without_slopes():
+    prim = Primitive("both")
+    prim.multiple_results = True
+    prim.def_abstract_eval(lambda x, y: [x, y])
+    prim.def_impl(lambda x, y: [x + y, x - y])
+    jets.deflinear(prim)
+    terms = jet(prim.bind, (1.0, 2.0), ([3.0, 1.0], [4.0, 5.0]))[1]
+    np.testing.assert_allclose(terms, [[7, 6], [-1, -4]])
+    jets.jet_rules[prim] = lambda xs, _: (prim.bind(*xs), [jets.zero_series, [jets.zero_term] * 2])
+    assert not np.any(jet(prim.bind, (1.0, 2.0), ([3.0, 1.0], [4.0, 5.0]))[1])

@@ -10,6 +10,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
+from gpuarray.experimental import checkify
 from gpuarray.experimental import pallas as pl
 from gpuarray.experimental.pallas import call, triton
 
@@ -727,3 +728,75 @@ def test_drawn_grids(seed):
     )
     x = np.random.default_rng(seed).standard_normal(given[0]).astype(np.float32)
     np.testing.assert_allclose(f(x), _interpreted(grid, given, made, kind, x), 1e-4, 1e-4)
+
+
+# ---- hints, checks and semaphores
+
+
+def test_hints_change_nothing():
+    block = pl.BlockSpec((2,), lambda i: (i,), pipeline_mode=pl.Buffered(2), memory_space=pl.HOST)
+    assert block.replace(block_shape=(4,)).pipeline_mode == pl.Buffered(2)
+    call = pl.pallas_call(
+        lambda x, o: o.__setitem__(..., 2 * x[...]),
+        struct(A),
+        compiler_params=triton.CompilerParams(num_warps=4),
+    )
+    np.testing.assert_array_equal(call(A), 2 * A)
+    assert triton.max_contiguous(A, (2, 4)) is A
+    with pytest.raises(TypeError):
+        triton.max_contiguous(A, 2.5)
+
+
+def test_checks_are_switched_on():
+    def kernel(x, o):
+        pl.debug_check(x[...].sum() > 0, "a sum below zero")
+        o[...] = x[...]
+
+    call = lambda x: pl.pallas_call(kernel, struct(x))(x)
+    bad = gnp.full(3, -1.0)
+    np.testing.assert_array_equal(ga.jit(call)(bad), bad)
+    with pl.enable_debug_checks(True), pytest.raises(checkify.JaxRuntimeError, match="below zero"):
+        ga.block_until_ready(ga.jit(call)(bad))
+    np.testing.assert_array_equal(call(bad), bad)
+
+
+def test_semaphores_count_from_one_program_to_the_next():
+    def kernel(o, sems):
+        pl.semaphore_signal(sems.at[1], pl.program_id(0) + 1)
+
+        @pl.when(pl.program_id(0) == 3)
+        def _():
+            pl.semaphore_wait(sems.at[1], 10, decrement=False)
+            pl.semaphore_wait(sems.at[1], 4)
+
+        o[pl.program_id(0)] = pl.semaphore_read(sems.at[1])
+
+    scratch = [pl.ANY((2,), pl.semaphore)]
+    call = pl.pallas_call(
+        kernel, ga.ShapeDtypeStruct((4,), "int32"), grid=(4,), scratch_shapes=scratch
+    )
+    assert call().tolist() == [1, 3, 6, 6]
+
+
+def test_a_wait_that_nobody_ends_is_an_error():
+    def kernel(o, sem):
+        pl.semaphore_wait(sem)
+        o[...] = 1
+
+    scratch = [pl.ANY((), pl.semaphore)]
+    call = pl.pallas_call(kernel, ga.ShapeDtypeStruct((), "int32"), scratch_shapes=scratch)
+    with pytest.raises(checkify.JaxRuntimeError, match="waits for 1, the semaphore is at 0"):
+        ga.block_until_ready(call())
+    with pytest.raises(NotImplementedError, match="one kernel on one device"):
+        pl.run_scoped(lambda s: pl.semaphore_signal(s, device_id=1), scratch[0])
+    with pytest.raises(ValueError, match="a semaphore is a reference"):
+        pl.run_scoped(pl.semaphore_read, pl.ANY((2,), pl.semaphore))
+
+
+def test_costs_by_hand():
+    x = ga.ShapeDtypeStruct((4, 6), "float32")
+    f = ga.jit(lambda x, y: gnp.exp(x @ y) * 2 + lax.integer_pow(x, 5) @ y)
+    cost = pl.estimate_cost(f, x, ga.ShapeDtypeStruct((6, 4), "float32"))
+    # Two products of 4 x 6 x 4, a product and a sum of 16, and x^5 by two squares and two products.
+    assert cost.flops == 2 * (2 * 4 * 6 * 4) + 2 * 16 + 4 * 24
+    assert (cost.transcendentals, cost.bytes_accessed) == (16, 4 * (24 + 24 + 16))

@@ -73,3 +73,26 @@ def test_weights_in_another_order():
         rnn.lstm(zero, zero, zero, weights, np.ones(2, np.int32), *sizes[:3], 0.5, True)
     with pytest.raises(ValueError, match="a vector of"):
         rnn.unpack_lstm_weights(weights[1:], *sizes)
+
+
+def test_forward_and_backward_are_those_of_derivatives():
+    rng = np.random.default_rng(1)
+    sizes = (FEATURES, HIDDEN, 2, 0.0, True, None)
+    w = rnn.init_lstm_weight(ga.random.key(0), FEATURES, HIDDEN, 2, True)
+    x, h, c = rng.normal(size=(BATCH, TIME, FEATURES)), *rng.normal(size=(2, 4, BATCH, HIDDEN))
+    lengths = np.array([5, 3, 0], np.int32)
+    given = tuple(ga.numpy.float32(v) for v in (x, h, c, w))
+    out, kept = rnn.lstm_fwd(*given, lengths, *sizes)
+    expected, pull = ga.vjp(lambda *a: rnn.lstm(*a, lengths, *sizes), *given)
+    for mine, theirs in zip(out, expected, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    *cts, none = rnn.lstm_bwd(*sizes, kept, out)
+    assert none is None
+    for mine, theirs in zip(cts, pull(out), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+    avals = [ga.typeof(v) for v in (*given, ga.numpy.asarray(lengths))]
+    assert [a.shape for a in rnn.rnn_abstract_eval(*avals, *sizes[:5], True)[:3]] == [
+        v.shape for v in out
+    ]
+    back = [ga.typeof(v) for v in (*out, *given, out[0], np.zeros(0, np.float32), lengths)]
+    assert rnn.rnn_bwd_abstract_eval(*back, *sizes[:5], True) == tuple(avals[:4])

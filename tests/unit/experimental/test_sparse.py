@@ -16,6 +16,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.experimental import sparse
+from gpuarray.experimental.sparse.base import SparseInfo
 from gpuarray.experimental.sparse.bcoo import bcoo_eliminate_zeros
 
 LAYOUTS = [(b, d) for b in range(4) for d in range(4 - b)]
@@ -417,3 +418,27 @@ def test_kernels_of_a_simulator():
         inside = sparse.BCOO((gnp.array(x.data), gnp.array(x.indices)), shape=x.shape)
         close(ga.jit(lambda m, v: m @ v)(inside, gnp.array(v)), dense(x) @ v)
         close(ga.jit(lambda m: m.todense())(inside), dense(x))
+
+
+def test_primitives_of_jax_are_bound_to_the_parts():
+    dense = np.array([[0, 2, 0], [3, 0, -1]], np.float32)
+    x, v = sparse.BCOO.fromdense(dense), np.arange(3, dtype=np.float32)
+    info, numbers = SparseInfo(dense.shape), (((1,), (0,)), ((), ()))
+    parts = x.data, x.indices
+    bind = lambda name, *args, **params: getattr(sparse, name).bind(*args, **params)
+    np.testing.assert_array_equal(bind("bcoo_todense_p", *parts, spinfo=info), dense)
+    turned = bind("bcoo_transpose_p", *parts, permutation=(1, 0), spinfo=info)
+    np.testing.assert_array_equal(sparse.BCOO(turned, shape=(3, 2)).todense(), dense.T)
+    params = {"dimension_numbers": numbers, "preferred_element_type": None, "lhs_spinfo": info}
+    np.testing.assert_array_equal(bind("bcoo_dot_general_p", *parts, v, **params), dense @ v)
+    y = sparse.CSR.fromdense(dense)
+    csr = y.data, y.indices, y.indptr
+    found = bind("csr_matvec_p", *csr, v, shape=dense.shape, transpose=False)
+    np.testing.assert_array_equal(found, dense @ v)
+    loss = lambda data: bind("csr_todense_p", data, *csr[1:], shape=dense.shape)[1, 2] ** 2
+    np.testing.assert_array_equal(ga.grad(loss)(y.data), [0, 0, -2])
+    leaves, spec = ga.tree.flatten(x)
+    np.testing.assert_array_equal(
+        ga.jit(lambda *b: bind("todense_p", *b, tree=spec))(*leaves), dense
+    )
+    assert pickle.loads(pickle.dumps(sparse.bcsr_extract_p)) is sparse.bcsr_extract_p

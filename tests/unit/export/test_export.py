@@ -348,3 +348,16 @@ def test_wide_programs_are_loaded_with_narrow_settings():
     (gradient,) = loaded.vjp().call(x, gnp.ones_like(x))
     assert gradient.dtype == "float64"
     np.testing.assert_array_equal(gradient, 2 * x)
+
+
+def test_checks_that_were_left_out_stay_with_the_program():
+    checks = [export.DisabledSafetyCheck.platform(), export.DisabledSafetyCheck.custom_call("f")]
+    made = export.export(ga.jit(gnp.sin), disabled_checks=checks)(gnp.ones(2))
+    read = export.deserialize(made.serialize())
+    assert read.disabled_safety_checks == tuple(checks)
+    assert [c.is_custom_call() for c in checks] == [None, "f"]
+    low = export.minimum_supported_calling_convention_version
+    assert low <= read.calling_convention_version
+    assert read.calling_convention_version <= export.maximum_supported_calling_convention_version
+    with pytest.raises(TypeError, match="DisabledSafetyCheck"):
+        export.export(ga.jit(gnp.sin), disabled_checks=["platform"])

@@ -287,7 +287,7 @@ def test_primitives_that_programs_do_not_have():
         return found
 
     np.testing.assert_array_equal(ga.vmap(ragged, axis_name="i")(gnp.ones((1, 3)))[0], [1, 0, 0])
-    for name in ("empty2_p", "get_p", "swap_p", "select_and_scatter_p"):
+    for name in ("empty2_p", "get_p", "swap_p"):
         with pytest.raises(TypeError, match=f"{name} has no `bind`.*: use"):
             getattr(primitives, name).bind(gnp.ones(2))
 
@@ -326,7 +326,15 @@ def test_graphs_say_their_effects_and_are_replaced_in_part():
 
     for f in (prints, ga.jit(prints)):
         graph = ga.make_jaxpr(f)(1.0)
-        assert graph.effects and any(eqn.effects for eqn in graph.eqns)
+        assert graph.effects == {ga.debug.DebugEffect()}
+        assert any(eqn.effects == graph.effects for eqn in graph.eqns)
+
+    def ordered(x):
+        ga.debug.callback(print, x, ordered=True)
+        return ga.experimental.io_callback(abs, x, ga.lax.add(x, x))
+
+    names = {str(effect) for effect in ga.make_jaxpr(ordered)(1.0).effects}
+    assert names == {"OrderedDebug", "IO"}
     swapped = pure.replace(outvars=pure.invars)
     assert core.jaxpr_as_fun(swapped)(3.0) == [3.0] and len(pure.replace(eqns=[]).eqns) == 0
     table = gnp.arange(2.0)

@@ -46,41 +46,56 @@ GA_INLINE double ga_erf_inv(double x) {
 }
 
 //@ ga_erfcx_above
-// e^(a a) erfc(a) for a >= 0, as (1 + 2 a) of it, which is a smooth function of (a - 3.75) / (a + 3.75) up to infinity.
-GA_INLINE double ga_erfcx_above(double a) {
-    const double p = ga_horner(
-        1.0 - 7.5 / (a + 3.75), 1.8780650872982314e-05, 2.1987885364710905e-05, -0.0002851541160514721,
-        0.00033034441970040984, 0.0017522092861826741, -0.009770286915148325, 0.028363473881341146, -0.05868533650025198,
-        0.09230412172936424, -0.10880525205510168, 0.08227675095459742, 0.0035854974300334313, -0.1402405987127351,
-        1.2375126300030002);
-    return p / (1.0 + 2.0 * a);
+// e^(a a) erfc(a) for finite a >= 0: a polynomial in r = 1 / (a + 2.5), which is a float's, made better once. Its even and
+// its odd terms do not wait for one another.
+GA_INLINE double ga_erfcx_above(float a) {
+    const double s = a + 2.5, r0 = 1.0f / (a + 2.5f), r = ga_fma(r0, ga_fma(-r0, s, 1.0), r0), r2 = r * r;
+    const double even = ga_horner(
+        r2, -696.5392924268299, -898.4592559318786, -28.621719877811984, 11.621920406419006, 3.2439645497131373,
+        0.5641895869822817);
+    const double odd = ga_horner(
+        r2, 1339.3974040725557, 209.89921930237279, 20.48725556290311, 6.708564799541168, 1.4104741254416475);
+    return r * ga_fma(odd, r, even);
+}
+
+//@ ga_exp_wide
+// exp(t) for |t| <= 700, in double, but for 30 bits.
+GA_INLINE double ga_exp_wide(double t) {
+    const double turns = ga_fma(t, 1.4426950408889634, 6755399441055744.0);
+    const double f = ga_fma(turns - 6755399441055744.0, -0.6931471805599453, t);
+    const double even = ga_horner(f * f, 0.0013946189717182979, 0.04166626826385627, 0.5000000078434021, 1.0);
+    const double odd = ga_horner(f * f, 0.00019917972586305067, 0.00833326516389351, 0.16666666856881016, 1.0);
+    const double e = ga_fma(odd, f, even);
+    // An integer of less than 2^51 in the last bits: 2^n is a normal double.
+    return e * __longlong_as_double((__double_as_longlong(turns) << 52) + 0x3ff0000000000000ll);
 }
 
 //@ ga_erfc
-// e^-(a a) times a polynomial in r = 1 / (a + 2). Both are in double, but for 30 bits: r is a float's, made better once.
+// Beyond 10.2 no float is small enough.
 GA_INLINE float ga_erfc(float x) {
     const float b = fabsf(x), c = b > 10.2f ? 10.2f : b;
-    const double a = c, s = a + 2.0, r0 = 1.0f / (c + 2.0f), r = ga_fma(r0, ga_fma(-r0, s, 1.0), r0);
-    const double p = r * ga_horner(
-        r, -117.31811547536563, 442.86860930028615, -710.9079420729643, 614.0022519720156, -293.99326584284114,
-        75.33392197405574, -16.874265976931643, 4.979312355295237, 2.604561823682742, 1.9878485662268741,
-        1.127910993364051, 0.5641969199837129);
-    const double t = -a * a, turns = ga_fma(t, 1.4426950408889634, 6755399441055744.0);
-    const double f = ga_fma(turns - 6755399441055744.0, -0.6931471805599453, t);
-    const double e = ga_horner(
-        f, 0.00019917972586305067, 0.0013946189717182979, 0.00833326516389351, 0.04166626826385627,
-        0.16666666856881016, 0.5000000078434021, 1.0, 1.0);
-    // An integer of less than 2^51 in the last bits: 2^n is a normal double.
-    const double y = p * e * __longlong_as_double((__double_as_longlong(turns) << 52) + 0x3ff0000000000000ll);
+    const double a = c, y = ga_erfcx_above(c) * ga_exp_wide(-a * a);
     return (float)(x < 0.0f ? 2.0 - y : y);
 }
 GA_INLINE double ga_erfc(double x) { return erfc(x); }
 
 //@ ga_erfcx_float if ga_erfcx
 GA_INLINE float ga_erfcx(float x) {
-    const double a = fabs((double)x), y = ga_erfcx_above(a);
-    return (float)(x < 0.0f ? 2.0 * ga_exp(a * a) - y : y);
+    const float b = fabsf(x);
+    const double a = b > 10.2f ? 10.2f : b, y = ga_erfcx_above(b);
+    const float found = (float)(x < 0.0f ? 2.0 * ga_exp_wide(a * a) - y : y);
+    return x == GA_INFF ? 0.0f : found;
 }
+
+//@ ga_erfcx_in if ga_erfcx
+// For a loop that is run again for all numbers if some were below zero.
+template <bool NEAR> GA_INLINE float ga_erfcx_in(int& far, float x) {
+    if constexpr (!NEAR) return ga_erfcx(x);
+    far |= x < 0.0f;
+    const float y = (float)ga_erfcx_above(fabsf(x));
+    return x == GA_INFF ? 0.0f : y;
+}
+template <bool NEAR> GA_INLINE double ga_erfcx_in(int&, double x) { return ga_erfcx(x); }
 
 //@ ga_bessel_i0e_float if ga_bessel_i0e
 // e^-a I_0(a): a polynomial up to 8; beyond, one in 1 / a over the root of a.

@@ -13,6 +13,9 @@ GA_INLINE ga_c64 ga_slim(ga_c128 z) { return {(float)z.re, (float)z.im}; }
 //@ ga_cconj
 template <class T> GA_INLINE ga_complex<T> ga_cconj(ga_complex<T> z) { return {z.re, -z.im}; }
 
+//@ ga_cchoose
+template <class T> GA_INLINE ga_complex<T> ga_cchoose(bool first, ga_complex<T> a, ga_complex<T> b) { return first ? a : b; }
+
 //@ ga_cabs
 GA_INLINE float ga_cabs(ga_c64 z) { return hypotf(z.re, z.im); }
 GA_INLINE double ga_cabs(ga_c128 z) { return hypot(z.re, z.im); }

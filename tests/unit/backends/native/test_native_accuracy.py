@@ -20,6 +20,8 @@ LIMITS = {"float32": 2.3, "float64": 2.6, "complex64": 2.0, "complex128": 3.0}
 #: 1 + exp(-z) cancels near the poles of the logistic function; log2 and log10 are two steps; the
 #: judge of erf is no more exact than doubles; cbrt of doubles is the C library's.
 ROUGH = {("exp2", "c"): 8.0, ("pow", "c"): 8.0, ("logistic", "c"): 1024.0, ("logistic", "f"): 2.5}
+#: tanh of floats: a quotient of two sums, each rounded once.
+ROUGH |= {("tanh", "f"): 2.6}
 ROUGH |= {("log2", "f"): 2.0, ("log10", "f"): 3.0, ("erf", "f"): 4.2, ("cbrt", "f"): 4.0}
 
 

@@ -31,7 +31,7 @@ FUNCTIONS = {
     "expm1": (gnp.expm1, np.expm1, 1.5),
     "log": (gnp.log, np.log, 0.9),
     "log1p": (gnp.log1p, np.log1p, 1.4),
-    "tanh": (gnp.tanh, np.tanh, 2.0),
+    "tanh": (gnp.tanh, np.tanh, 2.5),
     "logistic": (nn.sigmoid, special.expit, 2.5),
     "erf": (lax.erf, special.erf, 1.4),
     "erfc": (lax.erfc, special.erfc, 1.0),

@@ -298,3 +298,19 @@ def test_blocks_use_what_some_block_provides():
         own = set(re.findall(r"(?:struct|class|union) (ga_\w+)|#define (GA_\w+)", code))
         own = {name for pair in own for name in pair} | set(re.findall(r"[\w>&*] (ga_\w+)\(", code))
         assert set(re.findall(r"\b(?:ga|GA)_\w+\b", code)) <= known | own, block.provides
+
+COMPLEX = {
+    "arithmetic": lambda a, b: a * b + a,
+    "a choice": lambda a, b: gnp.where(a.real > 0, a - b, b),
+    "by a size": lambda a, b: gnp.where(abs(a) < 2, a + b, a),
+}
+
+
+@needs_packed
+@pytest.mark.parametrize("name", COMPLEX)
+def test_loops_of_complex_numbers_are_packed(name):
+    """Both parts in vectors, each product rounded before a sum takes it."""
+    code = assembly(COMPLEX[name], *[golden.shape("complex64", 1 << 20)] * 2)
+    packed, alone = (len(re.findall(rf"\bv?(?:mul|add|sub){k}\b", code)) for k in ("ps", "ss"))
+    assert packed > alone, (packed, alone)
+    assert not re.search(r"\bvfm(?:add|sub|addsub|subadd)\d+ps\b", code) or name == "by a size"

@@ -97,27 +97,10 @@ extern "C" __global__ void __launch_bounds__(256) k0_sweep(
     }
 }
 
-// k1_map: max
-//   in0 f32[2,16,2048,1] -> out0 f32[2,16,2048,1]    524288 bytes
-//   65536 elements, 4 a thread; 64 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k1_map(
-    const float* __restrict__ in0,
-    float* __restrict__ out0) {
-    const unsigned i = (blockIdx.x * 256u + threadIdx.x) * 4u;
-    const ga_vec<float, 4> x0 = ga_load<4>(in0 + i);
-    ga_vec<float, 4> y0;
-    #pragma unroll
-    for (unsigned e = 0; e < 4u; ++e) {
-        const float v0 = ga_max(-GA_INFF, x0.v[e]);
-        y0.v[e] = v0;
-    }
-    ga_store(out0 + i, y0);
-}
-
-// k2_map: integer_pow
+// k1_map: integer_pow
 //   in0 f32[2,16,2048,1] -> out0 f32[2,16,2048,1,1]    524288 bytes
 //   65536 elements, 4 a thread; 64 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k2_map(
+extern "C" __global__ void __launch_bounds__(256) k1_map(
     const float* __restrict__ in0,
     float* __restrict__ out0) {
     const unsigned i = (blockIdx.x * 256u + threadIdx.x) * 4u;
@@ -131,11 +114,11 @@ extern "C" __global__ void __launch_bounds__(256) k2_map(
     ga_store(out0 + i, y0);
 }
 
-// k3_sweep: sweep
+// k2_sweep: sweep
 //   in0 f32[2,2048,16,32], in1 f32[2,2048,16,32], in2 f32[2,2048,16,32], in3 f32[2,2048,16,32], in4 f32[2,16,2048,1], in5 f32[2,16,2048,1,1] -> out0 f32[2,16,2048,1]    34340864 bytes
 //   2 x 16 x 2048 x 1 x 2048 sums of 32 and 32 products: mul, sub, exp, mul, mul, reduce_sum
 //   64 rows a block, 32 columns a turn; 1024 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k3_sweep(
+extern "C" __global__ void __launch_bounds__(256) k2_sweep(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     const float* __restrict__ in2,
@@ -216,10 +199,10 @@ extern "C" __global__ void __launch_bounds__(256) k3_sweep(
     }
 }
 
-// k4_map: neg
+// k3_map: neg
 //   in0 f32[2,16,2048,1] -> out0 f32[2,16,2048]    524288 bytes
 //   65536 elements, 4 a thread; 64 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k4_map(
+extern "C" __global__ void __launch_bounds__(256) k3_map(
     const float* __restrict__ in0,
     float* __restrict__ out0) {
     const unsigned i = (blockIdx.x * 256u + threadIdx.x) * 4u;
@@ -233,11 +216,11 @@ extern "C" __global__ void __launch_bounds__(256) k4_map(
     ga_store(out0 + i, y0);
 }
 
-// k5_sweep: sweep
+// k4_sweep: sweep
 //   in0 f32[2,2048,16,32], in1 f32[2,2048,16,32], in2 f32[2,2048,16,32], in3 f32[2,2048,16,32], in4 f32[2,16,2048,1], in5 f32[2,16,2048,1], in6 f32[2,16,2048] -> out0 f32[2,2048,16,1,32]    42729472 bytes
 //   2 x 16 x 2048 x 1 x 2048 sums of 32 and 32 products: mul, sub, exp, div, add_any, mul, mul, times 32 features
 //   64 rows a block, 32 columns a turn; 1024 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k5_sweep(
+extern "C" __global__ void __launch_bounds__(256) k4_sweep(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     const float* __restrict__ in2,
@@ -338,11 +321,11 @@ extern "C" __global__ void __launch_bounds__(256) k5_sweep(
     }
 }
 
-// k6_sweep: sweep
+// k5_sweep: sweep
 //   in0 f32[2,2048,16,32], in1 f32[2,2048,16,32], in2 f32[2,2048,16,32], in3 f32[2,2048,16,32], in4 f32[2,16,2048,1], in5 f32[2,16,2048,1], in6 f32[2,16,2048] -> out0 f32[2,2048,16,32]    42729472 bytes
 //   2 x 16 x 2048 x 1 x 2048 sums of 32 and 32 products: mul, sub, exp, div, add_any, mul, mul, times 32 features
 //   64 columns a block, 32 rows a turn; 1024 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k6_sweep(
+extern "C" __global__ void __launch_bounds__(256) k5_sweep(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     const float* __restrict__ in2,
@@ -443,11 +426,11 @@ extern "C" __global__ void __launch_bounds__(256) k6_sweep(
     }
 }
 
-// k7_sweep: sweep
+// k6_sweep: sweep
 //   in0 f32[2,2048,16,32], in1 f32[2,2048,16,32], in2 f32[2,16,2048,1], in3 f32[2,16,2048,1], in4 f32[2,2048,16,32] -> out0 f32[2,2048,16,32]    34078720 bytes
 //   2 x 16 x 2048 x 1 x 2048 sums of 32 products: mul, sub, exp, div, times 32 features
 //   64 columns a block, 32 rows a turn; 1024 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k7_sweep(
+extern "C" __global__ void __launch_bounds__(256) k6_sweep(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     const float* __restrict__ in2,

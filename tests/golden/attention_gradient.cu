@@ -50,8 +50,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_sweep(
         for (unsigned i = 0; i < 4u; ++i) {
             #pragma unroll
             for (unsigned j = 0; j < 2u; ++j) {
-                const float v0 = s0[i][j] * 0.17677669f;                  // mul
-                s0[i][j] = v0;
+                s0[i][j] = s0[i][j] * 0.17677669f;                        // mul
             }
         }
         #pragma unroll
@@ -108,8 +107,7 @@ extern "C" __global__ void __launch_bounds__(256) k1_map(
     ga_vec<float, 4> y0;
     #pragma unroll
     for (unsigned e = 0; e < 4u; ++e) {
-        const float v0 = (float)1 / (x0.v[e] * x0.v[e]);                  // integer_pow
-        y0.v[e] = v0;
+        y0.v[e] = (float)1 / (x0.v[e] * x0.v[e]);                         // integer_pow
     }
     ga_store(out0 + i, y0);
 }
@@ -210,8 +208,7 @@ extern "C" __global__ void __launch_bounds__(256) k3_map(
     ga_vec<float, 4> y0;
     #pragma unroll
     for (unsigned e = 0; e < 4u; ++e) {
-        const float v0 = -x0.v[e];                                        // neg
-        y0.v[e] = v0;
+        y0.v[e] = -x0.v[e];                                               // neg
     }
     ga_store(out0 + i, y0);
 }
@@ -234,7 +231,6 @@ extern "C" __global__ void __launch_bounds__(256) k4_sweep(
     __shared__ float mine1[32][65];
     __shared__ float theirs1[32][33];
     __shared__ float w[32][65];
-    __shared__ float v[32][32];
     const unsigned x = threadIdx.x % 16u, y = threadIdx.x / 16u;
     const unsigned own0 = blockIdx.x % 32u * 64u;
     const unsigned batch = blockIdx.x / 32u;
@@ -258,10 +254,6 @@ extern "C" __global__ void __launch_bounds__(256) k4_sweep(
         for (unsigned i = threadIdx.x; i < 1024u; i += 256u) {
             const unsigned f = i % 32u, at = at0 + i / 32u;
             theirs1[f][i / 32u] = in3[b0 * 1048576u + at * 512u + b1 * 32u + f];
-        }
-        for (unsigned i = threadIdx.x; i < 1024u; i += 256u) {
-            const unsigned f = i % 32u, at = at0 + i / 32u;
-            v[i / 32u][f] = in1[b0 * 1048576u + at * 512u + b1 * 32u + f];
         }
         __syncthreads();
         float s0[4][2] = {};
@@ -296,8 +288,7 @@ extern "C" __global__ void __launch_bounds__(256) k4_sweep(
                 const float v3 = s1[i][j] / x1;                           // div
                 const float v4 = v3 + x2;                                 // add_any
                 const float v5 = v4 * v2;                                 // mul
-                const float v6 = v5 * 0.17677669f;                        // mul
-                w[x * 2u + j][y * 4u + i] = v6;
+                w[x * 2u + j][y * 4u + i] = v5 * 0.17677669f;             // mul
             }
         }
         __syncwarp();
@@ -307,7 +298,7 @@ extern "C" __global__ void __launch_bounds__(256) k4_sweep(
             for (unsigned i = 0; i < 4u; ++i)
                 #pragma unroll
                 for (unsigned c = 0; c < 2u; ++c)
-                    sum[i][c] = fmaf(w[k][y * 4u + i], v[k][x + c * 16u], sum[i][c]);
+                    sum[i][c] = fmaf(w[k][y * 4u + i], theirs0[x + c * 16u][k], sum[i][c]);
         }
     }
     #pragma unroll
@@ -339,7 +330,6 @@ extern "C" __global__ void __launch_bounds__(256) k5_sweep(
     __shared__ float mine1[32][65];
     __shared__ float theirs1[32][33];
     __shared__ float w[32][65];
-    __shared__ float v[32][32];
     const unsigned x = threadIdx.x % 16u, y = threadIdx.x / 16u;
     const unsigned own0 = blockIdx.x % 32u * 64u;
     const unsigned batch = blockIdx.x / 32u;
@@ -363,10 +353,6 @@ extern "C" __global__ void __launch_bounds__(256) k5_sweep(
         for (unsigned i = threadIdx.x; i < 1024u; i += 256u) {
             const unsigned f = i % 32u, at = at0 + i / 32u;
             theirs1[f][i / 32u] = in2[b0 * 1048576u + at * 512u + b1 * 32u + f];
-        }
-        for (unsigned i = threadIdx.x; i < 1024u; i += 256u) {
-            const unsigned f = i % 32u, at = at0 + i / 32u;
-            v[i / 32u][f] = in0[b0 * 1048576u + at * 512u + b1 * 32u + f];
         }
         __syncthreads();
         float s0[4][2] = {};
@@ -401,8 +387,7 @@ extern "C" __global__ void __launch_bounds__(256) k5_sweep(
                 const float v3 = s1[i][j] / x1;                           // div
                 const float v4 = v3 + x2;                                 // add_any
                 const float v5 = v4 * v2;                                 // mul
-                const float v6 = v5 * 0.17677669f;                        // mul
-                w[x * 2u + j][y * 4u + i] = v6;
+                w[x * 2u + j][y * 4u + i] = v5 * 0.17677669f;             // mul
             }
         }
         __syncwarp();
@@ -412,7 +397,7 @@ extern "C" __global__ void __launch_bounds__(256) k5_sweep(
             for (unsigned i = 0; i < 4u; ++i)
                 #pragma unroll
                 for (unsigned c = 0; c < 2u; ++c)
-                    sum[i][c] = fmaf(w[k][y * 4u + i], v[k][x + c * 16u], sum[i][c]);
+                    sum[i][c] = fmaf(w[k][y * 4u + i], theirs0[x + c * 16u][k], sum[i][c]);
         }
     }
     #pragma unroll
@@ -481,8 +466,7 @@ extern "C" __global__ void __launch_bounds__(256) k6_sweep(
                 const float v0 = s0[i][j] * 0.17677669f;                  // mul
                 const float v1 = v0 - x0;                                 // sub
                 const float v2 = ga_exp(v1);
-                const float v3 = v2 / x1;                                 // div
-                w[x * 2u + j][y * 4u + i] = v3;
+                w[x * 2u + j][y * 4u + i] = v2 / x1;                      // div
             }
         }
         __syncwarp();

@@ -1,4 +1,4 @@
-// k0_rows: iota, eq, reduce_max, sub, exp, reduce_sum, log, sub, select_n, reduce_sum, neg
+// k0_rows: iota, eq, reduce_max, sub x2, exp, reduce_sum x2, log, select_n, neg
 //   in0 i32[512], in1 f32[512,32000] -> out0 f32[512]    65540096 bytes
 //   512 rows of 32000, 1024 threads a row, held in registers; 512 x 1024 threads
 extern "C" __global__ void __launch_bounds__(1024) k0_rows(
@@ -6,6 +6,7 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
     const float* __restrict__ in1,
     float* __restrict__ out0) {
     __shared__ float part0[32];
+    const auto merge = [](float p, float q) -> float { return p + q; };
     const unsigned lane = threadIdx.x;
     const unsigned row = blockIdx.x;
     ga_vec<float, 4> row0[8];
@@ -38,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
             r1 = r1 + v3;
         }
     }
-    r1 = ga_block_reduce<32>(r1, part0, [](float p, float q) -> float { return p + q; });
+    r1 = ga_block_reduce<32>(r1, part0, merge);
     const float v4 = ga_log(r1);
     float r5 = 0.0f;                                                      // reduce_sum
     #pragma unroll
@@ -56,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
             r5 = r5 + v9;
         }
     }
-    r5 = ga_block_reduce<32>(r5, part0, [](float p, float q) -> float { return p + q; });
+    r5 = ga_block_reduce<32>(r5, part0, merge);
     const float v10 = -r5;                                                // neg
     if (lane == 0) {
         out0[row] = v10;

@@ -20,11 +20,10 @@ GA_TASKS k0_rows(ga_index first, ga_index last, const float* GA_ALONE in0, float
         });
         const float r5 = ga_merged(r2, [](float p, float q) -> float { return p + q; });
         for (ga_index block = 0; block < 1024; block += 512) {
-            const ga_index over = ga_least(block + 512, 1024);
+            const ga_index over = block + 512;
             float near0[512];
             for (ga_index i1 = block; i1 < over; ++i1) {                  // write the row
-                const float v6 = kept0[i1] / r5;                          // div
-                near0[i1 - block] = v6;
+                near0[i1 - block] = kept0[i1] / r5;                       // div
             }
             ga_stream(out0 + row * 1024 + block, near0, over - block);    // past the cache
         }

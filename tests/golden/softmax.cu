@@ -41,8 +41,7 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
         ga_vec<float, 4> y0;
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
-            const float v4 = kept0[u].v[e] / r1;                          // div
-            y0.v[e] = v4;
+            y0.v[e] = kept0[u].v[e] / r1;                                 // div
         }
         ga_store(out0 + row * 1024u + j, y0);
     }

@@ -7,7 +7,7 @@ GA_TASKS k0_columns(
     float* GA_ALONE out0) {
     for (ga_index task = first; task < last; ++task) {
         const ga_index left = task * 512;
-        const ga_index width = ga_least(512, 1024 - left);
+        const ga_index width = 512;
         ga_parts<float, 512> r0(-GA_INFF);                                // reduce_max
         for (ga_index i0 = 0; i0 < 4096; ++i0) {
             for (ga_index lane = 0; lane < width; ++lane) {               // pass 1 down the columns
@@ -32,8 +32,7 @@ GA_TASKS k0_columns(
                 const float x0 = in0[i0 * 1024 + i1];
                 const float v4 = x0 - r0[lane];                           // sub
                 const float v5 = ga_exp(v4);
-                const float v6 = v5 / r1[lane];                           // div
-                out0[i0 * 1024 + i1] = v6;
+                out0[i0 * 1024 + i1] = v5 / r1[lane];                     // div
             }
         }
     }

@@ -1,4 +1,4 @@
-// k0_rows: reduce_max, sub, exp, convert_element_type, reduce_sum, convert_element_type, div
+// k0_rows: reduce_max, sub, exp, convert_element_type x2, reduce_sum, div
 //   in0 bf16[1056,131072] -> out0 bf16[1056,131072]    553648128 bytes
 //   1056 rows of 131072, 1024 threads a row, held in shared memory of the launch and registers; 1056 x 1024 threads
 extern "C" __global__ void __launch_bounds__(1024) k0_rows(
@@ -43,8 +43,7 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         for (unsigned e = 0; e < 8u; ++e) {
             const float v3 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v1);  // sub
             const float v4 = ga_round<ga_bf16>(ga_exp(v3));
-            const float v5 = (float)v4;                                   // convert_element_type
-            r2 = r2 + v5;
+            r2 = r2 + v4;
         }
     }
     #pragma unroll 4
@@ -55,24 +54,23 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         else held0 = ga_load<8>(in0 + row * 131072u + j);
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v6 = ga_round<ga_bf16>(ga_value(held0.v[e]) - v1);  // sub
-            const float v7 = ga_round<ga_bf16>(ga_exp(v6));
-            const float v8 = (float)v7;                                   // convert_element_type
-            r2 = r2 + v8;
+            const float v5 = ga_round<ga_bf16>(ga_value(held0.v[e]) - v1);  // sub
+            const float v6 = ga_round<ga_bf16>(ga_exp(v5));
+            r2 = r2 + v6;
         }
     }
     r2 = ga_block_reduce<32>(r2, part0, [](float p, float q) -> float { return p + q; });
-    const float v9 = ga_round<ga_bf16>((float)r2);                        // convert_element_type
+    const float v7 = ga_round<ga_bf16>(r2);                               // convert_element_type
     #pragma unroll
     for (unsigned u = 0; u < 2u; ++u) {                                   // write the row
         const unsigned j = (u * 1024u + lane) * 8u;
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v10 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v1);  // sub
-            const float v11 = ga_round<ga_bf16>(ga_exp(v10));
-            const float v12 = ga_round<ga_bf16>(v11 / v9);                // div
-            y0.v[e] = ga_exact<ga_bf16>(v12);
+            const float v8 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v1);  // sub
+            const float v9 = ga_round<ga_bf16>(ga_exp(v8));
+            const float v10 = ga_round<ga_bf16>(v9 / v7);                 // div
+            y0.v[e] = ga_exact<ga_bf16>(v10);
         }
         ga_store(out0 + row * 131072u + j, y0);
     }
@@ -85,10 +83,10 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v13 = ga_round<ga_bf16>(ga_value(held0.v[e]) - v1);  // sub
-            const float v14 = ga_round<ga_bf16>(ga_exp(v13));
-            const float v15 = ga_round<ga_bf16>(v14 / v9);                // div
-            y0.v[e] = ga_exact<ga_bf16>(v15);
+            const float v11 = ga_round<ga_bf16>(ga_value(held0.v[e]) - v1);  // sub
+            const float v12 = ga_round<ga_bf16>(ga_exp(v11));
+            const float v13 = ga_round<ga_bf16>(v12 / v7);                // div
+            y0.v[e] = ga_exact<ga_bf16>(v13);
         }
         ga_store(out0 + row * 131072u + j, y0);
     }

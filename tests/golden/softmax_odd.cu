@@ -33,7 +33,6 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         const float x0 = row0[j];
         const float v4 = x0 - r0;                                         // sub
         const float v5 = ga_exp(v4);
-        const float v6 = v5 / r1;                                         // div
-        out0[row * 10001u + j] = v6;
+        out0[row * 10001u + j] = v5 / r1;                                 // div
     }
 }

@@ -7,6 +7,7 @@ not simplify; since shapes are constants, most do.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -87,6 +88,7 @@ class Index(Struct):
     constant: int = 0
 
     @staticmethod
+    @functools.lru_cache(4096)
     def axis(number: int, length: int) -> Index:
         """Return the position along one axis; an axis of length 1 is always at 0."""
         return Index(((Axis(number, length), 1),)) if length > 1 else Index()

@@ -6,6 +6,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
     int* __restrict__ out0,
     unsigned char* work) {
     __shared__ ga_arg<float> part0[8];
+    const auto merge = [](ga_arg<float> p, ga_arg<float> q) -> ga_arg<float> { return ga_argmax(p, q); };
     ga_arg<float> r0 = ga_arg<float>{-GA_INFF, ~0ull};                    // argmax
     #pragma unroll 8
     for (unsigned j = (blockIdx.x * 256u + threadIdx.x) * 4u; j < 1048576u; j += 262144u) {
@@ -15,14 +16,14 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
             r0 = ga_argmax(r0, ga_arg<float>{x0.v[e], (j + e)});
         }
     }
-    r0 = ga_block_reduce<8>(r0, part0, [](ga_arg<float> p, ga_arg<float> q) -> ga_arg<float> { return ga_argmax(p, q); });
+    r0 = ga_block_reduce<8>(r0, part0, merge);
     if (threadIdx.x == 0) {
         ga_put(work, blockIdx.x, r0);
         __threadfence();
     }
     __shared__ bool last;
-    // The ticket wraps to 0, ready for the next launch.
-    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + 4096u), 255u) == 255u;
+    unsigned* const ticket = (unsigned*)(work + 4096u);                   // wraps to 0, for the next launch
+    if (threadIdx.x == 0) last = atomicInc(ticket, 255u) == 255u;
     __syncthreads();
     if (!last) return;
     __threadfence();
@@ -30,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
     for (unsigned b = threadIdx.x; b < 256u; b += 256u) {
         r0 = ga_argmax(r0, ga_get<ga_arg<float>>(work, b));
     }
-    r0 = ga_block_reduce<8>(r0, part0, [](ga_arg<float> p, ga_arg<float> q) -> ga_arg<float> { return ga_argmax(p, q); });
+    r0 = ga_block_reduce<8>(r0, part0, merge);
     const int v1 = r0.at;
     if (threadIdx.x == 0) {
         out0[0u] = v1;

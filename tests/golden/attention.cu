@@ -48,8 +48,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_sweep(
         for (unsigned i = 0; i < 4u; ++i) {
             #pragma unroll
             for (unsigned j = 0; j < 2u; ++j) {
-                const float v0 = s0[i][j] * 0.125f;                       // mul
-                s0[i][j] = v0;
+                s0[i][j] = s0[i][j] * 0.125f;                             // mul
             }
         }
         #pragma unroll

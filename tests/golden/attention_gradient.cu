@@ -50,8 +50,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_sweep(
         for (unsigned i = 0; i < 4u; ++i) {
             #pragma unroll
             for (unsigned j = 0; j < 2u; ++j) {
-                const float v0 = s0[i][j] * 0.17677669f;                  // mul
-                s0[i][j] = v0;
+                s0[i][j] = s0[i][j] * 0.17677669f;                        // mul
             }
         }
         #pragma unroll
@@ -97,8 +96,8 @@ extern "C" __global__ void __launch_bounds__(256) k0_sweep(
     }
 }
 
-// k1_map: max
-//   in0 f32[2,16,2048,1] -> out0 f32[2,16,2048,1]    524288 bytes
+// k1_map: integer_pow
+//   in0 f32[2,16,2048,1] -> out0 f32[2,16,2048,1,1]    524288 bytes
 //   65536 elements, 4 a thread; 64 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k1_map(
     const float* __restrict__ in0,
@@ -108,34 +107,16 @@ extern "C" __global__ void __launch_bounds__(256) k1_map(
     ga_vec<float, 4> y0;
     #pragma unroll
     for (unsigned e = 0; e < 4u; ++e) {
-        const float v0 = ga_max(-GA_INFF, x0.v[e]);
-        y0.v[e] = v0;
+        y0.v[e] = (float)1 / (x0.v[e] * x0.v[e]);                         // integer_pow
     }
     ga_store(out0 + i, y0);
 }
 
-// k2_map: integer_pow
-//   in0 f32[2,16,2048,1] -> out0 f32[2,16,2048,1,1]    524288 bytes
-//   65536 elements, 4 a thread; 64 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k2_map(
-    const float* __restrict__ in0,
-    float* __restrict__ out0) {
-    const unsigned i = (blockIdx.x * 256u + threadIdx.x) * 4u;
-    const ga_vec<float, 4> x0 = ga_load<4>(in0 + i);
-    ga_vec<float, 4> y0;
-    #pragma unroll
-    for (unsigned e = 0; e < 4u; ++e) {
-        const float v0 = (float)1 / (x0.v[e] * x0.v[e]);                  // integer_pow
-        y0.v[e] = v0;
-    }
-    ga_store(out0 + i, y0);
-}
-
-// k3_sweep: sweep
+// k2_sweep: sweep
 //   in0 f32[2,2048,16,32], in1 f32[2,2048,16,32], in2 f32[2,2048,16,32], in3 f32[2,2048,16,32], in4 f32[2,16,2048,1], in5 f32[2,16,2048,1,1] -> out0 f32[2,16,2048,1]    34340864 bytes
 //   2 x 16 x 2048 x 1 x 2048 sums of 32 and 32 products: mul, sub, exp, mul, mul, reduce_sum
 //   64 rows a block, 32 columns a turn; 1024 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k3_sweep(
+extern "C" __global__ void __launch_bounds__(256) k2_sweep(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     const float* __restrict__ in2,
@@ -216,10 +197,10 @@ extern "C" __global__ void __launch_bounds__(256) k3_sweep(
     }
 }
 
-// k4_map: neg
+// k3_map: neg
 //   in0 f32[2,16,2048,1] -> out0 f32[2,16,2048]    524288 bytes
 //   65536 elements, 4 a thread; 64 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k4_map(
+extern "C" __global__ void __launch_bounds__(256) k3_map(
     const float* __restrict__ in0,
     float* __restrict__ out0) {
     const unsigned i = (blockIdx.x * 256u + threadIdx.x) * 4u;
@@ -227,17 +208,16 @@ extern "C" __global__ void __launch_bounds__(256) k4_map(
     ga_vec<float, 4> y0;
     #pragma unroll
     for (unsigned e = 0; e < 4u; ++e) {
-        const float v0 = -x0.v[e];                                        // neg
-        y0.v[e] = v0;
+        y0.v[e] = -x0.v[e];                                               // neg
     }
     ga_store(out0 + i, y0);
 }
 
-// k5_sweep: sweep
+// k4_sweep: sweep
 //   in0 f32[2,2048,16,32], in1 f32[2,2048,16,32], in2 f32[2,2048,16,32], in3 f32[2,2048,16,32], in4 f32[2,16,2048,1], in5 f32[2,16,2048,1], in6 f32[2,16,2048] -> out0 f32[2,2048,16,1,32]    42729472 bytes
 //   2 x 16 x 2048 x 1 x 2048 sums of 32 and 32 products: mul, sub, exp, div, add_any, mul, mul, times 32 features
 //   64 rows a block, 32 columns a turn; 1024 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k5_sweep(
+extern "C" __global__ void __launch_bounds__(256) k4_sweep(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     const float* __restrict__ in2,
@@ -251,7 +231,6 @@ extern "C" __global__ void __launch_bounds__(256) k5_sweep(
     __shared__ float mine1[32][65];
     __shared__ float theirs1[32][33];
     __shared__ float w[32][65];
-    __shared__ float v[32][32];
     const unsigned x = threadIdx.x % 16u, y = threadIdx.x / 16u;
     const unsigned own0 = blockIdx.x % 32u * 64u;
     const unsigned batch = blockIdx.x / 32u;
@@ -275,10 +254,6 @@ extern "C" __global__ void __launch_bounds__(256) k5_sweep(
         for (unsigned i = threadIdx.x; i < 1024u; i += 256u) {
             const unsigned f = i % 32u, at = at0 + i / 32u;
             theirs1[f][i / 32u] = in3[b0 * 1048576u + at * 512u + b1 * 32u + f];
-        }
-        for (unsigned i = threadIdx.x; i < 1024u; i += 256u) {
-            const unsigned f = i % 32u, at = at0 + i / 32u;
-            v[i / 32u][f] = in1[b0 * 1048576u + at * 512u + b1 * 32u + f];
         }
         __syncthreads();
         float s0[4][2] = {};
@@ -313,8 +288,7 @@ extern "C" __global__ void __launch_bounds__(256) k5_sweep(
                 const float v3 = s1[i][j] / x1;                           // div
                 const float v4 = v3 + x2;                                 // add_any
                 const float v5 = v4 * v2;                                 // mul
-                const float v6 = v5 * 0.17677669f;                        // mul
-                w[x * 2u + j][y * 4u + i] = v6;
+                w[x * 2u + j][y * 4u + i] = v5 * 0.17677669f;             // mul
             }
         }
         __syncwarp();
@@ -324,7 +298,7 @@ extern "C" __global__ void __launch_bounds__(256) k5_sweep(
             for (unsigned i = 0; i < 4u; ++i)
                 #pragma unroll
                 for (unsigned c = 0; c < 2u; ++c)
-                    sum[i][c] = fmaf(w[k][y * 4u + i], v[k][x + c * 16u], sum[i][c]);
+                    sum[i][c] = fmaf(w[k][y * 4u + i], theirs0[x + c * 16u][k], sum[i][c]);
         }
     }
     #pragma unroll
@@ -338,11 +312,11 @@ extern "C" __global__ void __launch_bounds__(256) k5_sweep(
     }
 }
 
-// k6_sweep: sweep
+// k5_sweep: sweep
 //   in0 f32[2,2048,16,32], in1 f32[2,2048,16,32], in2 f32[2,2048,16,32], in3 f32[2,2048,16,32], in4 f32[2,16,2048,1], in5 f32[2,16,2048,1], in6 f32[2,16,2048] -> out0 f32[2,2048,16,32]    42729472 bytes
 //   2 x 16 x 2048 x 1 x 2048 sums of 32 and 32 products: mul, sub, exp, div, add_any, mul, mul, times 32 features
 //   64 columns a block, 32 rows a turn; 1024 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k6_sweep(
+extern "C" __global__ void __launch_bounds__(256) k5_sweep(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     const float* __restrict__ in2,
@@ -356,7 +330,6 @@ extern "C" __global__ void __launch_bounds__(256) k6_sweep(
     __shared__ float mine1[32][65];
     __shared__ float theirs1[32][33];
     __shared__ float w[32][65];
-    __shared__ float v[32][32];
     const unsigned x = threadIdx.x % 16u, y = threadIdx.x / 16u;
     const unsigned own0 = blockIdx.x % 32u * 64u;
     const unsigned batch = blockIdx.x / 32u;
@@ -380,10 +353,6 @@ extern "C" __global__ void __launch_bounds__(256) k6_sweep(
         for (unsigned i = threadIdx.x; i < 1024u; i += 256u) {
             const unsigned f = i % 32u, at = at0 + i / 32u;
             theirs1[f][i / 32u] = in2[b0 * 1048576u + at * 512u + b1 * 32u + f];
-        }
-        for (unsigned i = threadIdx.x; i < 1024u; i += 256u) {
-            const unsigned f = i % 32u, at = at0 + i / 32u;
-            v[i / 32u][f] = in0[b0 * 1048576u + at * 512u + b1 * 32u + f];
         }
         __syncthreads();
         float s0[4][2] = {};
@@ -418,8 +387,7 @@ extern "C" __global__ void __launch_bounds__(256) k6_sweep(
                 const float v3 = s1[i][j] / x1;                           // div
                 const float v4 = v3 + x2;                                 // add_any
                 const float v5 = v4 * v2;                                 // mul
-                const float v6 = v5 * 0.17677669f;                        // mul
-                w[x * 2u + j][y * 4u + i] = v6;
+                w[x * 2u + j][y * 4u + i] = v5 * 0.17677669f;             // mul
             }
         }
         __syncwarp();
@@ -429,7 +397,7 @@ extern "C" __global__ void __launch_bounds__(256) k6_sweep(
             for (unsigned i = 0; i < 4u; ++i)
                 #pragma unroll
                 for (unsigned c = 0; c < 2u; ++c)
-                    sum[i][c] = fmaf(w[k][y * 4u + i], v[k][x + c * 16u], sum[i][c]);
+                    sum[i][c] = fmaf(w[k][y * 4u + i], theirs0[x + c * 16u][k], sum[i][c]);
         }
     }
     #pragma unroll
@@ -443,11 +411,11 @@ extern "C" __global__ void __launch_bounds__(256) k6_sweep(
     }
 }
 
-// k7_sweep: sweep
+// k6_sweep: sweep
 //   in0 f32[2,2048,16,32], in1 f32[2,2048,16,32], in2 f32[2,16,2048,1], in3 f32[2,16,2048,1], in4 f32[2,2048,16,32] -> out0 f32[2,2048,16,32]    34078720 bytes
 //   2 x 16 x 2048 x 1 x 2048 sums of 32 products: mul, sub, exp, div, times 32 features
 //   64 columns a block, 32 rows a turn; 1024 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k7_sweep(
+extern "C" __global__ void __launch_bounds__(256) k6_sweep(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     const float* __restrict__ in2,
@@ -498,8 +466,7 @@ extern "C" __global__ void __launch_bounds__(256) k7_sweep(
                 const float v0 = s0[i][j] * 0.17677669f;                  // mul
                 const float v1 = v0 - x0;                                 // sub
                 const float v2 = ga_exp(v1);
-                const float v3 = v2 / x1;                                 // div
-                w[x * 2u + j][y * 4u + i] = v3;
+                w[x * 2u + j][y * 4u + i] = v2 / x1;                      // div
             }
         }
         __syncwarp();

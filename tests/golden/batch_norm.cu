@@ -1,4 +1,4 @@
-// k0_columns: reduce_sum, div, div, sub, square, reduce_sum, div, add, rsqrt
+// k0_columns: reduce_sum x2, div x3, sub, square, add, rsqrt
 //   in0 f32[32,56,56,64] -> out0 f32[64], out1 f32[64]    26771984 bytes
 //   64 columns of 100352, 8 threads a column, 528 blocks a column; 1056 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_columns(
@@ -7,6 +7,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     float* __restrict__ out1,
     unsigned char* work) {
     __shared__ float part0[256];
+    const auto merge = [](float p, float q) -> float { return p + q; };
     const unsigned lane = threadIdx.x % 32u, deep = threadIdx.x / 32u;
     const unsigned block = blockIdx.x % 2u;
     const unsigned cut = blockIdx.x / 2u;
@@ -46,24 +47,27 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
             r1 = r1 + v3;
         }
     }
-    r0 = ga_column_reduce<8, 32>(r0, part0, [](float p, float q) -> float { return p + q; });
+    r0 = ga_column_reduce<8, 32>(r0, part0, merge);
     const float many0_own = many0;
-    many0 = ga_column_reduce<8, 32>(many0, part0, [](float p, float q) -> float { return p + q; });
+    many0 = ga_column_reduce<8, 32>(many0, part0, merge);
     const float base0_now = r0 / many0;
     r1 = r1 + many0_own * (base0 - base0_now) * (base0 - base0_now);
-    r1 = ga_column_reduce<8, 32>(r1, part0, [](float p, float q) -> float { return p + q; });
+    r1 = ga_column_reduce<8, 32>(r1, part0, merge);
     base0 = base0_now;
+    unsigned char* const work1 = work + 540672u;
+    unsigned char* const work2 = work + 1081344u;
+    unsigned char* const work3 = work + 1622016u;
     if (deep == 0) {
         ga_put(work, cut * 64u + block * 32u + lane, r0);
-        ga_put(work + 540672u, cut * 64u + block * 32u + lane, r1);
-        ga_put(work + 1081344u, cut * 64u + block * 32u + lane, base0);
-        ga_put(work + 1622016u, cut * 64u + block * 32u + lane, many0);
+        ga_put(work1, cut * 64u + block * 32u + lane, r1);
+        ga_put(work2, cut * 64u + block * 32u + lane, base0);
+        ga_put(work3, cut * 64u + block * 32u + lane, many0);
         __threadfence();
     }
     __shared__ bool last;
     __syncthreads();
-    // The ticket wraps to 0, ready for the next launch.
-    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + 2162688u) + block, 527u) == 527u;
+    unsigned* const ticket = (unsigned*)(work + 2162688u) + block;        // wraps to 0, for the next launch
+    if (threadIdx.x == 0) last = atomicInc(ticket, 527u) == 527u;
     __syncthreads();
     if (!last) return;
     __threadfence();
@@ -72,18 +76,18 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     for (unsigned b = deep; b < 528u; b += 8u) {
         r0 = r0 + ga_get<float>(work, b * 64u + block * 32u + lane);
     }
-    r0 = ga_column_reduce<8, 32>(r0, part0, [](float p, float q) -> float { return p + q; });
+    r0 = ga_column_reduce<8, 32>(r0, part0, merge);
     const float v4 = r0 / 100352.0f;                                      // div
     const float v5 = r0 / 100352.0f;                                      // div
     r1 = 0.0f;
     #pragma unroll 8
     for (unsigned b = deep; b < 528u; b += 8u) {
-        const float theirs = ga_get<float>(work + 540672u, b * 64u + block * 32u + lane);
-        const float was = ga_get<float>(work + 1081344u, b * 64u + block * 32u + lane);
-        const float many = ga_get<float>(work + 1622016u, b * 64u + block * 32u + lane);
+        const float theirs = ga_get<float>(work1, b * 64u + block * 32u + lane);
+        const float was = ga_get<float>(work2, b * 64u + block * 32u + lane);
+        const float many = ga_get<float>(work3, b * 64u + block * 32u + lane);
         r1 = r1 + (theirs + many * (was - v5) * (was - v5));
     }
-    r1 = ga_column_reduce<8, 32>(r1, part0, [](float p, float q) -> float { return p + q; });
+    r1 = ga_column_reduce<8, 32>(r1, part0, merge);
     const float v6 = r1 / 100352.0f;                                      // div
     const float v7 = v6 + 1.0e-05f;                                       // add
     const float v8 = ga_rsqrt(v7);
@@ -93,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     }
 }
 
-// k1_map: sub, mul, mul, add
+// k1_map: sub, mul x2, add
 //   in0 f32[32,56,56,64], in1 f32[64], in2 f32[64], in3 f32[64], in4 f32[64] -> out0 f32[32,56,56,64]    51381248 bytes
 //   6422528 elements, 4 a thread; 6272 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k1_map(
@@ -116,8 +120,7 @@ extern "C" __global__ void __launch_bounds__(256) k1_map(
         const float v0 = x0.v[e] - x1.v[e];                               // sub
         const float v1 = v0 * x2.v[e];                                    // mul
         const float v2 = v1 * x3.v[e];                                    // mul
-        const float v3 = v2 + x4.v[e];                                    // add
-        y0.v[e] = v3;
+        y0.v[e] = v2 + x4.v[e];                                           // add
     }
     ga_store(out0 + i, y0);
 }

@@ -25,9 +25,9 @@ extern "C" __global__ void __launch_bounds__(256) k1_scatter(
     int* own = sums + threadIdx.x / 32u * 100u;                           // of this warp
     #pragma unroll 8
     for (unsigned i = blockIdx.x * 256u + threadIdx.x; i < 16777216u; i += 270336u) {
-        const int t0 = (ga_max(0, in0[i]) < 0) ? ga_add(ga_max(0, in0[i]), 100) : ga_max(0, in0[i]);  // select_n
-        const unsigned at1 = ga_find(t0, 99u);
-        if (!(at1 < 100u)) continue;
+        const int t0 = ga_max(0, in0[i]);
+        const unsigned at1 = ga_find((t0 < 0) ? ga_add(t0, 100) : t0, 99u);
+        if (at1 >= 100u) continue;
         ga_atomic_add(own + at1, 1);
     }
     __syncthreads();

@@ -1,4 +1,4 @@
-// k0_map: sin, mul, add, sin, mul, add, sin, mul, add, sin, mul, add, sin, mul, add, sin, mul, add, sin, mul, add, sin, mul, add, sin, mul, add, sin, mul, add
+// k0_map: sin x10, mul x10, add x10
 //   in0 f32[1048576] -> out0 f32[1048576]    8388608 bytes
 //   1048576 elements, 4 a thread; 1024 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_map(
@@ -38,8 +38,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
         const float v26 = v25 + 1.0f;                                     // add
         const float v27 = ga_sin(v26);
         const float v28 = v27 * 2.0f;                                     // mul
-        const float v29 = v28 + 1.0f;                                     // add
-        y0.v[e] = v29;
+        y0.v[e] = v28 + 1.0f;                                             // add
     }
     ga_store(out0 + i, y0);
 }

@@ -27,8 +27,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_tiles(
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
             const float x0 = tile0[lane + e][deep];
-            const float v0 = x0 * 2.0f;                                   // mul
-            y0.v[e] = v0;
+            y0.v[e] = x0 * 2.0f;                                          // mul
         }
         ga_store(out0 + batch * 200704u + i1 * 64u + i2, y0);
     }

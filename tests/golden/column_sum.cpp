@@ -8,8 +8,8 @@ GA_TASKS k0_columns_pieces(
     for (ga_index task = first; task < last; ++task) {
         const ga_index block = task / 32, piece = task % 32;
         const ga_index left = block * 512;
-        const ga_index width = ga_least(512, 1024 - left);
-        const ga_index begin = piece * 128, end = ga_least(begin + 128, 4096);
+        const ga_index width = 512;
+        const ga_index begin = piece * 128, end = begin + 128;
         ga_parts<float, 512> r0(0.0f);                                    // reduce_sum
         for (ga_index i0 = begin; i0 < end; ++i0) {
             for (ga_index lane = 0; lane < width; ++lane) {
@@ -29,7 +29,7 @@ GA_TASKS k0_columns_merge(
     float* GA_ALONE out0) {
     for (ga_index block = first; block < last; ++block) {
         const ga_index left = block * 512;
-        const ga_index width = ga_least(512, 1024 - left);
+        const ga_index width = 512;
         ga_parts<float, 512> r1(0.0f);
         for (ga_index p = block * 32; p < (block + 1) * 32; ++p) {
             for (ga_index lane = 0; lane < width; ++lane) r1[lane] = r1[lane] + part0[p * 512 + lane];
@@ -43,7 +43,7 @@ GA_TASKS k0_columns_merge(
 GA_CALLED int call_k0_columns(ga_array* in0, ga_array* out0) {
     if (!ga_plain(in0, out0)) return 1;
     ga_room<float> part0(32768);
-    if (!(part0)) return 2;
+    if (!part0) return 2;
     ga_tasks(64, 1, k0_columns_pieces, in0, part0);
     ga_tasks(2, 2, k0_columns_merge, part0, out0);
     return 0;

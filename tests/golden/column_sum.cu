@@ -6,6 +6,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     float* __restrict__ out0,
     unsigned char* work) {
     __shared__ float part0[256];
+    const auto merge = [](float p, float q) -> float { return p + q; };
     const unsigned lane = threadIdx.x % 32u, deep = threadIdx.x / 32u;
     const unsigned block = blockIdx.x % 32u;
     const unsigned cut = blockIdx.x / 32u;
@@ -17,15 +18,15 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
         const float x0 = in0[j * 1024u + column];
         r0 = r0 + x0;
     }
-    r0 = ga_column_reduce<8, 32>(r0, part0, [](float p, float q) -> float { return p + q; });
+    r0 = ga_column_reduce<8, 32>(r0, part0, merge);
     if (deep == 0) {
         ga_put(work, cut * 1024u + block * 32u + lane, r0);
         __threadfence();
     }
     __shared__ bool last;
     __syncthreads();
-    // The ticket wraps to 0, ready for the next launch.
-    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + 524288u) + block, 31u) == 31u;
+    unsigned* const ticket = (unsigned*)(work + 524288u) + block;         // wraps to 0, for the next launch
+    if (threadIdx.x == 0) last = atomicInc(ticket, 31u) == 31u;
     __syncthreads();
     if (!last) return;
     __threadfence();
@@ -33,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     for (unsigned b = deep; b < 32u; b += 8u) {
         r0 = r0 + ga_get<float>(work, b * 1024u + block * 32u + lane);
     }
-    r0 = ga_column_reduce<8, 32>(r0, part0, [](float p, float q) -> float { return p + q; });
+    r0 = ga_column_reduce<8, 32>(r0, part0, merge);
     if (deep == 0 && inside) {
         out0[column] = r0;
     }

@@ -10,8 +10,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     #pragma unroll
     for (unsigned e = 0; e < 2u; ++e) {
         const ga_c64 v0 = ga_cexp(x0.v[e]);
-        const ga_c64 v1 = v0 * x0.v[e];                                   // mul
-        y0.v[e] = v1;
+        y0.v[e] = v0 * x0.v[e];                                           // mul
     }
     ga_store(out0 + i, y0);
 }

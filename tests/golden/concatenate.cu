@@ -12,8 +12,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     #pragma unroll
     for (unsigned e = 0; e < 4u; ++e) {
         const float v0 = x0.v[e] * 2.0f;                                  // mul
-        const float v1 = v0 + 1.0f;                                       // add
-        y0.v[e] = v1;
+        y0.v[e] = v0 + 1.0f;                                              // add
     }
     ga_store(out0 + i, y0);
 }

@@ -1,4 +1,4 @@
-// k0_rows: iota, eq, reduce_max, max, sub, exp, reduce_sum, log, sub, select_n, reduce_sum, neg
+// k0_rows: iota, eq, reduce_max, sub x2, exp, reduce_sum x2, log, select_n, neg
 //   in0 i32[512], in1 f32[512,32000] -> out0 f32[512]    65540096 bytes
 //   512 rows of 32000, 1024 threads a row, held in registers; 512 x 1024 threads
 extern "C" __global__ void __launch_bounds__(1024) k0_rows(
@@ -6,6 +6,7 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
     const float* __restrict__ in1,
     float* __restrict__ out0) {
     __shared__ float part0[32];
+    const auto merge = [](float p, float q) -> float { return p + q; };
     const unsigned lane = threadIdx.x;
     const unsigned row = blockIdx.x;
     ga_vec<float, 4> row0[8];
@@ -26,22 +27,21 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         }
     }
     r0 = ga_block_reduce<32>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
-    const float v1 = ga_max(-GA_INFF, r0);
-    float r2 = 0.0f;                                                      // reduce_sum
+    float r1 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 8u; ++u) {                                   // pass 2 over the row
         const unsigned j = (u * 1024u + lane) * 4u;
         if (j >= 32000u) continue;
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
-            const float v3 = row0[u].v[e] - v1;                           // sub
-            const float v4 = ga_exp(v3);
-            r2 = r2 + v4;
+            const float v2 = row0[u].v[e] - r0;                           // sub
+            const float v3 = ga_exp(v2);
+            r1 = r1 + v3;
         }
     }
-    r2 = ga_block_reduce<32>(r2, part0, [](float p, float q) -> float { return p + q; });
-    const float v5 = ga_log(r2);
-    float r6 = 0.0f;                                                      // reduce_sum
+    r1 = ga_block_reduce<32>(r1, part0, merge);
+    const float v4 = ga_log(r1);
+    float r5 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 8u; ++u) {                                   // pass 3 over the row
         const unsigned j = (u * 1024u + lane) * 4u;
@@ -49,17 +49,17 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         const int x1 = in0[row];
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
-            const float v7 = row0[u].v[e] - v1;                           // sub
-            const float v8 = v7 - v5;                                     // sub
+            const float v6 = row0[u].v[e] - r0;                           // sub
+            const float v7 = v6 - v4;                                     // sub
             const int x2 = (int)(j + e);
-            const bool v9 = x2 == x1;                                     // eq
-            const float v10 = v9 ? v8 : 0.0f;                             // select_n
-            r6 = r6 + v10;
+            const bool v8 = x2 == x1;                                     // eq
+            const float v9 = v8 ? v7 : 0.0f;                              // select_n
+            r5 = r5 + v9;
         }
     }
-    r6 = ga_block_reduce<32>(r6, part0, [](float p, float q) -> float { return p + q; });
-    const float v11 = -r6;                                                // neg
+    r5 = ga_block_reduce<32>(r5, part0, merge);
+    const float v10 = -r5;                                                // neg
     if (lane == 0) {
-        out0[row] = v11;
+        out0[row] = v10;
     }
 }

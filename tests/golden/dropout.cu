@@ -1,4 +1,4 @@
-// k0_map: random_bits, shift_right_logical, or, bitcast_convert_type, sub, sub, mul, add, max, lt, mul, select_n
+// k0_map: random_bits, shift_right_logical, or, bitcast_convert_type, sub x2, mul x2, add, max, lt, select_n
 //   in0 key<fry>[], in1 f32[1024,1024] -> out0 f32[1024,1024]    8388616 bytes
 //   1048576 elements, 4 a thread; 1024 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_map(
@@ -22,8 +22,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
         const float v7 = ga_max(0.0f, v6);
         const bool v8 = v7 < 0.5f;                                        // lt
         const float v9 = 2.0f * x1.v[e];                                  // mul
-        const float v10 = v8 ? v9 : 0.0f;                                 // select_n
-        y0.v[e] = v10;
+        y0.v[e] = v8 ? v9 : 0.0f;                                         // select_n
     }
     ga_store(out0 + i, y0);
 }

@@ -10,6 +10,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_scatter(
     const unsigned i0 = i / 64u;
     const unsigned i2 = i % 64u;
     const int t0 = in1[0u];
-    const unsigned at1 = ga_clip((t0 < 0) ? ga_add(t0, 4096) : t0, 4095u);
-    out0[i0 * 262144u + at1 * 64u + i2] = in0[i];
+    const int t1 = (t0 < 0) ? ga_add(t0, 4096) : t0;                      // select_n
+    const unsigned at2 = ga_clip(t1, 4095u);
+    out0[i0 * 262144u + at2 * 64u + i2] = in0[i];
 }

@@ -1,4 +1,4 @@
-// routine0_k0_map: mul, mul, add
+// routine0_k0_map: mul x2, add
 //   in0 bf16[8192], in1 bf16[8192] -> out0 bf16[8192]    49152 bytes
 //   8192 elements, tasks of 16384
 GA_TASKS routine0_k0_map(

@@ -1,4 +1,4 @@
-// k0_map: add, add, add, add, mul
+// k0_map: add x4, mul
 //   in0 f32[1026,1026] -> out0 f32[1024,1024]    8405000 bytes
 //   1048576 elements; 4096 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_map(
@@ -16,6 +16,5 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     const float v2 = v1 + x3;                                             // add
     const float x4 = in0[i0 * 1026u + i1 + 1027u];
     const float v3 = x4 + v2;                                             // add
-    const float v4 = 0.2f * v3;                                           // mul
-    out0[i] = v4;
+    out0[i] = 0.2f * v3;                                                  // mul
 }

@@ -6,6 +6,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
     float* __restrict__ out0,
     unsigned char* work) {
     __shared__ float part0[8];
+    const auto merge = [](float p, float q) -> float { return p + q; };
     float r0 = 0.0f;                                                      // reduce_sum
     #pragma unroll 8
     for (unsigned j = (blockIdx.x * 256u + threadIdx.x) * 4u; j < 16777216u; j += 270336u) {
@@ -15,14 +16,14 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
             r0 = r0 + x0.v[e];
         }
     }
-    r0 = ga_block_reduce<8>(r0, part0, [](float p, float q) -> float { return p + q; });
+    r0 = ga_block_reduce<8>(r0, part0, merge);
     if (threadIdx.x == 0) {
         ga_put(work, blockIdx.x, r0);
         __threadfence();
     }
     __shared__ bool last;
-    // The ticket wraps to 0, ready for the next launch.
-    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + 4224u), 263u) == 263u;
+    unsigned* const ticket = (unsigned*)(work + 4224u);                   // wraps to 0, for the next launch
+    if (threadIdx.x == 0) last = atomicInc(ticket, 263u) == 263u;
     __syncthreads();
     if (!last) return;
     __threadfence();
@@ -30,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
     for (unsigned b = threadIdx.x; b < 264u; b += 256u) {
         r0 = r0 + ga_get<float>(work, b);
     }
-    r0 = ga_block_reduce<8>(r0, part0, [](float p, float q) -> float { return p + q; });
+    r0 = ga_block_reduce<8>(r0, part0, merge);
     if (threadIdx.x == 0) {
         out0[0u] = r0;
     }

@@ -1,4 +1,4 @@
-// k0_map: lt, add, select_n, gather, mul, add
+// k0_map: lt, add x2, select_n, gather, mul
 //   in0 bf16[32000,512], in1 i32[4096], in2 bf16[512], in3 bf16[512] -> out0 bf16[4096,512]    36980736 bytes
 //   4096 x 512 elements, tasks of 16384
 GA_TASKS k0_map(

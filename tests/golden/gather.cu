@@ -1,4 +1,4 @@
-// k0_map: lt, add, select_n, gather, mul, add
+// k0_map: lt, add x2, select_n, gather, mul
 //   in0 bf16[32000,512], in1 i32[4096], in2 bf16[512], in3 bf16[512] -> out0 bf16[4096,512]    8407040 bytes
 //   2097152 elements, 8 a thread; 1024 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_map(

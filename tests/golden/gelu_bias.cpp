@@ -1,4 +1,4 @@
-// k0_map: add, integer_pow, mul, add, mul, tanh, add, mul, mul
+// k0_map: add x3, integer_pow, mul x4, tanh
 //   in0 bf16[8192,4096], in1 bf16[4096] -> out0 bf16[8192,4096]    134225920 bytes
 //   8192 x 4096 elements, tasks of 16384
 GA_TASKS k0_map(
@@ -8,7 +8,7 @@ GA_TASKS k0_map(
     ga_bf16* GA_ALONE out0) {
     for (ga_index i0 = first; i0 < last; ++i0) {
         for (ga_index block = 0; block < 4096; block += 1024) {
-            const ga_index over = ga_least(block + 1024, 4096);
+            const ga_index over = block + 1024;
             ga_bf16 near0[1024];
             for (ga_index i1 = block; i1 < over; ++i1) {
                 const float x0 = ga_value(in0[i0 * 4096 + i1]);

@@ -1,4 +1,4 @@
-// k0_map: add, integer_pow, mul, add, mul, tanh, add, mul, mul
+// k0_map: add x3, integer_pow, mul x4, tanh
 //   in0 bf16[8192,4096], in1 bf16[4096] -> out0 bf16[8192,4096]    134225920 bytes
 //   33554432 elements, 8 a thread; 16384 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_map(

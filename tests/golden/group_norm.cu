@@ -1,4 +1,4 @@
-// k0_rows: convert_element_type, reduce_sum, div, convert_element_type, sub, square, convert_element_type, reduce_sum, div, convert_element_type, add, rsqrt, mul, mul, add
+// k0_rows: convert_element_type x4, reduce_sum x2, div x2, sub, square, add x2, rsqrt, mul x2
 //   in0 bf16[64,16,16,256], in1 bf16[256], in2 bf16[256] -> out0 bf16[64,16,16,32,8]    16778240 bytes
 //   2048 rows of 2048, 64 threads a row, held in registers; 2048 x 64 threads
 extern "C" __global__ void __launch_bounds__(64) k0_rows(
@@ -7,6 +7,7 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
     const ga_bf16* __restrict__ in2,
     ga_bf16* __restrict__ out0) {
     __shared__ float part0[2];
+    const auto merge = [](float p, float q) -> float { return p + q; };
     const unsigned lane = threadIdx.x;
     const unsigned row = blockIdx.x;
     const unsigned i0 = row / 32u;
@@ -24,13 +25,13 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 1 over the row
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v1 = (float)ga_value(row0[u].v[e]);               // convert_element_type
+            const float v1 = ga_value(row0[u].v[e]);                      // convert_element_type
             r0 = r0 + v1;
         }
     }
-    r0 = ga_block_reduce<2>(r0, part0, [](float p, float q) -> float { return p + q; });
+    r0 = ga_block_reduce<2>(r0, part0, merge);
     const float v2 = r0 / 2048.0f;                                        // div
-    const float v3 = ga_round<ga_bf16>((float)v2);                        // convert_element_type
+    const float v3 = ga_round<ga_bf16>(v2);                               // convert_element_type
     float r4 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 2 over the row
@@ -38,15 +39,14 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
         for (unsigned e = 0; e < 8u; ++e) {
             const float v5 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v3);  // sub
             const float v6 = ga_round<ga_bf16>(v5 * v5);                  // square
-            const float v7 = (float)v6;                                   // convert_element_type
-            r4 = r4 + v7;
+            r4 = r4 + v6;
         }
     }
-    r4 = ga_block_reduce<2>(r4, part0, [](float p, float q) -> float { return p + q; });
-    const float v8 = r4 / 2048.0f;                                        // div
-    const float v9 = ga_round<ga_bf16>((float)v8);                        // convert_element_type
-    const float v10 = ga_round<ga_bf16>(v9 + 1.001358e-05f);              // add
-    const float v11 = ga_round<ga_bf16>(ga_rsqrt(v10));
+    r4 = ga_block_reduce<2>(r4, part0, merge);
+    const float v7 = r4 / 2048.0f;                                        // div
+    const float v8 = ga_round<ga_bf16>(v7);                               // convert_element_type
+    const float v9 = ga_round<ga_bf16>(v8 + 1.001358e-05f);               // add
+    const float v10 = ga_round<ga_bf16>(ga_rsqrt(v9));
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // write the row
         const unsigned j = (u * 64u + lane) * 8u;
@@ -57,11 +57,11 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v12 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v3);  // sub
-            const float v13 = ga_round<ga_bf16>(v12 * v11);               // mul
-            const float v14 = ga_round<ga_bf16>(v13 * ga_value(x1.v[e]));  // mul
-            const float v15 = ga_round<ga_bf16>(v14 + ga_value(x2.v[e]));  // add
-            y0.v[e] = ga_exact<ga_bf16>(v15);
+            const float v11 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v3);  // sub
+            const float v12 = ga_round<ga_bf16>(v11 * v10);               // mul
+            const float v13 = ga_round<ga_bf16>(v12 * ga_value(x1.v[e]));  // mul
+            const float v14 = ga_round<ga_bf16>(v13 + ga_value(x2.v[e]));  // add
+            y0.v[e] = ga_exact<ga_bf16>(v14);
         }
         ga_store(out0 + i0 * 65536u + i1 * 256u + i2 * 8u + i3, y0);
     }

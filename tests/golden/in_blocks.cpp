@@ -1,4 +1,4 @@
-// k0_rows: abs, reduce_max, div, div, round, convert_element_type, convert_element_type, mul, sub
+// k0_rows: abs, reduce_max, div x2, round, convert_element_type x2, mul, sub
 //   in0 f32[4194304] -> out0 f32[131072,32]    33554432 bytes
 //   131072 rows of 32, 16 lanes
 GA_TASKS k0_rows(ga_index first, ga_index last, const float* GA_ALONE in0, float* GA_ALONE out0) {
@@ -18,8 +18,7 @@ GA_TASKS k0_rows(ga_index first, ga_index last, const float* GA_ALONE in0, float
             const signed char v6 = ga_saturate<signed char>(v5);          // convert_element_type
             const float v7 = (float)v6;                                   // convert_element_type
             const float v8 = v7 * v3;                                     // mul
-            const float v9 = v8 - x0;                                     // sub
-            out0[row * 32 + i1] = v9;
+            out0[row * 32 + i1] = v8 - x0;                                // sub
         }
     }
 }

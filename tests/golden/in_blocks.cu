@@ -1,4 +1,4 @@
-// k0_rows: abs, reduce_max, div, div, round, convert_element_type, convert_element_type, mul, sub
+// k0_rows: abs, reduce_max, div x2, round, convert_element_type x2, mul, sub
 //   in0 f32[4194304] -> out0 f32[131072,32]    33554432 bytes
 //   131072 rows of 32, 8 threads a row, held in registers; 4096 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_rows(
@@ -31,8 +31,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
             const signed char v5 = ga_saturate<signed char>(v4);          // convert_element_type
             const float v6 = (float)v5;                                   // convert_element_type
             const float v7 = v6 * v2;                                     // mul
-            const float v8 = v7 - row0.v[e];                              // sub
-            y0.v[e] = v8;
+            y0.v[e] = v7 - row0.v[e];                                     // sub
         }
         ga_store(out0 + row * 32u + j, y0);
     }

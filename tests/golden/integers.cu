@@ -1,4 +1,4 @@
-// k0_map: div, sub, sign, sign, ne, rem, ne, and, select_n, shift_left, xor
+// k0_map: div, sub, sign x2, ne x2, rem, and, select_n, shift_left, xor
 //   in0 i32[4096], in1 i32[4096] -> out0 i32[4096]    49152 bytes
 //   4096 elements, 4 a thread; 4 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_map(
@@ -21,8 +21,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
         const bool v7 = v4 & v6;                                          // and
         const int v8 = v7 ? v1 : v0;                                      // select_n
         const int v9 = ga_shift_left(x0.v[e], 3);
-        const int v10 = v8 ^ v9;                                          // xor
-        y0.v[e] = v10;
+        y0.v[e] = v8 ^ v9;                                                // xor
     }
     ga_store(out0 + i, y0);
 }

@@ -1,4 +1,4 @@
-// k0_rows: lt, add, select_n, convert_element_type, scatter-add, reduce_max, max, sub, exp, convert_element_type, reduce_sum, convert_element_type, reduce_sum, neg, div, convert_element_type, convert_element_type, mul, add_any
+// k0_rows: lt, add, select_n, convert_element_type x5, scatter-add, reduce_max, sub, exp, reduce_sum x2, neg, div, mul, add_any
 //   in0 bf16[4096,8192], in1 i32[4096] -> out0 bf16[4096,8192]    134250496 bytes
 //   4096 rows of 8192, 256 threads a row, held in registers; 4096 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_rows(
@@ -6,6 +6,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
     const int* __restrict__ in1,
     ga_bf16* __restrict__ out0) {
     __shared__ float part0[8];
+    const auto merge = [](float p, float q) -> float { return p + q; };
     const unsigned lane = threadIdx.x;
     const unsigned row = blockIdx.x;
     ga_vec<ga_bf16, 8> kept0[4];
@@ -27,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
             const unsigned at1 = ga_find((t0 < 0) ? ga_add(t0, 8192) : t0, 8191u);
             float g3;
             if ((j + e) == at1) {
-                const float t2 = ga_round<ga_bf16>(0.0f + ga_round<ga_bf16>((float)0.00024414062f));  // add
+                const float t2 = ga_round<ga_bf16>(0.0f + ga_round<ga_bf16>(0.00024414062f));  // add
                 g3 = t2;
             } else {
                 g3 = 0.0f;
@@ -37,45 +38,42 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
     }
     r0 = ga_block_reduce<8>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
     const float v2 = ga_round<ga_bf16>(r0);
-    r1 = ga_block_reduce<8>(r1, part0, [](float p, float q) -> float { return p + q; });
+    r1 = ga_block_reduce<8>(r1, part0, merge);
     const float v3 = ga_round<ga_bf16>(r1);
-    const float v4 = ga_max(-GA_INFF, v2);
-    const float v5 = -v3;                                                 // neg
-    float r6 = 0.0f;                                                      // reduce_sum
+    const float v4 = -v3;                                                 // neg
+    float r5 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 2 over the row
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v7 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v4);  // sub
-            const float v8 = ga_round<ga_bf16>(ga_exp(v7));
-            kept0[u].v[e] = ga_exact<ga_bf16>(v8);
-            const float v9 = (float)v8;                                   // convert_element_type
-            r6 = r6 + v9;
+            const float v6 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v2);  // sub
+            const float v7 = ga_round<ga_bf16>(ga_exp(v6));
+            kept0[u].v[e] = ga_exact<ga_bf16>(v7);
+            r5 = r5 + v7;
         }
     }
-    r6 = ga_block_reduce<8>(r6, part0, [](float p, float q) -> float { return p + q; });
-    const float v10 = ga_round<ga_bf16>((float)r6);                       // convert_element_type
-    const float v11 = ga_round<ga_bf16>(v5 / v10);                        // div
-    const float v12 = (float)v11;                                         // convert_element_type
-    const float v13 = ga_round<ga_bf16>((float)v12);                      // convert_element_type
+    r5 = ga_block_reduce<8>(r5, part0, merge);
+    const float v8 = ga_round<ga_bf16>(r5);                               // convert_element_type
+    const float v9 = ga_round<ga_bf16>(v4 / v8);                          // div
+    const float v10 = ga_round<ga_bf16>(v9);                              // convert_element_type
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // write the row
         const unsigned j = (u * 256u + lane) * 8u;
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v14 = ga_round<ga_bf16>(v13 * ga_value(kept0[u].v[e]));  // mul
+            const float v11 = ga_round<ga_bf16>(v10 * ga_value(kept0[u].v[e]));  // mul
             const int t4 = in1[row];
             const unsigned at5 = ga_find((t4 < 0) ? ga_add(t4, 8192) : t4, 8191u);
             float g7;
             if ((j + e) == at5) {
-                const float t6 = ga_round<ga_bf16>(0.0f + ga_round<ga_bf16>((float)0.00024414062f));  // add
+                const float t6 = ga_round<ga_bf16>(0.0f + ga_round<ga_bf16>(0.00024414062f));  // add
                 g7 = t6;
             } else {
                 g7 = 0.0f;
             }
-            const float v15 = ga_round<ga_bf16>(g7 + v14);                // add_any
-            y0.v[e] = ga_exact<ga_bf16>(v15);
+            const float v12 = ga_round<ga_bf16>(g7 + v11);                // add_any
+            y0.v[e] = ga_exact<ga_bf16>(v12);
         }
         ga_store(out0 + row * 8192u + j, y0);
     }

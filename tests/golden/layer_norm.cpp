@@ -1,4 +1,4 @@
-// k0_rows: convert_element_type, reduce_sum, div, convert_element_type, sub, sub, square, reduce_sum, div, convert_element_type, add, rsqrt, mul, mul, add
+// k0_rows: convert_element_type x3, reduce_sum x2, div x2, sub x2, square, add x2, rsqrt, mul x2
 //   in0 bf16[8192,4096], in1 bf16[4096], in2 bf16[4096] -> out0 bf16[8192,4096]    134234112 bytes
 //   8192 rows of 4096, 32 lanes
 GA_TASKS k0_rows(
@@ -11,37 +11,35 @@ GA_TASKS k0_rows(
         ga_parts<float, 32> r0(0.0f);                                     // reduce_sum
         ga_lanes<32>(0, 4096, [&](ga_index i1, ga_index lane) GA_STEP {   // pass 1 over the row
             const float x0 = ga_value(in0[row * 4096 + i1]);
-            const float v1 = (float)x0;                                   // convert_element_type
-            r0[lane] = r0[lane] + v1;
+            r0[lane] = r0[lane] + x0;
         });
-        const float r2 = ga_merged(r0, [](float p, float q) -> float { return p + q; });
-        const float v3 = r2 / 4096.0f;                                    // div
-        const float v4 = ga_round<ga_bf16>((float)v3);                    // convert_element_type
-        ga_parts<float, 32> r5(0.0f);                                     // reduce_sum
+        const float r1 = ga_merged(r0, [](float p, float q) -> float { return p + q; });
+        const float v2 = r1 / 4096.0f;                                    // div
+        const float v3 = ga_round<ga_bf16>(v2);                           // convert_element_type
+        ga_parts<float, 32> r4(0.0f);                                     // reduce_sum
         ga_lanes<32>(0, 4096, [&](ga_index i1, ga_index lane) GA_STEP {   // pass 2 over the row
             const float x0 = ga_value(in0[row * 4096 + i1]);
-            const float v6 = (float)x0;                                   // convert_element_type
-            const float v7 = v6 - v3;                                     // sub
-            const float v8 = v7 * v7;                                     // square
-            r5[lane] = r5[lane] + v8;
+            const float v5 = x0 - v2;                                     // sub
+            const float v6 = v5 * v5;                                     // square
+            r4[lane] = r4[lane] + v6;
         });
-        const float r9 = ga_merged(r5, [](float p, float q) -> float { return p + q; });
-        const float v10 = r9 / 4096.0f;                                   // div
-        const float v11 = ga_round<ga_bf16>((float)v10);                  // convert_element_type
-        const float v12 = ga_round<ga_bf16>(v11 + 1.001358e-05f);         // add
-        const float v13 = ga_round<ga_bf16>(ga_rsqrt(v12));
+        const float r7 = ga_merged(r4, [](float p, float q) -> float { return p + q; });
+        const float v8 = r7 / 4096.0f;                                    // div
+        const float v9 = ga_round<ga_bf16>(v8);                           // convert_element_type
+        const float v10 = ga_round<ga_bf16>(v9 + 1.001358e-05f);          // add
+        const float v11 = ga_round<ga_bf16>(ga_rsqrt(v10));
         for (ga_index block = 0; block < 4096; block += 1024) {
-            const ga_index over = ga_least(block + 1024, 4096);
+            const ga_index over = block + 1024;
             ga_bf16 near0[1024];
             for (ga_index i1 = block; i1 < over; ++i1) {                  // write the row
                 const float x0 = ga_value(in0[row * 4096 + i1]);
-                const float v14 = ga_round<ga_bf16>(x0 - v4);             // sub
-                const float v15 = ga_round<ga_bf16>(v14 * v13);           // mul
+                const float v12 = ga_round<ga_bf16>(x0 - v3);             // sub
+                const float v13 = ga_round<ga_bf16>(v12 * v11);           // mul
                 const float x1 = ga_value(in1[i1]);
-                const float v16 = ga_round<ga_bf16>(v15 * x1);            // mul
+                const float v14 = ga_round<ga_bf16>(v13 * x1);            // mul
                 const float x2 = ga_value(in2[i1]);
-                const float v17 = ga_round<ga_bf16>(v16 + x2);            // add
-                near0[i1 - block] = ga_exact<ga_bf16>(v17);
+                const float v15 = ga_round<ga_bf16>(v14 + x2);            // add
+                near0[i1 - block] = ga_exact<ga_bf16>(v15);
             }
             ga_stream(out0 + row * 4096 + block, near0, over - block);    // past the cache
         }

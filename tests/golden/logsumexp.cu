@@ -1,4 +1,4 @@
-// k0_rows: reduce_max, max, is_finite, select_n, sub, exp, reduce_sum, abs, log, add
+// k0_rows: reduce_max, is_finite, select_n, sub, exp, reduce_sum, abs, log, add
 //   in0 f32[4096,1024] -> out0 f32[4096]    16793600 bytes
 //   4096 rows of 1024, 64 threads a row, held in registers; 4096 x 64 threads
 extern "C" __global__ void __launch_bounds__(64) k0_rows(
@@ -22,24 +22,23 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
         }
     }
     r0 = ga_block_reduce<2>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
-    const float v1 = ga_max(-GA_INFF, r0);
-    const bool v2 = ga_is_finite(v1);
-    const float v3 = v2 ? v1 : 0.0f;                                      // select_n
-    float r4 = 0.0f;                                                      // reduce_sum
+    const bool v1 = ga_is_finite(r0);
+    const float v2 = v1 ? r0 : 0.0f;                                      // select_n
+    float r3 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 2 over the row
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
-            const float v5 = row0[u].v[e] - v3;                           // sub
-            const float v6 = ga_exp(v5);
-            r4 = r4 + v6;
+            const float v4 = row0[u].v[e] - v2;                           // sub
+            const float v5 = ga_exp(v4);
+            r3 = r3 + v5;
         }
     }
-    r4 = ga_block_reduce<2>(r4, part0, [](float p, float q) -> float { return p + q; });
-    const float v7 = ga_abs(r4);
-    const float v8 = ga_log(v7);
-    const float v9 = v8 + v3;                                             // add
+    r3 = ga_block_reduce<2>(r3, part0, [](float p, float q) -> float { return p + q; });
+    const float v6 = ga_abs(r3);
+    const float v7 = ga_log(v6);
+    const float v8 = v7 + v2;                                             // add
     if (lane == 0) {
-        out0[row] = v9;
+        out0[row] = v8;
     }
 }

@@ -3,8 +3,7 @@
 //   1048576 elements, tasks of 16384
 GA_TASKS k0_map(ga_index first, ga_index last, ga_c64* GA_ALONE out0) {
     for (ga_index i0 = first; i0 < last; ++i0) {
-        const ga_c64 x0 = ga_c64{0.0f, 0.0f};
-        out0[i0] = x0;
+        out0[i0] = ga_c64{0.0f, 0.0f};
     }
 }
 GA_CALLED int call_k0_map(ga_array* out0) {
@@ -29,18 +28,17 @@ GA_CALLED int call_k1_map(ga_array* out0) {
 
 // routine2_k0_map: add
 //   in0 i32[] -> out0 i32[]    8 bytes
-//    elements
+//   1 element
 GA_FEW routine2_k0_map(
     ga_index first, ga_index last,
     const int* GA_ALONE in0,
     int* GA_ALONE out0) {
     if (first == last) return;
     const int x0 = in0[0];
-    const int v0 = ga_add(x0, 1);
-    out0[0] = v0;
+    out0[0] = ga_add(x0, 1);
 }
 
-// routine2_k1_map: mul, add, real, square, imag, square, add, lt, convert_element_type, add
+// routine2_k1_map: mul, add x3, real, square x2, imag, lt, convert_element_type
 //   in0 c64[1024,1024], in1 c64[1024,1024], in2 i32[1024,1024] -> out0 c64[1024,1024], out1 i32[1024,1024]    33554432 bytes
 //   1048576 elements, tasks of 16384
 GA_TASKS routine2_k1_map(

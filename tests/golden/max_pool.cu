@@ -12,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     for (unsigned w1 = 0; w1 < 3u; ++w1) {
         #pragma unroll
         for (unsigned w2 = 0; w2 < 3u; ++w2) {
-            if (!(i0 * 2u + w1 < 512u && i1 * 2u + w2 < 512u)) continue;
+            if (i0 * 2u + w1 >= 512u || i1 * 2u + w2 >= 512u) continue;
             f0 = ga_max(f0, in0[i0 * 1024u + w1 * 512u + i1 * 2u + w2]);
         }
     }

@@ -7,7 +7,7 @@ GA_TASKS k0_rows_pieces(
     const float* GA_ALONE in1,
     float* GA_ALONE part0) {
     for (ga_index task = first; task < last; ++task) {
-        const ga_index begin = task * 65536, end = ga_least(task * 65536 + 65536, 4194304);
+        const ga_index begin = task * 65536, end = begin + 65536;
         ga_parts<float, 32> r0(0.0f);                                     // reduce_sum
         ga_lanes<32>(begin, end, [&](ga_index i0, ga_index lane) GA_STEP {
             const float x0 = in0[i0];
@@ -27,14 +27,13 @@ GA_TASKS k0_rows_merge(
     for (ga_index row = first; row < last; ++row) {
         float r4 = part0[0];
         for (ga_index p = 1; p < 64; ++p) r4 = r4 + part0[p];
-        const float v5 = r4 / 4194304.0f;                                 // div
-        out0[0] = v5;
+        out0[0] = r4 / 4194304.0f;                                        // div
     }
 }
 GA_CALLED int call_k0_rows(ga_array* in0, ga_array* in1, ga_array* out0) {
     if (!ga_plain(in0, in1, out0)) return 1;
     ga_room<float> part0(64);
-    if (!(part0)) return 2;
+    if (!part0) return 2;
     ga_tasks(64, 1, k0_rows_pieces, in0, in1, part0);
     ga_tasks(1, 1, k0_rows_merge, part0, out0);
     return 0;

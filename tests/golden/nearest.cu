@@ -16,8 +16,8 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
         float f0 = 0.0f;
         #pragma unroll
         for (unsigned w1 = 0; w1 < 8u; ++w1) {
-            const float t2 = (in0[row * 8u + w1] - in1[j * 8u + w1]) * (in0[row * 8u + w1] - in1[j * 8u + w1]);  // integer_pow
-            f0 = f0 + t2;
+            const float t2 = in0[row * 8u + w1] - in1[j * 8u + w1];
+            f0 = f0 + (t2 * t2);
         }
         r0 = ga_argmin(r0, ga_arg<float>{f0, j});
         r1 = ga_min(r1, f0);

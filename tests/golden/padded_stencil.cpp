@@ -1,4 +1,4 @@
-// k0_map: pad, add, add, add, mul, sub
+// k0_map: pad, add x3, mul, sub
 //   in0 f32[1024,1024] -> out0 f32[1024,1024]    8388608 bytes
 //   1024 x 1024 elements, tasks of 16384
 GA_TASKS k0_map(ga_index first, ga_index last, const float* GA_ALONE in0, float* GA_ALONE out0) {
@@ -13,8 +13,7 @@ GA_TASKS k0_map(ga_index first, ga_index last, const float* GA_ALONE in0, float*
             const float v2 = v1 + x3;                                     // add
             const float v3 = 0.25f * v2;                                  // mul
             const float x4 = in0[i0 * 1024 + i1];
-            const float v4 = v3 - x4;                                     // sub
-            out0[i0 * 1024 + i1] = v4;
+            out0[i0 * 1024 + i1] = v3 - x4;                               // sub
         }
     }
 }

@@ -1,4 +1,4 @@
-// k0_map: pad, add, add, add, mul, sub
+// k0_map: pad, add x3, mul, sub
 //   in0 f32[1024,1024] -> out0 f32[1024,1024]    8388608 bytes
 //   1048576 elements; 4096 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_map(
@@ -16,6 +16,5 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     const float v2 = v1 + x3;                                             // add
     const float v3 = 0.25f * v2;                                          // mul
     const float x4 = in0[i];
-    const float v4 = v3 - x4;                                             // sub
-    out0[i] = v4;
+    out0[i] = v3 - x4;                                                    // sub
 }

@@ -37,9 +37,8 @@ extern "C" __global__ void __launch_bounds__(256) k0_sort(
             __syncthreads();
         }
     }
-    if (!(lane < 100u)) return;
+    if (lane >= 100u) return;
     const unsigned from = place[t];
     const int v0 = (int)from;
-    const int v1 = ga_add(v0, 1);
-    out0[row * 100u + lane] = v1;
+    out0[row * 100u + lane] = ga_add(v0, 1);
 }

@@ -10,23 +10,19 @@ GA_FEW routine0_k1_map(
         const float x0 = in0[i0];
         const float x1 = in1[i0];
         const float v0 = x0 + x1;                                         // add
-        const float v1 = ga_tanh(v0);
-        out0[i0] = v1;
+        out0[i0] = ga_tanh(v0);
     }
 }
 
 // routine0_k2_map: slice
 //   in0 f32[3,24] -> out0 f32[3,1]    300 bytes
-//   3 x 1 elements, tasks of 16384
+//   3 elements, tasks of 16384
 GA_FEW routine0_k2_map(
     ga_index first, ga_index last,
     const float* GA_ALONE in0,
     float* GA_ALONE out0) {
     for (ga_index i0 = first; i0 < last; ++i0) {
-        const float x0 = in0[i0 * 24];
-        out0[i0] = x0;
-        for (ga_index i1 = 0; i1 < 1; ++i1) {
-        }
+        out0[i0] = in0[i0 * 24];
     }
 }
 

@@ -1,4 +1,4 @@
-// k0_rowcolumns: square, reduce_sum, div, add, rsqrt, mul, mul, mul, mul, reduce_sum, mul, div, mul, mul, div, mul, mul, add_any, reduce_sum_of_rows
+// k0_rowcolumns: square, reduce_sum x2, div x3, add, rsqrt, mul x9, add_any, reduce_sum_of_rows
 //   in0 f32[16384,2048], in1 f32[16384,2048], in2 f32[2048] -> out0 f32[16384,2048], out1 f32[264,2048]    404824064 bytes
 //   16384 rows of 2048, 264 blocks over them, 256 threads a row, held in registers; columns in registers; 264 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
@@ -8,6 +8,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
     float* __restrict__ out0,
     float* __restrict__ out1) {
     __shared__ float part0[8];
+    const auto merge = [](float p, float q) -> float { return p + q; };
     const unsigned lane = threadIdx.x;
     ga_vec<float, 4> sum0[2];                                             // reduce_sum_of_rows
     #pragma unroll
@@ -41,8 +42,8 @@ extern "C" __global__ void __launch_bounds__(256) k0_rowcolumns(
                 r1 = r1 + v4;
             }
         }
-        r0 = ga_block_reduce<8>(r0, part0, [](float p, float q) -> float { return p + q; });
-        r1 = ga_block_reduce<8>(r1, part0, [](float p, float q) -> float { return p + q; });
+        r0 = ga_block_reduce<8>(r0, part0, merge);
+        r1 = ga_block_reduce<8>(r1, part0, merge);
         const float v5 = r0 / 2048.0f;                                    // div
         const float v6 = v5 + 1.0e-06f;                                   // add
         const float v7 = ga_rsqrt(v6);
@@ -83,6 +84,7 @@ extern "C" __global__ void __launch_bounds__(256) k1_columns(
     float* __restrict__ out0,
     unsigned char* work) {
     __shared__ float part0[256];
+    const auto merge = [](float p, float q) -> float { return p + q; };
     const unsigned lane = threadIdx.x % 32u, deep = threadIdx.x / 32u;
     const unsigned block = blockIdx.x % 64u;
     const unsigned cut = blockIdx.x / 64u;
@@ -94,15 +96,15 @@ extern "C" __global__ void __launch_bounds__(256) k1_columns(
         const float x0 = in0[j * 2048u + column];
         r0 = r0 + x0;
     }
-    r0 = ga_column_reduce<8, 32>(r0, part0, [](float p, float q) -> float { return p + q; });
+    r0 = ga_column_reduce<8, 32>(r0, part0, merge);
     if (deep == 0) {
         ga_put(work, cut * 2048u + block * 32u + lane, r0);
         __threadfence();
     }
     __shared__ bool last;
     __syncthreads();
-    // The ticket wraps to 0, ready for the next launch.
-    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + 65536u) + block, 1u) == 1u;
+    unsigned* const ticket = (unsigned*)(work + 65536u) + block;          // wraps to 0, for the next launch
+    if (threadIdx.x == 0) last = atomicInc(ticket, 1u) == 1u;
     __syncthreads();
     if (!last) return;
     __threadfence();
@@ -110,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(256) k1_columns(
     for (unsigned b = deep; b < 2u; b += 8u) {
         r0 = r0 + ga_get<float>(work, b * 2048u + block * 32u + lane);
     }
-    r0 = ga_column_reduce<8, 32>(r0, part0, [](float p, float q) -> float { return p + q; });
+    r0 = ga_column_reduce<8, 32>(r0, part0, merge);
     if (deep == 0 && inside) {
         out0[column] = r0;
     }

@@ -1,4 +1,4 @@
-// k0_map: mul, mul, sub, mul, mul, add, concatenate
+// k0_map: mul x4, sub, add, concatenate
 //   in0 bf16[2048,16,64], in1 bf16[16,32], in2 bf16[16,32] -> out0 bf16[2048,16,64]    8390656 bytes
 //   2097152 elements, 8 a thread; 1024 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_map(
@@ -37,6 +37,5 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
         }
         g14 = g11;
     }
-    const ga_vec<ga_bf16, 8> x0 = g14;
-    ga_store(out0 + i, x0);
+    ga_store(out0 + i, g14);
 }

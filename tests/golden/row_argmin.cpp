@@ -9,8 +9,7 @@ GA_TASKS k0_rows(ga_index first, ga_index last, const ga_f16* GA_ALONE in0, int*
             r0[lane] = ga_argmin(r0[lane], ga_arg<float>{x0, i1});
         });
         const ga_arg<float> r1 = ga_merged(r0, [](auto p, auto q) { return ga_argmin(p, q); });
-        const int v2 = r1.at;
-        out0[row] = v2;
+        out0[row] = r1.at;
     }
 }
 GA_CALLED int call_k0_rows(ga_array* in0, ga_array* out0) {

@@ -10,8 +10,7 @@ GA_TASKS k0_map(
         const float x0 = in0[i0];
         const float v0 = 2.0f * x0;                                       // mul
         const float x1 = in1[i0];
-        const float v1 = v0 + x1;                                         // add
-        out0[i0] = v1;
+        out0[i0] = v0 + x1;                                               // add
     }
 }
 GA_CALLED int call_k0_map(ga_array* in0, ga_array* in1, ga_array* out0) {

@@ -12,8 +12,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     #pragma unroll
     for (unsigned e = 0; e < 4u; ++e) {
         const float v0 = 2.0f * x0.v[e];                                  // mul
-        const float v1 = v0 + x1.v[e];                                    // add
-        y0.v[e] = v1;
+        y0.v[e] = v0 + x1.v[e];                                           // add
     }
     ga_store(out0 + i, y0);
 }

@@ -10,6 +10,5 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     const float x0 = in0[i];
     const float v0 = 2.0f * x0;                                           // mul
     const float x1 = in1[i];
-    const float v1 = v0 + x1;                                             // add
-    out0[i] = v1;
+    out0[i] = v0 + x1;                                                    // add
 }

@@ -17,8 +17,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
             const float v0 = ga_exp(ahead0[u].v[e]);
-            const float v1 = v0 * 2.0f;                                   // mul
-            y0.v[e] = v1;
+            y0.v[e] = v0 * 2.0f;                                          // mul
         }
         ga_store(out0 + i, y0);
     }

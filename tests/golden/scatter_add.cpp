@@ -7,12 +7,13 @@ GA_TASKS k0_scatter(
     const int* GA_ALONE in1,
     float* GA_ALONE out0) {
     for (ga_index i0 = 0; i0 < 4096; ++i0) {
-        const ga_index at0 = ga_find((in1[i0] < 0) ? ga_add(in1[i0], 5000) : in1[i0], 4999);
-        if (!(at0 < 5000)) continue;
+        const int t0 = in1[i0];
+        const ga_index at1 = ga_find((t0 < 0) ? ga_add(t0, 5000) : t0, 4999);
+        if (at1 >= 5000) continue;
         for (ga_index i1 = first * 32; i1 < ga_least(last * 32, 64); ++i1) {
-            const float old = out0[at0 * 64 + i1];
+            const float old = out0[at1 * 64 + i1];
             const float update = in0[i0 * 64 + i1];
-            out0[at0 * 64 + i1] = old + update;
+            out0[at1 * 64 + i1] = old + update;
         }
     }
 }

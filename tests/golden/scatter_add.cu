@@ -8,8 +8,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     const int t0 = in0[i];
     const int t1 = (t0 < 0) ? ga_add(t0, 5000) : t0;                      // select_n
     const unsigned at2 = ga_find(t1, 4999u);
-    const int x3 = at2 < 5000u ? (int)at2 : 5000;
-    out0[i] = x3;
+    out0[i] = at2 < 5000u ? (int)at2 : 5000;
 }
 
 // k1_map: iota
@@ -21,8 +20,7 @@ extern "C" __global__ void __launch_bounds__(256) k1_map(
     ga_vec<int, 4> y0;
     #pragma unroll
     for (unsigned e = 0; e < 4u; ++e) {
-        const int x0 = (int)(i + e);
-        y0.v[e] = x0;
+        y0.v[e] = (int)(i + e);
     }
     ga_store(out0 + i, y0);
 }
@@ -53,6 +51,5 @@ extern "C" __global__ void __launch_bounds__(256) k2_map(
         }
         g3.v[e] = f4;
     }
-    const ga_vec<float, 4> x0 = g3;
-    ga_store(out0 + i, x0);
+    ga_store(out0 + i, g3);
 }

@@ -1,4 +1,4 @@
-// k0_map: mul, mul, add, mul, add, max
+// k0_map: mul x3, add x2, max
 //   in0 f32[10000,3,3], in1 f32[10000,3,3] -> out0 f32[10000,3,3]    1080000 bytes
 //   90000 elements; 352 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_map(
@@ -21,6 +21,5 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     const float x5 = in1[i0 * 9u + i2 + 6u];
     const float v3 = x4 * x5;                                             // mul
     const float v4 = v2 + v3;                                             // add
-    const float v5 = ga_max(v4, 0.0f);
-    out0[i] = v5;
+    out0[i] = ga_max(v4, 0.0f);
 }

@@ -1,4 +1,4 @@
-// k0_rows: reduce_max, max, sub, exp, reduce_sum, div
+// k0_rows: reduce_max, sub, exp, reduce_sum, div
 //   in0 f32[4096,1024] -> out0 f32[4096,1024]    33554432 bytes
 //   4096 rows of 1024, 32 lanes
 GA_TASKS k0_rows(ga_index first, ga_index last, const float* GA_ALONE in0, float* GA_ALONE out0) {
@@ -10,22 +10,20 @@ GA_TASKS k0_rows(ga_index first, ga_index last, const float* GA_ALONE in0, float
             r0[lane] = ga_max(r0[lane], x0);
         });
         const float r1 = ga_merged(r0, [](float p, float q) -> float { return ga_max(p, q); });
-        const float v2 = ga_max(-GA_INFF, r1);
-        ga_parts<float, 32> r3(0.0f);                                     // reduce_sum
+        ga_parts<float, 32> r2(0.0f);                                     // reduce_sum
         ga_lanes<32>(0, 1024, [&](ga_index i1, ga_index lane) GA_STEP {   // pass 2 over the row
             const float x0 = in0[row * 1024 + i1];
-            const float v4 = x0 - v2;                                     // sub
-            const float v5 = ga_exp(v4);
-            kept0[i1] = v5;
-            r3[lane] = r3[lane] + v5;
+            const float v3 = x0 - r1;                                     // sub
+            const float v4 = ga_exp(v3);
+            kept0[i1] = v4;
+            r2[lane] = r2[lane] + v4;
         });
-        const float r6 = ga_merged(r3, [](float p, float q) -> float { return p + q; });
+        const float r5 = ga_merged(r2, [](float p, float q) -> float { return p + q; });
         for (ga_index block = 0; block < 1024; block += 512) {
-            const ga_index over = ga_least(block + 512, 1024);
+            const ga_index over = block + 512;
             float near0[512];
             for (ga_index i1 = block; i1 < over; ++i1) {                  // write the row
-                const float v7 = kept0[i1] / r6;                          // div
-                near0[i1 - block] = v7;
+                near0[i1 - block] = kept0[i1] / r5;                       // div
             }
             ga_stream(out0 + row * 1024 + block, near0, over - block);    // past the cache
         }

@@ -1,4 +1,4 @@
-// k0_rows: reduce_max, max, sub, exp, reduce_sum, div
+// k0_rows: reduce_max, sub, exp, reduce_sum, div
 //   in0 f32[4096,1024] -> out0 f32[4096,1024]    33554432 bytes
 //   4096 rows of 1024, 64 threads a row, held in registers; 4096 x 64 threads
 extern "C" __global__ void __launch_bounds__(64) k0_rows(
@@ -23,27 +23,25 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
         }
     }
     r0 = ga_block_reduce<2>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
-    const float v1 = ga_max(-GA_INFF, r0);
-    float r2 = 0.0f;                                                      // reduce_sum
+    float r1 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 2 over the row
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
-            const float v3 = row0[u].v[e] - v1;                           // sub
-            const float v4 = ga_exp(v3);
-            kept0[u].v[e] = v4;
-            r2 = r2 + v4;
+            const float v2 = row0[u].v[e] - r0;                           // sub
+            const float v3 = ga_exp(v2);
+            kept0[u].v[e] = v3;
+            r1 = r1 + v3;
         }
     }
-    r2 = ga_block_reduce<2>(r2, part0, [](float p, float q) -> float { return p + q; });
+    r1 = ga_block_reduce<2>(r1, part0, [](float p, float q) -> float { return p + q; });
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // write the row
         const unsigned j = (u * 64u + lane) * 4u;
         ga_vec<float, 4> y0;
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
-            const float v5 = kept0[u].v[e] / r2;                          // div
-            y0.v[e] = v5;
+            y0.v[e] = kept0[u].v[e] / r1;                                 // div
         }
         ga_store(out0 + row * 1024u + j, y0);
     }

@@ -1,4 +1,4 @@
-// k0_columns: reduce_max, max, sub, exp, reduce_sum
+// k0_columns: reduce_max, sub, exp, reduce_sum
 //   in0 f32[4096,1024] -> out0 f32[1024], out1 f32[1024]    17572096 bytes
 //   1024 columns of 4096, 8 threads a column, 32 blocks a column; 1024 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_columns(
@@ -7,6 +7,8 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     float* __restrict__ out1,
     unsigned char* work) {
     __shared__ float part0[256];
+    const auto merge0 = [](float p, float q) -> float { return ga_max(p, q); };
+    const auto merge1 = [](float p, float q) -> float { return p + q; };
     const unsigned lane = threadIdx.x % 32u, deep = threadIdx.x / 32u;
     const unsigned block = blockIdx.x % 32u;
     const unsigned cut = blockIdx.x / 32u;
@@ -27,34 +29,34 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
             const float x0 = row0[u];
             r0 = ga_max(r0, x0);
         }
-        const float v2 = ga_max(-GA_INFF, r0);
-        const float base0_now = v2 - v2 == 0 ? v2 : 0;
+        const float base0_now = r0 - r0 == 0 ? r0 : 0;
         r1 = r1 == 0 ? r1 : r1 * ga_exp(base0 - base0_now);
         base0 = base0_now;
         #pragma unroll
         for (unsigned u = 0; u < 8u; ++u) {                               // add what follows
             const float x0 = row0[u];
-            const float v3 = x0 - base0;                                  // sub
-            const float v4 = ga_exp(v3);
-            r1 = r1 + v4;
+            const float v2 = x0 - base0;                                  // sub
+            const float v3 = ga_exp(v2);
+            r1 = r1 + v3;
         }
     }
-    r0 = ga_column_reduce<8, 32>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
-    const float v5 = ga_max(-GA_INFF, r0);
-    const float base0_now = v5 - v5 == 0 ? v5 : 0;
+    r0 = ga_column_reduce<8, 32>(r0, part0, merge0);
+    const float base0_now = r0 - r0 == 0 ? r0 : 0;
     r1 = r1 == 0 ? r1 : r1 * ga_exp(base0 - base0_now);
-    r1 = ga_column_reduce<8, 32>(r1, part0, [](float p, float q) -> float { return p + q; });
+    r1 = ga_column_reduce<8, 32>(r1, part0, merge1);
     base0 = base0_now;
+    unsigned char* const work1 = work + 524288u;
+    unsigned char* const work2 = work + 1048576u;
     if (deep == 0) {
         ga_put(work, cut * 1024u + block * 32u + lane, r0);
-        ga_put(work + 524288u, cut * 1024u + block * 32u + lane, r1);
-        ga_put(work + 1048576u, cut * 1024u + block * 32u + lane, base0);
+        ga_put(work1, cut * 1024u + block * 32u + lane, r1);
+        ga_put(work2, cut * 1024u + block * 32u + lane, base0);
         __threadfence();
     }
     __shared__ bool last;
     __syncthreads();
-    // The ticket wraps to 0, ready for the next launch.
-    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + 1572864u) + block, 31u) == 31u;
+    unsigned* const ticket = (unsigned*)(work + 1572864u) + block;        // wraps to 0, for the next launch
+    if (threadIdx.x == 0) last = atomicInc(ticket, 31u) == 31u;
     __syncthreads();
     if (!last) return;
     __threadfence();
@@ -62,18 +64,17 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     for (unsigned b = deep; b < 32u; b += 8u) {
         r0 = ga_max(r0, ga_get<float>(work, b * 1024u + block * 32u + lane));
     }
-    r0 = ga_column_reduce<8, 32>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
-    const float v6 = ga_max(-GA_INFF, r0);
+    r0 = ga_column_reduce<8, 32>(r0, part0, merge0);
     r1 = 0.0f;
     for (unsigned b = deep; b < 32u; b += 8u) {
-        const float theirs = ga_get<float>(work + 524288u, b * 1024u + block * 32u + lane);
-        const float was = ga_get<float>(work + 1048576u, b * 1024u + block * 32u + lane);
-        r1 = r1 + (theirs == 0 ? theirs : theirs * ga_exp(was - v6));
+        const float theirs = ga_get<float>(work1, b * 1024u + block * 32u + lane);
+        const float was = ga_get<float>(work2, b * 1024u + block * 32u + lane);
+        r1 = r1 + (theirs == 0 ? theirs : theirs * ga_exp(was - r0));
     }
-    r1 = ga_column_reduce<8, 32>(r1, part0, [](float p, float q) -> float { return p + q; });
-    r1 = r1 + (v6 - v6);
+    r1 = ga_column_reduce<8, 32>(r1, part0, merge1);
+    r1 = r1 + (r0 - r0);
     if (deep == 0 && inside) {
-        out0[column] = v6;
+        out0[column] = r0;
         out1[column] = r1;
     }
 }
@@ -96,8 +97,7 @@ extern "C" __global__ void __launch_bounds__(256) k1_map(
     for (unsigned e = 0; e < 4u; ++e) {
         const float v0 = x0.v[e] - x1.v[e];                               // sub
         const float v1 = ga_exp(v0);
-        const float v2 = v1 / x2.v[e];                                    // div
-        y0.v[e] = v2;
+        y0.v[e] = v1 / x2.v[e];                                           // div
     }
     ga_store(out0 + i, y0);
 }

@@ -1,4 +1,4 @@
-// k0_rows: reduce_max, max, sub, exp, convert_element_type, reduce_sum, convert_element_type, div
+// k0_rows: reduce_max, sub, exp, convert_element_type x2, reduce_sum, div
 //   in0 bf16[1056,131072] -> out0 bf16[1056,131072]    553648128 bytes
 //   1056 rows of 131072, 1024 threads a row, held in shared memory of the launch and registers; 1056 x 1024 threads
 extern "C" __global__ void __launch_bounds__(1024) k0_rows(
@@ -36,16 +36,14 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
     }
     r0 = ga_block_reduce<32>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
     const float v1 = ga_round<ga_bf16>(r0);
-    const float v2 = ga_max(-GA_INFF, v1);
-    float r3 = 0.0f;                                                      // reduce_sum
+    float r2 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 2u; ++u) {                                   // pass 2 over the row
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v4 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v2);  // sub
-            const float v5 = ga_round<ga_bf16>(ga_exp(v4));
-            const float v6 = (float)v5;                                   // convert_element_type
-            r3 = r3 + v6;
+            const float v3 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v1);  // sub
+            const float v4 = ga_round<ga_bf16>(ga_exp(v3));
+            r2 = r2 + v4;
         }
     }
     #pragma unroll 4
@@ -56,24 +54,23 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         else held0 = ga_load<8>(in0 + row * 131072u + j);
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v7 = ga_round<ga_bf16>(ga_value(held0.v[e]) - v2);  // sub
-            const float v8 = ga_round<ga_bf16>(ga_exp(v7));
-            const float v9 = (float)v8;                                   // convert_element_type
-            r3 = r3 + v9;
+            const float v5 = ga_round<ga_bf16>(ga_value(held0.v[e]) - v1);  // sub
+            const float v6 = ga_round<ga_bf16>(ga_exp(v5));
+            r2 = r2 + v6;
         }
     }
-    r3 = ga_block_reduce<32>(r3, part0, [](float p, float q) -> float { return p + q; });
-    const float v10 = ga_round<ga_bf16>((float)r3);                       // convert_element_type
+    r2 = ga_block_reduce<32>(r2, part0, [](float p, float q) -> float { return p + q; });
+    const float v7 = ga_round<ga_bf16>(r2);                               // convert_element_type
     #pragma unroll
     for (unsigned u = 0; u < 2u; ++u) {                                   // write the row
         const unsigned j = (u * 1024u + lane) * 8u;
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v11 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v2);  // sub
-            const float v12 = ga_round<ga_bf16>(ga_exp(v11));
-            const float v13 = ga_round<ga_bf16>(v12 / v10);               // div
-            y0.v[e] = ga_exact<ga_bf16>(v13);
+            const float v8 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v1);  // sub
+            const float v9 = ga_round<ga_bf16>(ga_exp(v8));
+            const float v10 = ga_round<ga_bf16>(v9 / v7);                 // div
+            y0.v[e] = ga_exact<ga_bf16>(v10);
         }
         ga_store(out0 + row * 131072u + j, y0);
     }
@@ -86,10 +83,10 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v14 = ga_round<ga_bf16>(ga_value(held0.v[e]) - v2);  // sub
-            const float v15 = ga_round<ga_bf16>(ga_exp(v14));
-            const float v16 = ga_round<ga_bf16>(v15 / v10);               // div
-            y0.v[e] = ga_exact<ga_bf16>(v16);
+            const float v11 = ga_round<ga_bf16>(ga_value(held0.v[e]) - v1);  // sub
+            const float v12 = ga_round<ga_bf16>(ga_exp(v11));
+            const float v13 = ga_round<ga_bf16>(v12 / v7);                // div
+            y0.v[e] = ga_exact<ga_bf16>(v13);
         }
         ga_store(out0 + row * 131072u + j, y0);
     }

@@ -1,4 +1,4 @@
-// k0_rows: reduce_max, max, sub, exp, reduce_sum, div
+// k0_rows: reduce_max, sub, exp, reduce_sum, div
 //   in0 f32[512,10001] -> out0 f32[512,10001]    40964096 bytes
 //   512 rows of 10001, 1024 threads a row, held in shared memory; 512 x 1024 threads
 extern "C" __global__ void __launch_bounds__(1024) k0_rows(
@@ -19,22 +19,20 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         r0 = ga_max(r0, x0);
     }
     r0 = ga_block_reduce<32>(r0, part1, [](float p, float q) -> float { return ga_max(p, q); });
-    const float v1 = ga_max(-GA_INFF, r0);
-    float r2 = 0.0f;                                                      // reduce_sum
+    float r1 = 0.0f;                                                      // reduce_sum
     #pragma unroll 8
     for (unsigned j = lane; j < 10001u; j += 1024u) {                     // pass 2 over the row
         const float x0 = row0[j];
-        const float v3 = x0 - v1;                                         // sub
-        const float v4 = ga_exp(v3);
-        r2 = r2 + v4;
+        const float v2 = x0 - r0;                                         // sub
+        const float v3 = ga_exp(v2);
+        r1 = r1 + v3;
     }
-    r2 = ga_block_reduce<32>(r2, part1, [](float p, float q) -> float { return p + q; });
+    r1 = ga_block_reduce<32>(r1, part1, [](float p, float q) -> float { return p + q; });
     #pragma unroll 8
     for (unsigned j = lane; j < 10001u; j += 1024u) {                     // write the row
         const float x0 = row0[j];
-        const float v5 = x0 - v1;                                         // sub
-        const float v6 = ga_exp(v5);
-        const float v7 = v6 / r2;                                         // div
-        out0[row * 10001u + j] = v7;
+        const float v4 = x0 - r0;                                         // sub
+        const float v5 = ga_exp(v4);
+        out0[row * 10001u + j] = v5 / r1;                                 // div
     }
 }

@@ -37,6 +37,6 @@ extern "C" __global__ void __launch_bounds__(256) k0_sort(
             __syncthreads();
         }
     }
-    if (!(lane < 100u)) return;
+    if (lane >= 100u) return;
     out0[row * 100u + lane] = key0[t];
 }

@@ -31,8 +31,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_scan(
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
             const float v0 = ahead * run[e];
-            const float v1 = x0.v[e] * v0;                                // mul
-            y0.v[e] = v1;
+            y0.v[e] = x0.v[e] * v0;                                       // mul
         }
         ga_store(out0 + row * 1024u + j, y0);
     }

@@ -18,8 +18,7 @@ GA_TASKS k0_tiles(
                 const float x0 = turned0[i0 - top][i1 - left];
                 const float x1 = in1[i0 * 512 + i1];
                 const float v0 = x0 + x1;                                 // add
-                const float v1 = v0 * 3.0f;                               // mul
-                out0[i0 * 512 + i1] = v1;
+                out0[i0 * 512 + i1] = v0 * 3.0f;                          // mul
             }
         }
     }

@@ -34,8 +34,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_tiles(
         for (unsigned e = 0; e < 4u; ++e) {
             const float x1 = tile0[lane + e][deep];
             const float v0 = x1 + ahead0.v[e];                            // add
-            const float v1 = v0 * 3.0f;                                   // mul
-            y0.v[e] = v1;
+            y0.v[e] = v0 * 3.0f;                                          // mul
         }
         ga_store(out0 + i0 * 512u + i1, y0);
     }

@@ -18,8 +18,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_tiles(
         if (i0 >= 501u || i1 >= 1023u) continue;
         const float x0 = in0[i0 * 1023u + i1];
         const float x1 = in1[i0 * 1023u + i1];
-        const float v0 = x0 * x1;                                         // mul
-        tile0[lane][down] = v0;
+        tile0[lane][down] = x0 * x1;                                      // mul
     }
     __syncthreads();
     #pragma unroll

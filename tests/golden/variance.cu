@@ -1,10 +1,11 @@
-// k0_rows: reduce_sum, div, sub, square, reduce_sum, div
+// k0_rows: reduce_sum x2, div x2, sub, square
 //   in0 f32[4096,1024] -> out0 f32[4096]    16793600 bytes
 //   4096 rows of 1024, 64 threads a row, held in registers; 4096 x 64 threads
 extern "C" __global__ void __launch_bounds__(64) k0_rows(
     const float* __restrict__ in0,
     float* __restrict__ out0) {
     __shared__ float part0[2];
+    const auto merge = [](float p, float q) -> float { return p + q; };
     const unsigned lane = threadIdx.x;
     const unsigned row = blockIdx.x;
     ga_vec<float, 4> row0[4];
@@ -21,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
             r0 = r0 + row0[u].v[e];
         }
     }
-    r0 = ga_block_reduce<2>(r0, part0, [](float p, float q) -> float { return p + q; });
+    r0 = ga_block_reduce<2>(r0, part0, merge);
     const float v1 = r0 / 1024.0f;                                        // div
     float r2 = 0.0f;                                                      // reduce_sum
     #pragma unroll
@@ -33,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
             r2 = r2 + v4;
         }
     }
-    r2 = ga_block_reduce<2>(r2, part0, [](float p, float q) -> float { return p + q; });
+    r2 = ga_block_reduce<2>(r2, part0, merge);
     const float v5 = r2 / 1024.0f;                                        // div
     if (lane == 0) {
         out0[row] = v5;

@@ -229,7 +229,7 @@ class OnlineTemplate(Template):
                 own = f"{r.many}_own"
                 self.line(1, f"const {r.type} {own} = {r.many};")
                 merger = f"[]({r.type} p, {r.type} q) -> {r.type} {{ return p + q; }}"
-                self.merge_threads(r.many, r.type, merger, s)
+                self.merge_threads(r.many, r.type, self.merger(merger), s)
             now = f"{r.name}_now"
             self.line(1, f"const {r.type} {now} = {self._now(r, states, 1, self.read_outside)};")
             for f in self._of(one, r):
@@ -249,9 +249,8 @@ class OnlineTemplate(Template):
             if x
         ]
         every = [*cells.values(), *sides]
-        starts, work = self.leave_partials(every, s, slots, rows, many, which)
-        begin = {c.name: start for c, start in zip(every, starts, strict=True)}
-        left = {c.name: self.left_by(c, begin[c.name], slots[2]) for c in every}
+        work = self.leave_partials(every, s, slots, rows, many, which)
+        left = {c.name: self.left_by(c, k, slots[2]) for k, c in enumerate(every)}
         # 3. The folds of all blocks, and what follows from them.
         for v in first.partial:
             name, reducer = states[v], self.reducer(v)
@@ -296,4 +295,4 @@ class OnlineTemplate(Template):
     def merge_fold(self, v: Var, name: str, s: Schedule) -> None:
         """Merge the partial results of the threads that share a row or column."""
         reducer = self.reducer(v)
-        self.merge_threads(name, reducer.state, reducer.merger, s)
+        self.merge_threads(name, reducer.state, self.merger(reducer.merger), s)

@@ -175,7 +175,8 @@ class RowsTemplate(RowLoops):
             self.reduce_over_block(v, name, s)
         elif s.lanes > 1:
             self.threads_meet = True
-            self.line(1, f"{name} = ga_warp_reduce<{s.lanes}>({name}, {self.reducer(v).merger});")
+            merger = self.merger(self.reducer(v).merger)
+            self.line(1, f"{name} = ga_warp_reduce<{s.lanes}>({name}, {merger});")
         self.finish_reduction(v, name)
 
 

@@ -55,9 +55,11 @@ class ScatterTemplate(Template):
             read += self.sources_of(index)
         self.inputs = list(dict.fromkeys(read))
         self.in_name = {v: f"in{i}" for i, v in enumerate(self.inputs)}
+        # Values that are used several times get a name.
         if self.new is not None:
-            # Values that are used several times get a name.
             self.count_uses(self.new)
+        for atom in {a.name: a for p in self.places for a in self.lookups(p)}.values():
+            self.count_uses(atom.access)
 
     def sources_of(self, index: Index) -> list[Var]:
         """The arrays that an index is looked up in."""
@@ -86,7 +88,7 @@ class ScatterTemplate(Template):
         # Tests that shapes alone decide are left out.
         tests = tuple(t for t in dict.fromkeys(self.tests_of) if t.always is None)
         if tests:
-            self.line(depth, f"if (!({self.tests(tests, depth, scope)})) {leave};")
+            self.line(depth, f"if ({self.fails(tests, depth, scope)}) {leave};")
         # After the test, so that a skipped update reads nothing more.
         place = linear(self.places, out.aval.shape)
         self.look_up(place, depth, scope)

@@ -67,10 +67,10 @@ class SortTemplate(Template):
         self.network(side)
         # Of top_k only the first `count` places of each row are written.
         count = self.eqn.outvars[0].aval.shape[self.axis]
-        guard = [] if whole else ["inside"]
-        guard += [] if count == side else [f"lane < {count}u"]
-        if guard:
-            self.line(1, f"if (!({' && '.join(guard)})) return;")
+        beyond = [] if whole else ["!inside"]
+        beyond += [] if count == side else [f"lane >= {count}u"]
+        if beyond:
+            self.line(1, f"if ({' || '.join(beyond)}) return;")
         self.write_all(top)
         return self.finish(s, f"{rows} rows of {self.length}, each sorted by {side} threads")
 

@@ -99,7 +99,8 @@ class SweepTemplate(Template):
             self.load(1, f"mine{k}", f, owned=True)
         if sweep.other is not None:
             self.shared["w"] = f"float w[{self.tile}][{self.own_tile + 1}]"
-            self.shared["v"] = f"float v[{self.tile}][{sweep.features}]"
+            if sweep.shared is None:
+                self.shared["v"] = f"float v[{self.tile}][{sweep.features}]"
             self.line(1, f"float sum[{self.own}][{self.columns}] = {{}};")
         self.begin()
         # Each turn: a tile of operands, its elements, and what is made of them.
@@ -112,7 +113,7 @@ class SweepTemplate(Template):
         self.line(2, "__syncthreads();", "the tile before is done with")
         for k, f in enumerate(sweep.factors):
             self.load(2, f"theirs{k}", f, owned=False)
-        if sweep.other is not None:
+        if sweep.other is not None and sweep.shared is None:
             self.load_other(sweep.other)
         self.line(2, "__syncthreads();")
         for k, f in enumerate(sweep.factors):
@@ -298,7 +299,7 @@ class SweepTemplate(Template):
         self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {text}")
         # The 16 threads of a row agree on its largest element; what was summed so far is scaled
         # to that.
-        self.line(3, f"high = ga_warp_reduce<16>(high, {larger.merger});")
+        self.line(3, f"high = ga_warp_reduce<16>(high, {self.merger(larger.merger)});")
         # A row of nothing but -inf has no largest element to subtract: -inf - -inf is no number.
         self.line(3, "const float from = high == -GA_INFF ? 0.0f : high;")
         self.line(3, f"const float shrink = {power('most[i] - from')};")
@@ -328,7 +329,9 @@ class SweepTemplate(Template):
         guard = ""
         if self.sweep.features % TARGET.sweep_side:
             guard = f"if (x + c * 16u < {self.number(self.sweep.features)}) "
-        text = f"sum[i][c] = fmaf(w[k][{self.mine}], v[k][x + c * 16u], sum[i][c]);"
+        shared = self.sweep.shared
+        read = "v[k][x + c * 16u]" if shared is None else f"theirs{shared}[x + c * 16u][k]"
+        text = f"sum[i][c] = fmaf(w[k][{self.mine}], {read}, sum[i][c]);"
         self.line(5, guard + text)
         self.line(2, "}")
 
@@ -339,10 +342,12 @@ class SweepTemplate(Template):
         self.line(1, f"for (unsigned i = 0; i < {self.own}u; ++i) {{")
         reducer = Reducer(sweep.fold) if sweep.fold is not None else None
         if reducer is not None:
-            self.line(2, f"state[i] = ga_warp_reduce<16>(state[i], {reducer.merger});")
+            self.line(2, f"state[i] = ga_warp_reduce<16>(state[i], {self.merger(reducer.merger)});")
         if sweep.online is not None:
             adder = Reducer(sweep.online.total)
-            self.line(2, f"const float whole = ga_warp_reduce<16>(total[i], {adder.merger});")
+            self.line(
+                2, f"const float whole = ga_warp_reduce<16>(total[i], {self.merger(adder.merger)});"
+            )
         self.line(2, f"const {self.index_type} own = own0 + {self.mine};")
         if self.owned % self.own_tile:
             self.line(2, f"if (own >= {n(self.owned)}) continue;")

@@ -17,7 +17,7 @@ from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.lower.schedule import Schedule
-from gpuarray.compiler.lower.steps import step_eqns
+from gpuarray.compiler.lower.steps import named_operations
 from gpuarray.compiler.lower.traffic import Traffic
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Var, storage_dtype
@@ -112,6 +112,7 @@ class Template(Writer, abc.ABC):
         self.shared: dict[str, str] = {}  # arrays in shared memory: name -> declaration
         self.room = 0  # bytes of shared memory that the launch sets aside
         self.partial = 0  # bytes of partial results that go from block to block
+        self.mergers: dict[str, str] = {}  # how threads merge values: lambda -> what stands for it
 
     @abc.abstractmethod
     def source(self) -> KernelSource:
@@ -225,7 +226,21 @@ class Template(Writer, abc.ABC):
     def reduce_over_block(self, v: Var, name: str, s: Schedule) -> None:
         """Merge the partial results of all threads of a block; every thread gets the result."""
         reducer = self.reducer(v)
-        self.merge_threads(name, reducer.state, reducer.merger, s)
+        self.merge_threads(name, reducer.state, self.merger(reducer.merger), s)
+
+    def merger(self, text: str) -> str:
+        """What stands for a lambda that merges values, until `finish` knows how often it does."""
+        return self.mergers.setdefault(text, f"@{len(self.mergers)}@")
+
+    def name_mergers(self) -> list[str]:
+        """Write lambdas where they are used once; return the declarations of the others."""
+        text = "\n".join(self.lines)
+        often = [merger for merger, mark in self.mergers.items() if text.count(mark) > 1]
+        names = {m: f"merge{k}" if len(often) > 1 else "merge" for k, m in enumerate(often)}
+        for merger, mark in self.mergers.items():
+            text = text.replace(mark, names.get(merger, merger))
+        self.lines = text.split("\n")
+        return [f"const auto {name} = {merger};" for merger, name in names.items()]
 
     def merge_threads(self, name: str, state: str, merger: str, s: Schedule) -> None:
         """The same for a value of a type."""
@@ -300,9 +315,9 @@ class Template(Writer, abc.ABC):
         kinds = {self.reducer(v).state: self.reducer(v).bytes for p in passes for v in p.partial}
         return sum(kinds.values())
 
-    def partials_at(self, start: int) -> str:
-        """Address at which the partial results of a reduction begin in the workspace."""
-        return f"work + {self.number(start)}" if start else "work"
+    def partials_at(self, k: int) -> str:
+        """Address at which the partial results of the reduction `k` begin in the workspace."""
+        return f"work{k}" if k else "work"
 
     def merge_blocks(
         self,
@@ -326,13 +341,13 @@ class Template(Writer, abc.ABC):
         """
         reducers = {name: self.reducer(v) for v, name in states.items()}
         cells = [Cell(name, r.state, r.bytes) for name, r in reducers.items()]
-        starts, work = self.leave_partials(cells, s, slots, rows, many, which)
+        work = self.leave_partials(cells, s, slots, rows, many, which)
         # Merge what all blocks found: each thread takes blocks at fixed distances.
-        for start, cell in zip(starts, cells, strict=True):
+        for k, cell in enumerate(cells):
             reducer = reducers[cell.name]
             self.line(1, f"{cell.name} = {reducer.identity};")
             self.open_blocks(s, steps)
-            got = self.left_by(cell, start, slots[2])
+            got = self.left_by(cell, k, slots[2])
             self.line(2, f"{cell.name} = {reducer.merge(cell.name, got)};")
             self.line(1, "}")
         return work
@@ -345,10 +360,10 @@ class Template(Writer, abc.ABC):
         rows: int,
         many: int,
         which: str,
-    ) -> tuple[list[int], int]:
+    ) -> int:
         """Write the results of each block, and end all blocks but the last one of a row.
 
-        Returns where the results of each cell begin in the workspace, and its bytes.
+        Returns the bytes of the workspace.
         """
         self.threads_meet = True
         # Lay out the workspace: for each reduction one slot a block, then the tickets. A slot is a
@@ -362,10 +377,12 @@ class Template(Writer, abc.ABC):
         self.partial = 4 * (words * s.grid * s.rows_a_block + rows)
         # Write this block's results. __threadfence makes them visible to all other blocks before
         # the ticket is: whoever sees the last ticket sees every result.
+        for k, start in enumerate(starts[1:], 1):
+            self.line(1, f"unsigned char* const work{k} = work + {self.number(start)};")
         self.line(1, f"if ({writes}) {{")
-        for start, cell in zip(starts, cells, strict=True):
+        for k, cell in enumerate(cells):
             put = "ga_put" if cell.slots == 1 else f"ga_put<{cell.slots * TARGET.slot_bytes}>"
-            self.line(2, f"{put}({self.partials_at(start)}, {own}, {cell.name});")
+            self.line(2, f"{put}({self.partials_at(k)}, {own}, {cell.name});")
         self.line(2, "__threadfence();")
         self.line(1, "}")
         self.line(1, "__shared__ bool last;")
@@ -373,17 +390,17 @@ class Template(Writer, abc.ABC):
         # one that writes, program order is enough.
         if writes != "threadIdx.x == 0":
             self.line(1, "__syncthreads();")
-        counter, top = f"(unsigned*)(work + {self.number(tickets)}){which}", f"{s.splits - 1}u"
-        self.line(1, "// The ticket wraps to 0, ready for the next launch.")
+        ticket, top = f"(unsigned*)(work + {self.number(tickets)}){which}", f"{s.splits - 1}u"
         # atomicInc returns the old count and wraps at `top`: no launch has to clear the tickets.
-        self.line(1, f"if (threadIdx.x == 0) last = atomicInc({counter}, {top}) == {top};")
+        self.line(1, f"unsigned* const ticket = {ticket};", "wraps to 0, for the next launch")
+        self.line(1, f"if (threadIdx.x == 0) last = atomicInc(ticket, {top}) == {top};")
         self.line(1, "__syncthreads();")
         # All threads leave together, so no barrier below waits for one that is gone. The second
         # fence keeps reads of the results from being moved before the ticket.
         self.line(1, "if (!last) return;")
         self.line(1, "__threadfence();")
         # Tickets are 4 bytes each, rounded up to whole slots.
-        return starts, tickets + -(-4 * rows // TARGET.slot_bytes) * TARGET.slot_bytes
+        return tickets + -(-4 * rows // TARGET.slot_bytes) * TARGET.slot_bytes
 
     def open_blocks(self, s: Schedule, steps: tuple[str, int]) -> None:
         """Open the loop of a thread of the last block over what blocks have left."""
@@ -392,10 +409,10 @@ class Template(Writer, abc.ABC):
             self.line(1, "#pragma unroll 8")
         self.line(1, f"for (unsigned b = {first}; b < {s.splits}u; b += {step}u) {{")
 
-    def left_by(self, cell: Cell, start: int, slot: str) -> str:
-        """What a block has left in its slot."""
+    def left_by(self, cell: Cell, k: int, slot: str) -> str:
+        """What a block has left in its slot of the reduction `k`."""
         far = "" if cell.slots == 1 else f", {cell.slots * TARGET.slot_bytes}"
-        return f"ga_get<{cell.type}{far}>({self.partials_at(start)}, {slot})"
+        return f"ga_get<{cell.type}{far}>({self.partials_at(k)}, {slot})"
 
     def finish(self, schedule: Schedule, note: str, workspace: int = 0) -> KernelSource:
         """The finished kernel: the lines so far under their signature."""
@@ -406,7 +423,7 @@ class Template(Writer, abc.ABC):
             )
         # The comment at the top: operations, arguments, bytes moved, launch.
         name = self.kernel.name
-        formulas = ", ".join(e.primitive.name for e in step_eqns(self.group))
+        formulas = named_operations(self.group)
         ins = [f"{self.in_name[v]} {v.aval.str_short(True)}" for v in self.inputs]
         outs = [f"{self.out_name[v]} {v.aval.str_short(True)}" for v in self.outputs]
         moved = self.touched.traffic(self.written(), self.partial, schedule.width, self.last)
@@ -420,9 +437,11 @@ class Template(Writer, abc.ABC):
         if workspace:
             params.append("unsigned char* work")
         # Before the text is put together, since only now is known which positions are read.
-        self.drop_unused()
-        # Shared arrays are declared on top: templates find out what they need along the way.
-        shared = [f"    __shared__ {text};" for text in self.shared.values()]
+        self.tidy()
+        # Declared on top are shared arrays and mergers: what a template needs of them is only known
+        # now.
+        top = [f"    __shared__ {text};" for text in self.shared.values()]
+        top += [f"    {text}" for text in self.name_mergers()]
         head = [
             f"// {name}: {formulas}",
             f"//   {', '.join(ins) or 'no inputs'} -> {', '.join(outs)}    {moved.total} bytes",
@@ -430,7 +449,7 @@ class Template(Writer, abc.ABC):
             f'extern "C" __global__ void __launch_bounds__({schedule.threads}) {name}(',
             "    " + ",\n    ".join(params) + ") {",
         ]
-        text = "\n".join([*head, *shared, *self.lines, "}"]) + "\n"
+        text = "\n".join([*head, *top, *self.lines, "}"]) + "\n"
         return KernelSource(
             self.kernel,
             text,

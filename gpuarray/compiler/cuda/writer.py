@@ -8,6 +8,7 @@ are aligned: through guards and inlined producers too.
 from __future__ import annotations
 
 import math
+import re
 
 from gpuarray.compiler.cuda.vectors import Vectors
 from gpuarray.compiler.fuse.group import Load, Member
@@ -86,7 +87,10 @@ class Writer(Vectors):
                 name = self.registers.get(key, name)
                 if key not in self.registers:
                     text = self.vector_read(load, width, depth, fetched)
-                    self.line(depth, f"const {self.vector_of(source, width)} {name} = {text};")
+                    if re.fullmatch(r"\w+", text):  # it has a name already
+                        name = text
+                    else:
+                        self.line(depth, f"const {self.vector_of(source, width)} {name} = {text};")
                 element = f"{name}.v[e]"
                 fetched[key] = f"ga_value({element})" if ct.is_half(source.aval) else element
             # Those without the vector axis are read once. All others are read per element.
@@ -132,10 +136,11 @@ class Writer(Vectors):
             return
         # Read whole vectors; a copy writes them back at once.
         fetched = self.fetch(depth, members, width)
-        if self.is_vector_copy(members, fetched):
+        copied = self.copied_vector(members, fetched)
+        if copied is not None:
             (v,) = stores
             at = self.at(self.output_index(v))
-            self.line(depth, f"ga_store({self.out_name[v]} + {at}, x0);")
+            self.line(depth, f"ga_store({self.out_name[v]} + {at}, {copied});")
             return
         # Declare a vector for each contiguous output; others are stored element by element.
         vectors: dict[Var, str] = {}
@@ -157,11 +162,13 @@ class Writer(Vectors):
                 depth, f"{self.first_thread_guard(v)}ga_store({self.out_name[v]} + {at}, {name});"
             )
 
-    def is_vector_copy(self, members: list[Member], fetched: Fetched) -> bool:
-        """Whether a kernel only copies: it stores the vector that it has read."""
+    def copied_vector(self, members: list[Member], fetched: Fetched) -> str | None:
+        """The vector that a kernel has read, if it only stores it; None for other kernels."""
         if self.group.copy_of is None:
-            return False
+            return None
         (v,), (load,) = self.outputs, members[0].operands
         assert isinstance(load, Load)
-        read = fetched.get((load.key, load.dims), "").startswith(("x0.v[e]", "ga_value(x0.v[e]"))
-        return read and self.is_unit_stride(self.output_index(v))
+        read = re.fullmatch(
+            r"(?:ga_value\()?(\w+)\.v\[e\]\)?", fetched.get((load.key, load.dims), "")
+        )
+        return read[1] if read and self.is_unit_stride(self.output_index(v)) else None

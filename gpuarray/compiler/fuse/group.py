@@ -145,6 +145,7 @@ class GroupBuilder(_Members):
         self.aside: dict[Var, Member] = {}
         self.read: dict[Var, int] = {}  # how often each outside value is loaded
         self.load_of: dict[tuple, Load] = {}  # the first load of each key
+        self.all_loads: list[Load] = []
         self.finished: set[Var] = set()  # values that need a reduction of this group
         self.streams: set[Var] = set()  # what loops read in memory on their way
         self.weight = 0.0
@@ -166,6 +167,7 @@ class GroupBuilder(_Members):
             if isinstance(operand, Load):
                 self.read[operand.source] = self.read.get(operand.source, 0) + 1
                 self.load_of.setdefault(operand.key, operand)
+                self.all_loads.append(operand)
             elif isinstance(operand, Inner) and operand.var in self.finished:
                 depends = True
         self.made.update(dict.fromkeys(member.in_registers, member))
@@ -180,6 +182,10 @@ class GroupBuilder(_Members):
                 self.streams.add(load.source)
         elif depends:
             self.finished.update(member.eqn.outvars)
+
+    def loads(self) -> Iterator[Load]:
+        """As in FusedGroup."""
+        return iter(self.all_loads)
 
     def sources(self) -> list[Var]:
         """The distinct values the group reads, in order of first use."""

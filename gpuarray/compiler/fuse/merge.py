@@ -75,7 +75,7 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
     if _has_no_rows(axes, reduced) and not (_is_empty(one) and _is_empty(two)):
         return "one of them has no elements, so nobody would compute the other's"
     members = [relabelled(m, match.axis_of, inner) for m in two.members]
-    if not _keeps_extent(members, one, two, match.axis_of):
+    if not _keeps_extent(members, one, two, match.axis_of, inner):
         return "a value is only broadcast, with nothing of full extent beside it"
     if reduced and not _rows_fit(axes, reduced) and _waits(members, one, reduced):
         return "a row is too long to wait for its own reduction"
@@ -255,16 +255,17 @@ def _has_cuda_types(group: GroupBuilder) -> bool:
 
 
 def _keeps_extent(
-    moved: list[Member], one: GroupBuilder, two: GroupBuilder, axis_of: dict[int, int]
+    moved: list[Member],
+    one: GroupBuilder,
+    two: GroupBuilder,
+    axis_of: dict[int, int],
+    inner: dict[int, Inner],
 ) -> bool:
     """Whether the operands of every member still run along all of its axes. A value that is only
     broadcast inside the group does not: no load would say how far the member runs.
     """
     for member, old in zip(moved, two.members, strict=True):
-        if all(
-            isinstance(a, Load) == isinstance(b, Load)
-            for a, b in zip(member.operands, old.operands, strict=True)
-        ):
+        if inner.keys().isdisjoint(map(id, old.operands)):
             continue  # nothing became inner
         if member.flow is not None:
             continue  # each element is on its own

@@ -7,6 +7,7 @@ they take.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
@@ -41,6 +42,12 @@ def step_eqns(step: DeviceStep) -> list[Eqn]:
         # A copy kernel computes what is inlined in it; its member only moves the result.
         return inlined or [group.copy_of]
     return [*inlined, *(m.eqn for m in members_in_order(group))]
+
+
+def named_operations(step: DeviceStep) -> str:
+    """The names of the operations in a step, each once, and how often it stands there."""
+    counts = Counter(e.primitive.name for e in step_eqns(step))
+    return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in counts.items())
 
 
 def group_in(step: Kernel | FusedGroup) -> FusedGroup:

@@ -13,7 +13,7 @@ from gpuarray.compiler.lower.kernel import Columns, Rows
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.native.folds import FoldWriter, declared
 from gpuarray.compiler.native.schedule import pieces_of
-from gpuarray.compiler.native.writer import NativeSource
+from gpuarray.compiler.native.writer import NativeSource, end_of_piece
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.graph import Var
@@ -88,7 +88,8 @@ class ColumnsWriter(FoldWriter):
             self.define_axes(depth, "row", self.outer)
         if n > 1:
             self.line(depth, f"const ga_index left = {block} * {w};")
-            self.line(depth, f"const ga_index width = ga_least({w}, {self.columns} - left);")
+            width = f"ga_least({w}, {self.columns} - left)" if self.columns % w else w
+            self.line(depth, f"const ga_index width = {width};")
         else:
             self.line(depth, f"const ga_index left = 0, width = {w};")
 
@@ -165,7 +166,7 @@ class ColumnsWriter(FoldWriter):
         self.line(1, "for (ga_index task = first; task < last; ++task) {")
         self.line(2, f"const ga_index block = task / {pieces}, piece = task % {pieces};")
         self.define_block(2, "block")
-        end = f"ga_least(begin + {cut}, {self.lengths[0]})"
+        end = end_of_piece("begin", cut, self.lengths[0])
         self.line(2, f"const ga_index begin = piece * {cut}, end = {end};")
         self.sweep(2, one, ends=("begin", "end"))
         self.line(2, "for (ga_index lane = 0; lane < width; ++lane) {")

@@ -13,7 +13,7 @@ from gpuarray.compiler.lower.kernel import Map
 from gpuarray.compiler.lower.steps import step_eqns
 from gpuarray.compiler.native.flags import read_flags_before
 from gpuarray.compiler.native.schedule import cut_axes, takes_long
-from gpuarray.compiler.native.writer import NativeSource, NativeWriter
+from gpuarray.compiler.native.writer import NativeSource, NativeWriter, end_of_piece
 from gpuarray.core.element import Element, Lookup, parts, places_of
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.target import PROCESSOR
@@ -27,7 +27,8 @@ class MapWriter(NativeWriter):
         self.map = kernel
         # The axis whose positions are computed together comes last.
         self.together = together
-        order = [i for i in kernel.order if i != together]
+        # An axis of length 1 needs no loop.
+        order = [i for i in kernel.order if i != together and self.axes[i] != 1]
         self.order = order if together is None else [*order, together]
         self.axis_name = {i: f"i{k}" for k, i in enumerate(self.order)}
 
@@ -75,8 +76,7 @@ class MapWriter(NativeWriter):
                 pieces = -(-lengths[outer] // cut)
                 tasks, size = tasks * pieces, cut * math.prod(lengths[outer + 1 :])
                 self.line(2, f"const ga_index begin = task % {pieces} * {cut};")
-                end = f"ga_least(begin + {cut}, {lengths[outer]})"
-                ends = {inner[0]: ("begin", end if lengths[outer] % cut else f"begin + {cut}")}
+                ends = {inner[0]: ("begin", end_of_piece("begin", cut, lengths[outer]))}
                 position = f"task / {pieces}"
                 if outer == 1:
                     name = self.axis_name[prefix[0]]
@@ -95,7 +95,8 @@ class MapWriter(NativeWriter):
             axis = order[-1]
             self.lines = read_flags_before(self.lines, self.axis_name[axis], self.axes[axis])
         self.end_function(self.kernel.name, self.parameters(), tasks, self.grain(size))
-        note = " x ".join(str(self.axes[i]) for i in self.order) + " elements"
+        note = " x ".join(str(self.axes[i]) for i in self.order)
+        note = f"{note} elements" if note else "1 element"
         if last:
             note += f", {each} computed together"
         return self.finish(f"{note}, tasks of {size * self.grain(size)}" if tasks > 1 else note)

@@ -9,7 +9,7 @@ from gpuarray.compiler.lower.kernel import Rows
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.native.folds import FoldWriter, declared
 from gpuarray.compiler.native.schedule import lanes_of, pieces_of
-from gpuarray.compiler.native.writer import NativeSource
+from gpuarray.compiler.native.writer import NativeSource, end_of_piece
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.graph import Var
@@ -129,7 +129,7 @@ class RowsWriter(FoldWriter):
             self.line(2, f"const ga_index row = task / {pieces}, piece = task % {pieces};")
             self.define_axes(2, "row", self.parallel)
         begin = f"{'piece' if several else 'task'} * {cut}"
-        end = f"ga_least({begin} + {cut}, {self.lengths[0]})"
+        end = end_of_piece("begin", cut, self.lengths[0])
         self.line(2, f"const ga_index begin = {begin}, end = {end};")
         self.sweep(2, one, {}, ends=("begin", "end"))
         for v, part in parts.items():

@@ -53,6 +53,8 @@ class ScatterWriter(NativeWriter):
         self.in_name = {v: f"in{i}" for i, v in enumerate(self.inputs)}
         if self.new is not None:
             self.count_uses(self.new)
+        for atom in {a.name: a for p in self.places for a in self.lookups(p)}.values():
+            self.count_uses(atom.access)
         self.begins = kernel.aliases[self.outputs[0]]
 
     def source(self) -> NativeSource:
@@ -97,7 +99,7 @@ class ScatterWriter(NativeWriter):
             tests = [t for t in tests if t not in now]
             if now:
                 skip = "continue" if known else "return"
-                self.line(depth + k, f"if (!({self.tests(now, depth + k, scope)})) {skip};")
+                self.line(depth + k, f"if ({self.fails(now, depth + k, scope)}) {skip};")
             for index in [index for atom, index in looked if atom.axes <= known]:
                 self.look_up(index, depth + k, scope)
             looked = [(atom, index) for atom, index in looked if not atom.axes <= known]
@@ -153,7 +155,7 @@ class ScatterWriter(NativeWriter):
         self.line(4, f"{kind}* const mine = all + k * {size};")
         self.line(4, f"const ga_index {self.axis_name[0]} = (task * {turns} + k) * {cut} + turn;")
         if cut * parts > self.axes[0]:
-            self.line(4, f"if (!({self.axis_name[0]} < {self.axes[0]})) continue;")
+            self.line(4, f"if ({self.axis_name[0]} >= {self.axes[0]}) continue;")
         whole, self.out_name = self.out_name, self.out_name | {out: "mine"}
         self.updates(4, out, {}, opened=(0,))
         self.out_name = whole

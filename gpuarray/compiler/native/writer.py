@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Kernel
-from gpuarray.compiler.lower.steps import step_eqns, step_work
+from gpuarray.compiler.lower.steps import named_operations, step_work
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.prelude import blocks
 from gpuarray.compiler.text.statements import Fetched, Statements
@@ -96,7 +96,7 @@ class NativeSource(Struct, eq=False):
         ]
         lines += [f"    ga_room<{kind}> {name}({n});" for name, (kind, n) in self.room.items()]
         if self.room:
-            lines.append(f"    if (!({' && '.join(self.room)})) return 2;")
+            lines.append(f"    if ({' || '.join(f'!{name}' for name in self.room)}) return 2;")
         for p in self.phases:
             given = ", ".join(p.arguments)
             lines.append(f"    ga_tasks({p.tasks}, {p.grain}, {p.function}, {given});")
@@ -218,7 +218,8 @@ class NativeWriter(Statements, abc.ABC):
         block, i = PROCESSOR.stream_block // widest, self.axis_name[axis]
         head = f"for (ga_index block = {begin}; block < {end}; block += {block}) {{"
         self.line(depth, head)
-        self.line(depth + 1, f"const ga_index over = ga_least(block + {block}, {end});")
+        whole = int(end) if begin == "0" and end.isdigit() else -1
+        self.line(depth + 1, f"const ga_index over = {end_of_piece('block', block, whole, end)};")
         after = []
         for v in chosen:
             near = f"near{len(after)}"
@@ -289,7 +290,7 @@ class NativeWriter(Statements, abc.ABC):
         """End the function that the lines so far are the body of, and note the phase that calls
         it; `arguments` are (type, name).
         """
-        self.drop_unused()
+        self.tidy()
         self.lines = _kept_loops(self.lines)
         if any("ga_stream(" in line for line in self.lines):
             self.line(1, "ga_streamed();")
@@ -345,7 +346,7 @@ class NativeWriter(Statements, abc.ABC):
 
     def finish(self, note: str) -> NativeSource:
         """The finished functions under a comment: operations, arguments, bytes moved."""
-        formulas = ", ".join(e.primitive.name for e in step_eqns(self.group))
+        formulas = named_operations(self.group)
         ins = [f"{self.in_name[v]} {v.aval.str_short(True)}" for v in self.inputs]
         outs = [f"{self.out_name[v]} {v.aval.str_short(True)}" for v in self.outputs]
         moved = sum(v.aval.nbytes for v in (*self.inputs, *self.outputs))
@@ -369,6 +370,18 @@ class NativeWriter(Statements, abc.ABC):
 _CONDITIONAL = re.compile(r"\? .*\bin\d+\[|^ +if \((?!first == last)")
 _LANES = re.compile(r"\bga_lanes<(\d+)>\(")
 _SHORT = re.compile(r"        +for \(ga_index \w+ = \w+; \w+ < (\d+); ")
+
+
+def end_of_piece(begin: str, cut: int, length: int, end: str = "") -> str:
+    """The end of a piece of a loop, whose pieces begin at multiples of `cut`; `end` is the text of
+    a length that is not known.
+
+    >>> end_of_piece("begin", 128, 4096), end_of_piece("begin", 128, 4000)
+    ('begin + 128', 'ga_least(begin + 128, 4000)')
+    """
+    # Where the last piece is as long as the others, a compiler knows how many turns each has.
+    whole = length > 0 and length % cut == 0
+    return f"{begin} + {cut}" if whole else f"ga_least({begin} + {cut}, {end or length})"
 
 
 def _kept_loops(lines: list[str]) -> list[str]:

@@ -95,8 +95,14 @@ class Sweep(Struct, eq=False):
         # Tiles of both operands; one element more a row keeps threads out of each other's banks.
         floats = sum(f.steps * (own + 1 + beside + 1) for f in self.factors)
         if self.other is not None:
-            floats += beside * (own + 1 + self.features)
+            floats += beside * (own + 1 + (self.features if self.shared is None else 0))
         return 4 * floats
+
+    @property
+    def shared(self) -> int | None:
+        """The number of the factor whose swept operand is `other`: one tile serves both."""
+        swept = [f.column if self.owns_rows else f.row for f in self.factors]
+        return swept.index(self.other) if self.other in swept else None
 
     @property
     def place(self) -> Index:

@@ -383,7 +383,8 @@ class _Space:
 
 
 def _has_type(dtype: Any) -> bool:
-    return dtype.name in _FLOATS or getattr(dtype, "kind", "") in ("b", "i", "u", "f")
+    # The name last: NumPy builds it anew each time.
+    return getattr(dtype, "kind", "") in ("b", "i", "u", "f") or dtype.name in _FLOATS
 
 
 def _bytes(values: Iterable[Atom]) -> int:

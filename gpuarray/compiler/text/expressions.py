@@ -27,12 +27,22 @@ def expression(eqn: Eqn, operands: Sequence[str]) -> list[str]:
     types = {"T": ct.value_type(out), "M": ct.memory_type(out)}
     texts = []
     for template, v in zip(templates, eqn.outvars, strict=True):
-        given = operands
+        given, exact = operands, _is_exact(template)
+        # Registers hold floats of 16 bits as float: there is nothing to cast, only to round.
+        if template == "({T}){0}" and [ct.value_type(a.aval) for a in eqn.invars] == [types["T"]]:
+            template = "{0}"
         if template.startswith("-"):  # --1 would be a decrement
             given = [f"({o})" if o.startswith("-") else o for o in operands]
         text = template.format(*given, **types)
-        texts.append(text if _is_exact(template) else ct.rounded(text, v.aval))
+        texts.append(text if exact else ct.rounded(text, v.aval))
     return texts
+
+
+def repeated(eqn: Eqn, operands: int) -> list[int]:
+    """Which of so many operands the results name more than once, by number."""
+    marks = [f"@{k}@" for k in range(operands)]
+    texts = expression(eqn, marks)
+    return [k for k, mark in enumerate(marks) if any(text.count(mark) > 1 for text in texts)]
 
 
 def unrounded(eqn: Eqn, operands: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.traffic import Touched
 from gpuarray.compiler.text import folds
 from gpuarray.compiler.text import types as ct
-from gpuarray.compiler.text.expressions import expression
+from gpuarray.compiler.text.expressions import expression, repeated
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.element import (
     Access,
@@ -35,7 +35,7 @@ from gpuarray.core.element import (
     children,
 )
 from gpuarray.core.graph import Var, storage_dtype
-from gpuarray.core.index import Index
+from gpuarray.core.index import Axis, Index
 from gpuarray.core.target import TARGET
 
 Scope = dict  # names of what has been read in a scope, by the key of its load or position
@@ -44,6 +44,9 @@ Scope = dict  # names of what has been read in a scope, by the key of its load o
 _ATOM = re.compile(
     r"[\w.]+|\([\w ]+\)[\w.]+|[\w.]+\[[^\[\]]*\]|\w+(<[\w<>, ]+>)?\([^()]*\)|\([^()]*\)"
 )
+
+#: What may be written several times: names, constants, elements of vectors.
+_SHORT = re.compile(r"-?[\w.]+(\[e\])?|ga_value\([\w.]+\[e\]\)")
 
 #: The beginning of a call, which has its type; operations on bits, which make an int of two bools.
 _CALL = re.compile(r"\w+(<[^()]*>)?\(")
@@ -89,9 +92,7 @@ class Reader:
         self.touched = Touched()  # the places that are read
 
     def line(self, depth: int, text: str, comment: str = "") -> None:
-        # Comments in one column are easier to skim.
-        line = "    " * depth + text
-        self.lines.append(f"{line:<72}  // {comment}" if comment else line)
+        self.lines.append(commented("    " * depth + text, comment))
 
     def number(self, n: int) -> str:
         return f"{n}{self.suffix}"
@@ -119,10 +120,16 @@ class Reader:
 
     # ---- positions ----
     def at(self, index: Index, scope: Scope | None = None) -> str:
-        """An index as text: the row-major position of the whole space if it equals that."""
+        """An index as text: from the row-major position of the whole space if that is in it."""
         # No quotients and remainders only to multiply them together again.
-        if self.position and set(index.terms) == set(self.whole.terms):
+        whole = set(self.whole.terms)
+        beside = tuple(term for term in index.terms if term not in whole)
+        # Only the turns of loops may stand beside it: they are added.
+        plain = all(isinstance(a, Axis) and k > 0 for a, k in beside) and (whole or not beside)
+        if self.position and plain and len(index.terms) == len(whole) + len(beside):
             text = self.position
+            if beside:
+                text = f"{ct.index_text(Index(beside), self.axis_name, self.suffix)} + {text}"
             if index.constant:
                 sign = "+" if index.constant > 0 else "-"
                 text = f"{text} {sign} {self.number(abs(index.constant))}"
@@ -153,22 +160,29 @@ class Reader:
         """The positions that an index looks up in memory."""
         return [a for a in atoms(index) if isinstance(a, Lookup)]
 
-    def test(self, test: Test, scope: Scope) -> str:
-        """A test as text."""
+    def test(self, test: Test, scope: Scope, fails: bool = False) -> str:
+        """A test as text, or that it fails."""
+        equal, below = ("!=", ">=") if fails else ("==", "<")
         if not isinstance(test, Below):
-            return f"{bracketed(self.at(test.index, scope))} % {self.number(test.of)} == 0"
+            return f"{bracketed(self.at(test.index, scope))} % {self.number(test.of)} {equal} 0"
         # `a - b < 1`, both unsigned, is `a == b`, which reads better.
         added = Index(tuple((a, k) for a, k in test.index.terms if k > 0), test.index.constant)
         subtracted = Index(tuple((a, -k) for a, k in test.index.terms if k < 0))
         if test.bound == 1 and subtracted.terms and added.constant >= 0:
-            return f"{self.at(added, scope)} == {self.at(subtracted, scope)}"
+            return f"{self.at(added, scope)} {equal} {self.at(subtracted, scope)}"
         # Positions are unsigned: below 0 they wrap, so this tests 0 <= index as well.
-        return f"{self.at(test.index, scope)} < {self.number(test.bound)}"
+        return f"{self.at(test.index, scope)} {below} {self.number(test.bound)}"
 
     def tests(self, tests: tuple[Test, ...], depth: int, scope: Scope) -> str:
         for test in tests:
             self.look_up(test.index, depth, scope)
         return " && ".join(self.test(t, scope) for t in tests)
+
+    def fails(self, tests: tuple[Test, ...], depth: int, scope: Scope) -> str:
+        """Whether one of several tests fails."""
+        for test in tests:
+            self.look_up(test.index, depth, scope)
+        return " || ".join(self.test(t, scope, fails=True) for t in tests)
 
     # ---- values ----
     def value(self, access: Access, depth: int, scope: Scope, named: bool = False) -> str:
@@ -244,6 +258,10 @@ class Reader:
         for index in access.places:
             self.look_up(index, depth, scope)
         texts = [self.value(o, depth, scope) for o in access.operands]
+        if access.eqn is not None and not self.guards and not all(map(_SHORT.fullmatch, texts)):
+            often = repeated(access.eqn, len(texts) + len(access.places))
+            for k in (k for k in often if k < len(texts)):
+                texts[k] = self.name_repeated(access.operands[k], texts[k], depth, scope)
         texts += [self.at(index, scope) for index in access.places]
         texts = [bracketed(t) for t in texts]
         # Without an equation it is a template, with the types that it may name.
@@ -257,6 +275,16 @@ class Reader:
         if short or (dtype.kind == "b" and _BITS.search(text)):
             return f"({ct.value_type(access.aval)}){bracketed(text)}"
         return text
+
+    def name_repeated(self, access: Access, text: str, depth: int, scope: Scope) -> str:
+        """A name for an operand that an operation names more than once, unless it is short."""
+        if _SHORT.fullmatch(text):
+            return text
+        name = scope[access] = f"t{self.reads}"
+        self.reads += 1
+        aval = access.source.aval if isinstance(access, Element) else access.aval
+        self.line(depth, f"const {ct.value_type(aval)} {name} = {text};")
+        return name
 
     def guarded(self, access: Guarded, depth: int, scope: Scope) -> str:
         # Tests need their positions outside the guard; each side has a scope of its own.
@@ -330,7 +358,7 @@ class Reader:
         # Skip elements that fail a test, before anything is read for them.
         own = dict(scope)
         if access.tests:
-            self.line(inner, f"if (!({self.tests(access.tests, inner, own)})) continue;")
+            self.line(inner, f"if ({self.fails(access.tests, inner, own)}) continue;")
         # Read the terms; those that the update names several times are read into constants.
         terms: list[str] = []
         for i, term in enumerate(access.terms):
@@ -352,6 +380,11 @@ class Reader:
         for level in range(inner - 1, depth - 1, -1):
             self.line(level, "}")
         return folds.result_of(access, states)
+
+
+def commented(line: str, comment: str | None) -> str:
+    """A line with a comment; comments in one column are easier to skim."""
+    return f"{line:<72}  // {comment}" if comment else line
 
 
 def bracketed(text: str) -> str:

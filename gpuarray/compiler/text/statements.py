@@ -15,13 +15,18 @@ from gpuarray.compiler.lower.choose import loop_order
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer, expression
-from gpuarray.compiler.text.reader import Reader, bracketed
+from gpuarray.compiler.text.reader import Reader, bracketed, commented
 from gpuarray.core.element import sources
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.index import Index, linear
 from gpuarray.core.primitive import Kind
 
 Fetched = dict[tuple, str]  # names of the elements read in a scope, by the key of their load
+
+
+#: A store of a value that has a name, and the line that names one.
+_STORE = re.compile(r"\] = ([vx]\d+);$")
+_NAMED = re.compile(r" *const [\w ]+ ([vx]\d+) = (.*?);(?: *// (.*))?")
 
 
 class Statements(Reader):
@@ -139,6 +144,9 @@ class Statements(Reader):
         else:
             texts = expression(eqn, operands)
         for v, text in zip(eqn.outvars, texts, strict=True):
+            if re.fullmatch(r"[vxt]\d+", text):  # a constant that has a name
+                self.names[v] = text
+                continue
             name = self.names[v] = f"v{self.count}"
             self.count += 1
             line = f"const {ct.value_type(v.aval)} {name} = {text};"
@@ -228,6 +236,23 @@ class Statements(Reader):
         return linear(self.along([d for d, _ in gone]), [n for _, n in gone])
 
     # ---- the whole ----
+    def tidy(self) -> None:
+        """Leave out what readers and compilers do not need."""
+        self.drop_unused()
+        self.store_directly()
+
+    def store_directly(self) -> None:
+        """Store a value without naming it first, where nothing but its store reads it."""
+        stores = [k for k, line in enumerate(self.lines) if _STORE.search(line)]
+        text = "\n".join(self.lines) if stores else ""
+        # From the end, so that the numbers of lines before stay.
+        for k in reversed(stores):
+            line, name = self.lines[k], _STORE.findall(self.lines[k])[0]
+            found = _NAMED.fullmatch(self.lines[k - 1]) if k else None
+            if found and found[1] == name and len(re.findall(rf"\b{name}\b", text)) == 2:
+                stored = line.removesuffix(f"{name};") + f"{found[2]};"
+                self.lines[k - 1 : k + 1] = [commented(stored, found[3])]
+
     def drop_unused(self) -> None:
         """Remove definitions of positions that nothing in their scope reads. Repeated until none is
         left, since a position may be read by another one only.

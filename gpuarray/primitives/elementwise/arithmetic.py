@@ -37,6 +37,7 @@ from gpuarray.primitives.define import (
     do,
     elementwise,
 )
+from gpuarray.primitives.elementwise import neutral
 from gpuarray.primitives.elementwise import transforms as rules
 from gpuarray.primitives.linear import constant, share_of
 from gpuarray.primitives.numpy_rules import by_dtype, choose, fresh, join, order_key
@@ -52,6 +53,7 @@ def everywhere(function):
 
 add_p = elementwise(
     "add",
+    rewrite=Rewrite(same_as=neutral.identity(neutral.is_negative_zero, neutral.is_negative_zero)),
     cuda=cuda_rules.ADD,
     arity=2,
     dtypes=NUMERIC,
@@ -61,7 +63,7 @@ add_p = elementwise(
 )
 sub_p = elementwise(
     "sub",
-    rewrite=Rewrite(algebra="difference"),
+    rewrite=Rewrite(same_as=neutral.identity(neutral.is_zero), algebra="difference"),
     cuda=cuda_rules.SUB,
     arity=2,
     dtypes=NUMERIC,
@@ -92,7 +94,10 @@ def _mul_cuda(avals, *, out_dtype=None):
 
 mul_p = elementwise(
     "mul",
-    rewrite=Rewrite(algebra=lambda eqn: "squared" if eqn.invars[0] is eqn.invars[1] else ""),
+    rewrite=Rewrite(
+        same_as=neutral.identity(neutral.is_one, neutral.is_one),
+        algebra=lambda eqn: "squared" if eqn.invars[0] is eqn.invars[1] else "",
+    ),
     jvp=(
         # Tangents take the same `out_dtype`: they are those of the wide product.
         lambda t, out, x, y, **given: do.mul(t, y, **given),
@@ -146,7 +151,7 @@ def _remainder(x, y):
 
 div_p = elementwise(
     "div",
-    rewrite=Rewrite(algebra="quotient"),
+    rewrite=Rewrite(same_as=neutral.identity(neutral.is_one), algebra="quotient"),
     jvp=(
         lambda t, out, x, y: do.div(t, y),
         # -t x / y²: integer_pow keeps this one division.
@@ -233,7 +238,9 @@ def _smaller_complex(x, y):
 # Of 0.0 and -0.0, which are equal, NumPy's maximum and minimum may return either.
 max_p = elementwise(
     "max",
-    rewrite=Rewrite(algebra="larger"),
+    rewrite=Rewrite(
+        same_as=neutral.identity(neutral.is_lowest, neutral.is_lowest), algebra="larger"
+    ),
     jvp=rules.EXTREME_JVP,
     arity=2,
     dtypes=ANY,
@@ -244,6 +251,7 @@ max_p = elementwise(
 )
 min_p = elementwise(
     "min",
+    rewrite=Rewrite(same_as=neutral.identity(neutral.is_highest, neutral.is_highest)),
     jvp=rules.EXTREME_JVP,
     arity=2,
     dtypes=ANY,

@@ -33,6 +33,12 @@ def variable(shape: tuple[int, ...]) -> Var:
     return Var(gnp.zeros(shape, "float32").aval)
 
 
+def same_as(eqn: Eqn):
+    """The operand that an equation gives; None if its rule names none."""
+    rule = eqn.primitive.rewrite.same_as
+    return None if rule is None else rule(eqn)
+
+
 def run(eqns: list[Eqn], ins: list, out, *values) -> np.ndarray:
     (found,) = driver.compile_graph(Graph(ins, [out], eqns))(*values)
     return np.asarray(found)
@@ -85,21 +91,65 @@ def test_pieces_are_the_results(name):
 def test_what_is_the_same_as_an_operand():
     x = variable((3,))
 
-    def same_as(primitive, *operands, **params):
-        eqn = equation(primitive, *operands, **params)
-        rule = eqn.primitive.rewrite.same_as
-        return None if rule is None else rule(eqn)
+    def same(primitive, *operands, **params):
+        return same_as(equation(primitive, *operands, **params))
 
     true, one = Literal(np.bool_(True)), Literal(np.int32(1))
     y = variable((3,))
-    assert same_as("stop_gradient", x) is x
-    assert same_as("convert_element_type", x, new_dtype=x.aval.dtype, weak_type=False) is x
+    assert same("stop_gradient", x) is x
+    assert same("convert_element_type", x, new_dtype=x.aval.dtype, weak_type=False) is x
     half = np.dtype("float16")
-    assert same_as("convert_element_type", x, new_dtype=half, weak_type=False) is None
-    assert same_as("select_n", true, x, y) is y and same_as("select_n", one, x, y) is y
-    assert same_as("select_n", one, x, y, x) is None  # it may be any of three
-    assert same_as("select_n", Var(gnp.zeros(3, bool).aval), x, y) is None
-    assert same_as("sin", x) is None
+    assert same("convert_element_type", x, new_dtype=half, weak_type=False) is None
+    assert same("select_n", true, x, y) is y and same("select_n", one, x, y) is y
+    assert same("select_n", one, x, y, x) is None  # it may be any of three
+    assert same("select_n", Var(gnp.zeros(3, bool).aval), x, y) is None
+    assert same("sin", x) is None
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "bfloat16", "float8_e4m3fn", "int32", "uint8", "bool"]
+)
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "max", "min"])
+def test_an_operation_goes_away_where_no_bit_would_change(name, dtype):
+    prim, kind = registry[name], np.dtype(dtype)
+    specials = [0, 1, 2, 3, 100]
+    if dtype not in ("uint8", "bool"):
+        specials += [-x for x in specials]
+    if kind.kind in "fV":
+        specials += [-0.0, np.nan, 448.0] + ([] if "e4m3" in dtype else [np.inf, -np.inf])
+    else:
+        specials += [True, False] if dtype == "bool" else [np.iinfo(kind).min, np.iinfo(kind).max]
+    x = np.array(specials).astype(kind)
+    v = Var(gnp.asarray(x).aval)
+    for number in x:
+        for operands in ((v, Literal(number)), (Literal(number), v)):
+            try:
+                eqn = equation(name, *operands)
+            except TypeError:  # not of booleans
+                continue
+            if prim.rewrite.same_as(eqn) is None:
+                continue
+            values = [x if a is v else number for a in operands]
+            with np.errstate(invalid="ignore"):
+                found = prim.numpy_function([a.aval for a in operands], {})(*values)
+            nan = x != x  # which of several nans comes out is not said
+            same = np.asarray(found).view(f"u{kind.itemsize}") == x.view(f"u{kind.itemsize}")
+            assert (same | nan).all(), (name, operands)
+
+
+def test_which_operands_change_nothing():
+    x = variable((3,))
+    for name, number in {"mul": 1.0, "max": -np.inf, "min": np.inf, "add": -0.0}.items():
+        one = Literal(np.float32(number))
+        for operands in ((x, one), (one, x)):
+            eqn = equation(name, *operands)
+            assert same_as(eqn) is x
+    for name, number in {"add": 0.0, "sub": -0.0, "max": 0.0, "div": 2.0}.items():
+        eqn = equation(name, x, Literal(np.float32(number)))
+        assert same_as(eqn) is None
+    for name in ("sub", "div"):
+        eqn = equation(name, Literal(np.float32({"sub": 0, "div": 1}[name])), x)
+        assert same_as(eqn) is None
 
 
 PRODUCTS = {

@@ -42,7 +42,7 @@ SEVERAL = {
     "layer_norm_backwards": ["k0_rowcolumns", "k1_columns"],
     "rms_norm_backwards": ["k0_rowcolumns", "k1_columns"],
     "attention_gradient": [
-        *("k0_sweep", "k1_map", "k2_map", "k3_sweep", "k4_map", "k5_sweep", "k6_sweep", "k7_sweep")
+        *("k0_sweep", "k1_map", "k2_sweep", "k3_map", "k4_sweep", "k5_sweep", "k6_sweep")
     ],
     "recurrent": [],  # its kernels are those of the loop's body
 }

@@ -239,7 +239,7 @@ def test_bytes_of_its_derivative(dtype, moved):
         return out, *back(ct)
 
     made = ga.explain(both, platform="cuda")(*[shape] * 4)
-    assert made.launches == 8 and made.bytes_moved < moved * 1e9
+    assert made.launches == 7 and made.bytes_moved < moved * 1e9
     assert largest(both, *[shape] * 4) == shape.size * shape.dtype.itemsize
 
 

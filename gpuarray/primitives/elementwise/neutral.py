@@ -7,13 +7,14 @@ bit: nan, -0.0 and infinities included. Complex numbers stay: (a + bi) * 1 mixes
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.graph import Atom, Eqn, Literal
 
-Test = Callable[[np.generic, str], bool]  # of a number and the kind of its dtype
+Test = Callable[[Any, str], bool]  # of a number and the kind of its dtype
 
 
 def identity(right: Test, left: Test | None = None) -> Callable[[Eqn], Atom | None]:
@@ -72,6 +73,6 @@ def is_highest(x: np.generic, kind: str) -> bool:
     return bool(x == np.inf) if kind == "f" else _is_end(x, "max")
 
 
-def _is_end(x: np.generic, which: str) -> bool:
+def _is_end(x: Any, which: str) -> bool:
     # Integers of fewer than 8 bits have no limits in NumPy.
     return x.dtype.kind in "iu" and bool(x == getattr(np.iinfo(x.dtype), which))

@@ -27,10 +27,10 @@ def test_mistakes_are_made_everywhere(found):
 
 
 def test_a_sample_of_mistakes_is_found(found):
-    tried, left = mutants.survivors(found[7 :: len(found) // 70])
+    tried, left = mutants.survivors(found[7 :: len(found) // 45])
     missed = [str(m) for m in left if not mutants.reason(m)]
     # 95 of 100 over all of them; a small sample scatters.
-    assert tried >= 50 and len(missed) <= tried // 10, "\n".join(missed)
+    assert tried >= 30 and len(missed) <= tried // 10, "\n".join(missed)
 
 
 def test_reasons_belong_to_mistakes(found):

@@ -100,7 +100,7 @@ def test_aux_carries_derivatives_of_the_traces_around(first, every):
     at = names.index(first)
     chains = [(first,), *((first, second) for second in names)]
     thirds = [(first, second, names[(at + i) % len(names)]) for i, second in enumerate(names)]
-    chains += thirds if every else thirds[at % 3 :: 3]
+    chains += thirds if every else thirds[at % 7 :: 7]
     outside = itertools.cycle(OUTSIDE)
     for chain in chains:
         f, p = start, exact

@@ -30,6 +30,7 @@ DEFAULTS = {
     "jax_numpy_dtype_promotion": "standard",
     "jax_debug_nans": False,
     "jax_debug_infs": False,
+    "jax_enable_x64": False,
 }
 SUBMODULES = "scipy.special scipy.linalg scipy.stats scipy.signal ops image flatten_util".split()
 
@@ -51,7 +52,8 @@ class Side:
 
     def __init__(self, package: str, chosen: dict[str, Any] | None = None):
         self.lib = importlib.import_module(package)
-        self.chosen = chosen or {}  # settings that all cases run under
+        self.chosen = dict(chosen or {})  # settings that all cases run under
+        self.wide = self.chosen.pop("jax_enable_x64", False)  # what cases are given is wide, too
         for name in SUBMODULES:
             with contextlib.suppress(ImportError):
                 importlib.import_module(f"{package}.{name}")
@@ -60,6 +62,7 @@ class Side:
 
     def configure(self, x64: bool, partitionable: bool) -> dict[str, Any]:
         """Set the two global settings that cases choose; return the matching environment."""
+        x64 = x64 or self.wide
         if self.settings != (x64, partitionable):
             self.lib.config.update("jax_enable_x64", x64)
             self.lib.config.update("jax_threefry_partitionable", partitionable)
@@ -75,7 +78,7 @@ class Side:
     def has(self, name: str) -> bool:
         """Whether a dotted public name exists; the first part is a name of the environment."""
         first, *rest = name.split(".")
-        value = self.environments[False].get(first)
+        value = self.environments[self.wide].get(first)
         for part in rest:
             value = getattr(value, part, None)
         return value is not None

@@ -35,7 +35,6 @@ from gpuarray.runtime.host import sent
 from gpuarray.runtime.stream import Flight, stream_of
 from gpuarray.transforms.partition.split import Partitioned, partition
 
-
 #: Programs of fewer operations, of all devices together, run on the caller's thread: about a
 #: millisecond of additions. To wake a worker takes 60 us on a quiet machine, and 5 ms on one whose
 #: cores are all busy (`python -m bench.parallel --only psum_1MiB`).

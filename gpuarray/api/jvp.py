@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 from gpuarray.api.derivatives import (
     FlatFunction,
     LikePartial,
+    aval_of_tangent,
     check_callable,
     check_tangent,
+    check_varies_alike,
     real_array,
 )
 from gpuarray.core.avals import aval_of
@@ -109,14 +111,13 @@ def _push(graph: Graph, about: _LinearMap, consts: Sequence[Any], *tangents: Any
         raise TypeError(
             f"the linearized function takes tangents of structure {about.in_spec}, got {spec}"
         )
+    what = (
+        "linearized function called on tangent values inconsistent with the original primal values"
+    )
     for want, t in zip(about.in_avals, leaves, strict=True):
-        check_tangent(
-            struct_of(want),
-            t,
-            "linearized function called on tangent values inconsistent with the original primal "
-            "values",
-            ValueError,
-        )
+        check_tangent(struct_of(want), t, what, ValueError)
+        place, given = "the primal value passed to linearize", aval_of_tangent(t)
+        check_varies_alike(want, given, "tangent", place, what, ValueError)
     # Integer inputs and outputs are not part of the graph: their tangents are zeros of float0.
     given = [owned(t) for t, linear in zip(leaves, about.in_linear, strict=True) if linear]
     found = iter(evaluate(graph.with_consts(consts), *given))

@@ -382,6 +382,8 @@ def _prefix(name: str, shardings: Any, what: str) -> Prefix | None:
         return None
     # Checked when `jit` is called, before any argument is known.
     leaves, spec = tree.tree_flatten(shardings, _ends)
+    # The default of all arguments may be said of some of them.
+    leaves = [None if leaf is UNSPECIFIED else leaf for leaf in leaves]
     for leaf in leaves:
         if isinstance(leaf, Layout):
             raise ValueError(

@@ -18,6 +18,7 @@ from gpuarray.backends.cuda.device import is_exclusive
 from gpuarray.backends.numpy import program as driver
 from gpuarray.backends.numpy.memory import is_exclusive as is_exclusive_here
 from gpuarray.backends.profiled import profiled
+from gpuarray.backends.stacked import stacked
 from gpuarray.compiler.pipeline import Plan
 from gpuarray.core import ranges
 from gpuarray.core.graph import has_effect, has_exchanges
@@ -70,6 +71,9 @@ class HostFleet:
         # Whether all processes are known to run the same program; one alone need not ask.
         talks: bool = run.talks  # pyright: ignore[reportFunctionMemberAccess]
         self.is_compared = self.count == len(grid.devices) or not talks
+        # Small values, at the same place in all devices' loops: a stack of them does as well.
+        here = self.count == len(grid.devices) and grid.devices[0].platform == "cpu"
+        self.stacked = stacked(plan.graph, grid.sizes) if talks and here else None
 
     def __call__(self, inputs: list[list], given: Iterable[int] = ()) -> list[list]:
         """Run our devices: inputs and results are rows with a buffer for each of them.
@@ -104,6 +108,8 @@ class HostFleet:
         # A process without a device of this mesh takes part in nothing.
         if not self.count:
             return [[] for _ in self.plan.graph.outvars]
+        if self.stacked is not None and ranges.session is None:
+            return self.stacked(inputs)
         run = self.run
         operands = list(zip(*inputs, strict=True)) if inputs else [()] * self.count
         talks: bool = run.talks  # pyright: ignore[reportFunctionMemberAccess]

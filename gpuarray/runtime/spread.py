@@ -29,11 +29,16 @@ from gpuarray.primitives.reshard import meshes_in, stated
 from gpuarray.runtime import pieces, processes
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.device import stored
-from gpuarray.runtime.execute import ASYNC_FROM, Executable, held
+from gpuarray.runtime.execute import Executable, held
 from gpuarray.runtime.fleet import fleet
 from gpuarray.runtime.host import sent
 from gpuarray.runtime.stream import Flight, stream_of
 from gpuarray.transforms.partition.split import Partitioned, partition
+
+#: Programs of fewer operations, of all devices together, run on the caller's thread: about a
+#: millisecond of additions. To wake a worker takes 60 us on a quiet machine, and 5 ms on one whose
+#: cores are all busy (`python -m bench.parallel --only psum_1MiB`).
+SEVERAL_ASYNC_FROM = 1 << 22
 
 
 class Division:
@@ -132,7 +137,7 @@ class Team(Division):
         self.plan: Plan = plan_graph(local, fusion=config.state.fusion)
         # GPUs compute behind the caller's back as it is.
         on_gpus = grid.devices[0].platform == "gpu"
-        self.heavy = not on_gpus and self.plan.work * len(grid.devices) >= ASYNC_FROM
+        self.heavy = not on_gpus and self.plan.work * len(grid.devices) >= SEVERAL_ASYNC_FROM
         self.fleet = fleet(self.plan, grid, donated)
         self.run = self.fleet.run
 

@@ -32,6 +32,9 @@ from gpuarray.util import cached_property
 #: Elements in a tile: few enough to stay in cache, many enough that threads rarely contend for
 #: Python's lock.
 TILE = 1 << 18
+#: Where one thread runs a group, so much smaller tiles: results and operands of several operations
+#: share its core's second cache (sums of 8 arrays of 1 MiB: 687 us with 1, 582 with 4).
+ALONE = 4
 #: Smaller groups run without tiles: fewer, larger NumPy calls.
 TILED_FROM = 1 << 17
 #: Operations of this weight take longer than their memory; tiles of them are so much smaller.
@@ -397,7 +400,9 @@ def tiled(group: FusedGroup) -> TiledGroup | None:
     # Small groups: the cost of tiles exceeds what the cache saves. Where an element takes long,
     # smaller tiles give all threads something to do.
     slow = any(m.eqn.primitive.weight >= SLOW for m in group.members)
-    tile = TILE // FINER if slow else TILE
+    several = len(group.members) > 1 and not group.reduced
+    alone = several and step_work(group) < 2 * WORTH_A_THREAD
+    tile = TILE // FINER if slow else TILE // ALONE if alone else TILE
     if total < (TILED_FROM // FINER if slow else TILED_FROM) or len(group.members) < 1:
         return None
     order = _axis_order(group)

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import inspect
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,10 @@ def test_set_mesh_refuses_arguments_that_are_somewhere_else():
 
 def test_none_leaves_a_layout_open():
     f = ga.jit(lambda x: lax.with_sharding_constraint(x, P("x")), out_shardings=None)
+    default = inspect.signature(ga.jit).parameters["in_shardings"].default
+    some = ga.jit(lambda x, y: x + y, in_shardings=(default, P("x")), out_shardings=default)
+    with ga.set_mesh(mesh(4, 2)):
+        np.testing.assert_array_equal(some(X, X), 2 * X)
     g = ga.jit(lambda x: x * 2, in_shardings=None, out_shardings=None)
     with ga.set_mesh(mesh(4, 2)):
         assert f(X).sharding == laid("x").sharding

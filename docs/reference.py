@@ -72,6 +72,7 @@ NAMESPACES = {
     "gpuarray.experimental.mesh_utils": "grids of devices",
     "gpuarray.experimental.ode": "ordinary differential equations",
     "gpuarray.experimental.rnn": "LSTM networks",
+    "gpuarray.experimental.roofline": "operations and bytes of functions, from shapes",
     "gpuarray.experimental.serialize_executable": "compiled functions as bytes",
     "gpuarray.experimental.sparse": "arrays of which only some elements are stored",
     "gpuarray.experimental.sparse.linalg": "solvers and eigenvalues for them",

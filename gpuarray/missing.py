@@ -46,8 +46,10 @@ GROUPS = (
     ),
     Group(
         "profiling and monitoring",
-        "`explain` shows the kernels of a function and their costs, `profile` how long they take",
-        "experimental: profiler roofline source_mapper",
+        "`explain` shows the kernels of a function and their lines, `profile` how long they take",
+        """
+        experimental: profiler source_mapper
+        """,
     ),
     Group(
         "kernels in other languages",
@@ -88,7 +90,7 @@ GROUPS = (
         "experiments, and libraries on top of JAX",
         "not written here",
         """
-        experimental.hijax: HiPspec TransformedRef
+        experimental.hijax: HiPspec
         experimental: EArray cur_qdd primal_tangent_dtype
         """,
     ),

@@ -28,6 +28,7 @@ __getattr__ = _explain_names(
         "pjit",
         "random",
         "rnn",
+        "roofline",
         "scheduling_groups",
         "serialize_executable",
         "shard_alike",

@@ -118,7 +118,7 @@ def _scatter(combines: bool) -> Rule:
 
 def _ring(reduces: bool, passes: int = 1, scalar: bool = False) -> Rule:
     def rule(ctx: RooflineRuleContext, *shapes: RooflineShape, **params: Any) -> RooflineResult:
-        names = elements(params.get("axes", params.get("axis_name")), "names of axes")
+        names: Any = elements(params.get("axes", params.get("axis_name")), "names of axes")
         if ctx.mesh is None:
             raise ValueError(
                 f"the roofline of {ctx.primitive} needs a mesh: give roofline(f, mesh, in_specs, "

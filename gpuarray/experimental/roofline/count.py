@@ -11,12 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 from gpuarray.api.shard_map import shard_map
 from gpuarray.api.vjp import vjp
 from gpuarray.control.shard_map import shard_map_p
 from gpuarray.core import dtypes
 from gpuarray.core.flow import Choice, Loop
-from gpuarray.core.graph import Eqn, Graph, Literal, last_uses, subgraphs
+from gpuarray.core.graph import Eqn, Graph, last_uses, subgraphs
 from gpuarray.core.mesh import NamedSharding
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.tracebacks import boundary

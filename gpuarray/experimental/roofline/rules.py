@@ -124,22 +124,21 @@ def _ring(reduces: bool, passes: int = 1, scalar: bool = False) -> Rule:
                 f"the roofline of {ctx.primitive} needs a mesh: give roofline(f, mesh, in_specs, "
                 "out_specs)"
             )
-        lengths = {name: ctx.mesh.shape[name] for name in names}
+        lengths: dict[str, int] = {name: ctx.mesh.shape[name] for name in names}
         if math.prod(lengths.values()) == 1:
-            return RooflineResult(
-                ici_bytes=dict.fromkeys(names, 0), ici_latency=dict.fromkeys(names, 0)
-            )
+            none = dict.fromkeys(names, 0)
+            return RooflineResult(ici_bytes=none, ici_latency=none)
         piece: float = sum(s.dtype.itemsize if scalar else s.bytes for s in shapes)
         if reduces:
             piece /= math.prod(lengths.values())
         # One axis after another, the longest first: pieces grow as they are put together.
-        order = sorted(names, key=lengths.__getitem__, reverse=True)
+        order: list[str] = sorted(names, key=lengths.__getitem__, reverse=True)
         piece //= len(order)
         moved = 0.0
         for name in order:
             moved += piece * (lengths[name] - 1)
             piece *= lengths[name]
-        steps = lengths[order[0]] * len(order)
+        steps: int = lengths[order[0]] * len(order)
         return RooflineResult(
             ici_bytes=dict.fromkeys(order, int(moved) * passes),
             ici_latency=dict.fromkeys(order, steps * passes),

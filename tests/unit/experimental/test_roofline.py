@@ -1,5 +1,5 @@
-"""Operations and bytes from shapes: figures that JAX 0.10.2 gives for the same functions, and counts
-by hand where it leaves operations out (turns of loops).
+"""Operations and bytes from shapes: figures that JAX 0.10.2 gives for the same functions, and
+counts by hand where it leaves operations out (turns of loops).
 """
 
 import numpy as np

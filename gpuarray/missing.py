@@ -46,15 +46,17 @@ GROUPS = (
     ),
     Group(
         "profiling and monitoring",
-        "`explain` shows the kernels of a function and their costs, `profile` how long they take",
-        "experimental: profiler roofline source_mapper",
+        "`explain` shows the kernels of a function and their lines, `profile` how long they take",
+        """
+        experimental: profiler source_mapper
+        """,
     ),
     Group(
         "kernels in other languages",
         "`cuda_op` makes an operation of CUDA C++, `pure_callback` of a Python function; of Pallas "
         "there is what holds on every device",
         """
-        experimental: buffer_callback fused mosaic
+        experimental: fused mosaic
         experimental.pallas: BoundedSlice Indirect core_map get_global kernel lower_as_mlir
             pallas_call_p pallas_export_experimental select_ref fuser mosaic_gpu ops tpu tpu_sc
         experimental.pallas.triton: elementwise_inline_asm
@@ -68,9 +70,10 @@ GROUPS = (
         "programs are compiled to CUDA C++ here, or run by NumPy",
         """
         jax: cloud_tpu_init jax2tf_associative_scan_reductions tools
-        experimental: compute_on control_deps jax2tf scheduling_groups xla_metadata
+        experimental: control_deps jax2tf
         extend: lowering mlir sharding xla
         extend.backend: get_compile_options ifrt_proxy register_backend_factory
+        experimental.scheduling_groups: attr_get
         interpreters.pxla: create_compile_options
         interpreters.mlir: AxisContext ConstantHandler DEVICE_TO_DEVICE_TYPE LoweringParameters
             LoweringResult LoweringRuleContext Mesh ModuleContext RECV_FROM_HOST_TYPE
@@ -87,7 +90,7 @@ GROUPS = (
         "experiments, and libraries on top of JAX",
         "not written here",
         """
-        experimental.hijax: HiPspec TransformedRef
+        experimental.hijax: HiPspec
         experimental: EArray cur_qdd primal_tangent_dtype
         """,
     ),

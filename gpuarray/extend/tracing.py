@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuarray import errors
-from gpuarray.core import axes
+from gpuarray.core import axes, dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import Trace, Tracer
@@ -146,7 +146,10 @@ def valid_jaxtype(x: Any) -> bool:
     (True, False)
     """
     try:
-        aval_of(x)
+        dtype = aval_of(x).dtype
+        # Objects, records and dates of NumPy are none; float0 is what derivatives of integers are.
+        if dtype != dtypes.float0:
+            dtypes.check_user_dtype(dtype)
     except (TypeError, ValueError):
         return False
     return True

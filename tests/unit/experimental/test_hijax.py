@@ -147,6 +147,13 @@ def test_operations_of_trees():
         hypot({"x": gnp.ones(2)}, four)
 
 
+def test_parts_of_references_have_a_type():
+    ref = ga.new_ref(gnp.arange(6).reshape(2, 3))
+    part = ref.at[1, 1:]
+    assert isinstance(part, hijax.TransformedRef) and not isinstance(ref, hijax.TransformedRef)
+    assert part.shape == (2,) and part[...].tolist() == [4, 5]
+
+
 def test_effects():
     from gpuarray.extend.core import Effect
 

@@ -299,6 +299,7 @@ def test_blocks_use_what_some_block_provides():
         own = {name for pair in own for name in pair} | set(re.findall(r"[\w>&*] (ga_\w+)\(", code))
         assert set(re.findall(r"\b(?:ga|GA)_\w+\b", code)) <= known | own, block.provides
 
+
 COMPLEX = {
     "arithmetic": lambda a, b: a * b + a,
     "a choice": lambda a, b: gnp.where(a.real > 0, a - b, b),

@@ -389,19 +389,23 @@ class NativeWriter(Statements, abc.ABC):
         )
 
 
-#: A read that a condition may skip; a loop of a fixed length inside another; partial results.
+#: A read from the end to the beginning; one that a condition may skip; a loop of a fixed length
+#: inside another; partial results.
+_BACKWARDS = re.compile(r"\bin\d+\[[^\]]*- i\d+")
 _CONDITIONAL = re.compile(r"\? .*\bin\d+\[|^ +if \((?!first == last)")
 _LANES = re.compile(r"\bga_lanes<(\d+)>\(")
 _SHORT = re.compile(r"        +for \(ga_index \w+ = \w+; \w+ < (\d+); ")
 
 
 def _kept_loops(lines: list[str]) -> list[str]:
-    """The lines of a function; where it reads under conditions, its short inner loops stay loops.
+    """The lines of a function; where it reads under conditions or backwards, its short inner loops
+    stay loops.
 
-    Unrolled before the loop around them is vectorised, such reads are zeros: g++ 12 masks them
-    wrongly.
+    Unrolled before the loop around them is vectorised, reads under conditions are zeros, since
+    g++ 12 masks them wrongly; and a sum of floats in their order takes those of reversed rows from
+    the wrong places.
     """
-    if not any(_CONDITIONAL.search(line) for line in lines):
+    if not any(_CONDITIONAL.search(line) or _BACKWARDS.search(line) for line in lines):
         return lines
     made: list[str] = []
     for line in lines:

@@ -459,6 +459,9 @@ class Processor(Struct):
     #: Elements of a block for which a loop makes all its turns before the next: its carries are
     #: then in the first cache. Measure: mandelbrot.
     block: int = 512
+    #: Elements of a block that goes through several kernels before the next: what one makes is in
+    #: the second cache when the next reads it. Measure: map_coordinates.
+    chained: int = 1 << 12
     #: Operations on a block after which a loop looks for signals.
     patience: int = 1 << 26
     #: Calls after which a program that takes so few seconds each is left to NumPy: what native code

@@ -156,11 +156,8 @@ def select(avals) -> str:
     last = len(avals) - 1
     # A bool chooses between two cases; false is the first.
     if dtypes.kind_of(avals[0].dtype) == "b" and last == 2:
-        return (
-            "ga_cchoose({0}, {2}, {1})"
-            if dtypes.kind_of(avals[1].dtype) == "c"
-            else "{0} ? {2} : {1}"
-        )
+        of_complex = dtypes.kind_of(avals[1].dtype) == "c"
+        return "ga_cchoose({0}, {2}, {1})" if of_complex else "{0} ? {2} : {1}"
     # Tests from below: `which < 1` catches what is negative, the last case what is too large.
     return "".join(f"{{0}} < {k} ? {{{k}}} : " for k in range(1, last)) + f"{{{last}}}"
 

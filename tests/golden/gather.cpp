@@ -10,7 +10,7 @@ GA_TASKS k0_map(
     ga_bf16* GA_ALONE out0) {
     for (ga_index i0 = first; i0 < last; ++i0) {
         const int t0 = in1[i0];
-        const ga_index at1 = ga_clip((t0 < 0) ? ga_add(t0, 32000) : t0, 31999);
+        const int at1 = ga_clip((t0 < 0) ? ga_add(t0, 32000) : t0, 31999);
         for (ga_index i1 = 0; i1 < 512; ++i1) {
             const float x2 = ga_value(in0[at1 * 512 + i1]);
             const float x3 = ga_value(in2[i1]);

@@ -1,8 +1,10 @@
-"""Loops whose elements are independent: all turns for a block of elements, then the next block.
+"""Elements that depend on no others: block by block, so that each stays in the first caches.
 
-Floor 3. In: the plans of a loop's body and condition. Out: the number of its elements, if each turn
-computes element i of every long value from elements i alone, and from short values that are the
-same for all. Such a block stays in the first cache for all turns, and blocks are shared out.
+Floor 3. In: the plans of a loop's body and condition; or consecutive steps. Out: the number of a
+loop's elements, if each turn computes element i of every long value from elements i alone, and from
+short values that are the same for all: a block makes all its turns before the next. And how many
+steps compute element i of their results from elements i of one another's: a block goes through all
+of them before the next. Blocks are shared out.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, Map
+from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, Map, Rows
 from gpuarray.compiler.lower.steps import step_outputs, step_work
 from gpuarray.core.element import sources
 from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Var
+from gpuarray.core.index import Index
 from gpuarray.core.target import PROCESSOR
 
 
@@ -66,14 +69,53 @@ def _takes(step: DeviceStep, long: set[Var], length: int) -> bool:
     if any(v.aval.size != length for v in outs):
         return False
     # Values of other elements would be those of another turn.
-    here = step.accesses.position_along(step.order)
-    for load in step.accesses.loads():
-        found = step.accesses.elements_of(load)
-        if any(v in long and index != here for v, index in found):
-            return False
-        if step.accesses.is_inlined(load):
-            addressed = {*sources(step.accesses.of(load))} - {v for v, _ in found}
-            if not long.isdisjoint(addressed):
-                return False
+    if not _reads_only_at(step, step.accesses.position_along(step.order), long):
+        return False
     long.update(outs)
     return True
+
+
+def _reads_only_at(kernel: Kernel, here: Index, values: set[Var]) -> bool:
+    """Whether a kernel reads of some values the elements at its own position alone."""
+    for load in kernel.accesses.loads():
+        found = kernel.accesses.elements_of(load)
+        if any(v in values and index != here for v, index in found):
+            return False
+        if kernel.accesses.is_inlined(load):
+            addressed = {*sources(kernel.accesses.of(load))} - {v for v, _ in found}
+            if not values.isdisjoint(addressed):
+                return False
+    return True
+
+
+def one_after_another(steps: Sequence[DeviceStep]) -> int:
+    """How many steps, from the first on, compute element i of their results from elements i of
+    results of the steps before them, and have more elements than the near caches hold.
+    """
+    made: set[Var] = set()
+    length = 0
+    for count, step in enumerate(steps):
+        here = _own_position(step)
+        if here is None:
+            return count
+        assert isinstance(step, Kernel)
+        outs = step_outputs(step)
+        if count == 0:
+            length = outs[0].aval.size
+            if length < 4 * PROCESSOR.chained:
+                return 0
+        elif made.isdisjoint(step.inputs) or not _reads_only_at(step, here, made):
+            return count
+        if any(v.aval.size != length or step.accesses.output_index(v) != here for v in outs):
+            return count
+        made.update(outs)
+    return len(steps)
+
+
+def _own_position(step: DeviceStep) -> Index | None:
+    """The position of what a task of a kernel computes, if that lies along a single axis."""
+    if not isinstance(step, Map | Rows) or step.aliases:
+        return None
+    axes = step.order if isinstance(step, Map) else step.group.parallel
+    here = step.accesses.position_along(axes)
+    return here if len(here.terms) == 1 else None

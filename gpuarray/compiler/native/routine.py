@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, NoKernel, Scatter
 from gpuarray.compiler.lower.steps import step_inputs, step_outputs
+from gpuarray.compiler.native.blocks import one_after_another
 from gpuarray.compiler.native.emit import emit
 from gpuarray.compiler.native.products import product_call
 from gpuarray.compiler.native.room import Room
@@ -82,6 +83,8 @@ class StepsWriter:
         self.over = {*over}  # updates that are written into their operand
         self.unread: set[Var] = set()  # results of steps that no other step and no caller reads
         self.length = 0  # elements of a loop that goes over blocks of them
+        self.chain: list[tuple[str, int, int, Sequence[str]]] = []  # calls that take turns
+        self.left = 0  # steps of a chain that are to come
         self.work = 0.0
 
     def routine(self, steps: Sequence[DeviceStep], outputs: list[Var]) -> Routine:
@@ -231,6 +234,7 @@ class StepsWriter:
                     while v in over:
                         v = over[v]
                         targets.setdefault(v, where)
+        free: list[str] = []
         for number, step in enumerate(steps):
             pair = contiguous_view(step)
             if pair is not None:
@@ -238,6 +242,7 @@ class StepsWriter:
                 at = self.place(a)
                 self.places[v] = f"({at} + {offset})" if offset else at
                 continue
+            self.open_chain(steps[number:])
             taken = {v: over[v] for v in step_outputs(step) if v in over and v not in targets}
             own = {**targets, **{v: self.places[a] for v, a in taken.items()}}
             self.step(depth, step, own)
@@ -246,7 +251,12 @@ class StepsWriter:
                 v = base(v)[0]
                 gone = v in made and last[v] == number and v not in targets
                 if gone and v not in taken.values() and v in self.places:
-                    self.room.free(self.places[v])
+                    free.append(self.places[v])
+            # Not before the end of a chain: its steps take turns.
+            if self.close_chain(depth):
+                for at in free:
+                    self.room.free(at)
+                free = []
         # Other results are copied there.
         found: list[str] = []
         for a, where in zip(results, wanted, strict=True):
@@ -256,6 +266,35 @@ class StepsWriter:
                 at = where
             found.append(at)
         return found
+
+    def open_chain(self, steps: Sequence[DeviceStep]) -> None:
+        """Begin a run of kernels whose elements each go through all of them, block by block."""
+        if self.left or self.length:
+            return
+        count = one_after_another(steps[: PROCESSOR.routine])
+        if count > 1:
+            self.left, self.chain = count, []
+
+    def close_chain(self, depth: int) -> bool:
+        """After a step: call those of a finished chain. False: it goes on."""
+        self.left = max(0, self.left - 1)
+        if self.left:
+            return False
+        calls, self.chain = self.chain, []
+        numbers = {tasks for _, tasks, _, _ in calls}
+        if len(numbers) > 1:
+            # A form of which a task is not one element.
+            for call in calls:
+                self.call(depth, *call)
+        elif calls:
+            (n,) = numbers
+            block = PROCESSOR.chained
+            what = f"0, {-(-n // block)}, {n}, {block}, {max(1, PROCESSOR.task // block)}"
+            self.line(depth, f"ga_blocks({what}, [&](ga_index first, ga_index last) {{")
+            for function, _, _, given in calls:
+                self.line(depth + 1, f"{function}(first, last, {', '.join(given)});")
+            self.line(depth, "});")
+        return True
 
     def step(self, depth: int, step: DeviceStep, targets: dict[Var, str]) -> None:
         if isinstance(step, Kernel):
@@ -385,6 +424,9 @@ class StepsWriter:
         self, depth: int, function: str, tasks: int, grain: int, arguments: Sequence[str]
     ) -> None:
         """Call a function for its tasks."""
+        if self.left:
+            self.chain.append((function, tasks, grain, arguments))
+            return
         given = ", ".join(arguments)
         # One task an element: those of the block. Few tasks are not worth waking threads for.
         if self.length and tasks == self.length:

@@ -19,7 +19,17 @@ from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.prelude import blocks
 from gpuarray.compiler.text.statements import Fetched, Statements
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.element import Access, Address, Applied, Element, Guarded, Lookup, atoms
+from gpuarray.core.element import (
+    Access,
+    Address,
+    Applied,
+    Below,
+    Element,
+    Guarded,
+    Lookup,
+    Test,
+    atoms,
+)
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import Index, axes_of
 from gpuarray.core.target import PROCESSOR
@@ -134,6 +144,20 @@ class NativeWriter(Statements, abc.ABC):
         if storage_dtype(aval).kind == "b":
             return f"ga_flag({place})"
         return super().read_from(place, aval)
+
+    def place_type(self, atom: Lookup) -> str:
+        """Positions that are looked up and are never negative have 32 bits where all arrays are so
+        small that no product of them overflows: as many as floats go into a vector then.
+        """
+        few = all(v.aval.size < 1 << 28 for v in (*self.inputs, *self.outputs))
+        return "int" if few and not atom.find else super().place_type(atom)
+
+    def test(self, test: Test, scope: Fetched) -> str:
+        """A test as text: below 0 positions wrap, those of 32 bits too."""
+        narrow = any(self.place_type(a) == "int" for a in self.lookups(test.index))
+        if narrow and isinstance(test, Below):
+            return f"(ga_index)({self.at(test.index, scope)}) < {test.bound}"
+        return super().test(test, scope)
 
     # ---- loops ----
     def wide_axes(self, dims: Iterable[int | None]) -> set[int]:
@@ -366,7 +390,9 @@ class NativeWriter(Statements, abc.ABC):
         )
 
 
-#: A read that a condition may skip; a loop of a fixed length inside another; partial results.
+#: A read from the end to the beginning; one that a condition may skip; a loop of a fixed length
+#: inside another; partial results.
+_BACKWARDS = re.compile(r"\bin\d+\[[^\]]*- i\d+")
 _CONDITIONAL = re.compile(r"\? .*\bin\d+\[|^ +if \((?!first == last)")
 _LANES = re.compile(r"\bga_lanes<(\d+)>\(")
 _SHORT = re.compile(r"        +for \(ga_index \w+ = \w+; \w+ < (\d+); ")
@@ -385,12 +411,14 @@ def end_of_piece(begin: str, cut: int, length: int, end: str = "") -> str:
 
 
 def _kept_loops(lines: list[str]) -> list[str]:
-    """The lines of a function; where it reads under conditions, its short inner loops stay loops.
+    """The lines of a function; where it reads under conditions or backwards, its short inner loops
+    stay loops.
 
-    Unrolled before the loop around them is vectorised, such reads are zeros: g++ 12 masks them
-    wrongly.
+    Unrolled before the loop around them is vectorised, reads under conditions are zeros, since
+    g++ 12 masks them wrongly; and a sum of floats in their order takes those of reversed rows from
+    the wrong places.
     """
-    if not any(_CONDITIONAL.search(line) for line in lines):
+    if not any(_CONDITIONAL.search(line) or _BACKWARDS.search(line) for line in lines):
         return lines
     made: list[str] = []
     for line in lines:

@@ -154,7 +154,11 @@ class Reader:
             name = scope[atom.name] = f"at{self.reads}"
             self.reads += 1
             most = self.number(atom.most)
-            self.line(depth, f"const {self.index_type} {name} = {function}({read}, {most});")
+            self.line(depth, f"const {self.place_type(atom)} {name} = {function}({read}, {most});")
+
+    def place_type(self, atom: Lookup) -> str:
+        """The type of a position that is looked up."""
+        return self.index_type
 
     def lookups(self, index: Index) -> list[Lookup]:
         """The positions that an index looks up in memory."""

@@ -258,7 +258,7 @@ class Statements(Reader):
         left, since a position may be read by another one only.
         """
         # Definitions of positions; all other lines are emitted because something reads them.
-        defined = re.compile(rf"( *)const {self.index_type} ({self.positions}) = ")
+        defined = re.compile(rf"( *)const (?:{self.index_type}|int) ({self.positions}) = ")
         before = 0
         while before != len(self.lines):
             before, used = len(self.lines), []

@@ -162,6 +162,31 @@ CASES |= {
     "no axes": (lambda x: x + 1, lambda x: x + 1, [((), "float32")]),
 }
 
+# Sums in the order of their elements, along short axes. (g++ 12 reads those of reversed ones from
+# the wrong places.)
+CASES |= {
+    f"reversed rows of {n}": (
+        lambda x: gnp.sum(x[..., ::-1] * 2),
+        wide(lambda x: (x * 2).sum()),
+        [((21, n), "float32")],
+    )
+    for n in (2, 3, 5, 8, 16)
+}
+# Kernels that take turns, block by block, and such as may not.
+MANY = 4 * PROCESSOR.chained + 5
+CASES |= {
+    f"places {name}": (
+        lambda x, turn=turn: _at(gnp, x, turn(gnp.argmin(x, 1))),
+        lambda x, turn=turn: _at(np, x, turn(np.argmin(x, 1))),
+        [((MANY, 4), "float32")],
+    )
+    for name, turn in (("as found", lambda i: i), ("of others", lambda i: i[::-1]))
+}
+
+
+def _at(m, x, places):
+    return m.take_along_axis(x, places[:, None], 1)[:, 0] * 2
+
 
 def operand(rng, shape, dtype):
     if dtype == "int32":
@@ -184,6 +209,17 @@ def programs():
 
 def test_every_case_has_kernels(programs):
     assert [name for name, (w, _, _) in programs.items() if not w.kernels] == []
+
+
+def test_kernels_over_the_same_elements_take_turns():
+    def text(turn):
+        lowered = ga.jit(lambda x: _at(gnp, x, turn(gnp.argmin(x, 1)))).lower(
+            ga.ShapeDtypeStruct((MANY, 4), "float32")
+        )
+        return lowered.cpp_source().partition("_steps(")[2]
+
+    assert "ga_blocks" in text(lambda i: i)
+    assert "ga_blocks" not in text(lambda i: i[::-1])
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -6,6 +6,7 @@ where there is nothing to convert.
 
 from __future__ import annotations
 
+import builtins
 import warnings
 from typing import Any
 
@@ -61,7 +62,7 @@ def convert(
     # As NumPy warns; JAX too.
     old_kind, new_kind = dtypes.kind_of(aval.dtype), dtypes.kind_of(new_dtype)
     # NumPy discards the imaginary part with the same warning.
-    if old_kind == "c" and new_kind != "c":
+    if old_kind == "c" and new_kind != "c" and type(operand) is not builtins.complex:
         warnings.warn(
             "Casting complex values to real discards the imaginary part",
             np.exceptions.ComplexWarning,
@@ -70,22 +71,32 @@ def convert(
     params = {"new_dtype": new_dtype, "weak_type": weak_type, "sharding": None}
     if concrete:  # a constant of the program: it is converted here, not by the traced function
         with trace.base_trace(), np.errstate(all="ignore"):
-            value = _constant(operand, new_dtype)
+            value = host_constant(operand, new_dtype)
             if dtypes.is_beyond(new_dtype):
                 return own(value, ShapedArray(value.shape, new_dtype, weak_type))
             return convert_element_type_p.bind(value, **params)
     return convert_element_type_p.bind(operand, **params)
 
 
-def _constant(value, new_dtype) -> np.ndarray:
-    """A NumPy value or Python scalar in another type: it is narrowed once, from its full width."""
+def host_constant(value, new_dtype) -> np.ndarray:
+    """A host value in another type, as arrays convert: narrowed once, from its full width.
+
+    >>> from gpuarray import lax
+    >>> lax.convert.host_constant(300.7, np.dtype("int8"))[()]
+    np.int8(127)
+    """
     # float(1e300) as float16 is inf either way, but a detour over float32 would round twice.
     full = np.asarray(value)
+    kind = dtypes.kind_of(new_dtype)
     # A Python int of more than 64 bits.
-    if full.dtype == object and dtypes.kind_of(new_dtype) in ("f", "c"):
+    if full.dtype == object and kind in ("f", "c"):
         full = np.asarray(float(value))
     elif full.dtype == object:
         raise OverflowError(f"Python int {value} too large to convert to {new_dtype.name}")
+    if full.dtype.kind == "c" and kind == "b":
+        return full != 0  # zero only where both parts are
+    if type(value) is builtins.complex and kind in "iuf":
+        raise TypeError(f"{value} is complex, {new_dtype.name} is not: take its .real")
     params = {"new_dtype": new_dtype, "weak_type": False}
     return convert_element_type_p.numpy_function([ShapedArray((), full.dtype)], params)(full)
 

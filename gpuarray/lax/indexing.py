@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.value import Array
@@ -65,6 +68,14 @@ def gather(
         fill_value = None
     elif fill_value is None:
         fill_value = default_fill(dtype_of(x))
+    elif np.shape(fill_value):
+        raise ValueError(f"fill_value must be a scalar, got {fill_value!r}")
+    elif isinstance(fill_value, str | bytes):
+        raise TypeError(f"fill_value must be a number, got {fill_value!r}")
+    elif type(fill_value) is complex and dtypes.kind_of(dtype_of(x)) in ("i", "u", "f"):
+        raise TypeError(
+            f"fill_value {fill_value} is complex, the array is {dtype_of(x)}: take its .real"
+        )
     return gather_p.bind(
         x,
         at,

@@ -23,6 +23,7 @@ from gpuarray.core.value import Array
 from gpuarray.errors import ShardingTypeError
 from gpuarray.lax.args import canonicalize_shape, dtype_of, shape_of
 from gpuarray.lax.args import operand as bindable
+from gpuarray.lax.convert import host_constant
 from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.movement.generate import empty_p, iota_p, rng_uniform_p
@@ -505,10 +506,7 @@ def _constant(value: Any, dtype: Any) -> Any:
             bits = dtypes.itemsize_bits(dtype)
             return np.array(machine_int(value) % (1 << bits), np.uint64).astype(dtype)[()]
         # All else as the primitive converts on NumPy, so that constants and arrays agree.
-        given = np.asarray(value)
-        params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
-        rule = convert_element_type_p.numpy_function([ShapedArray((), given.dtype)], params)
-        return rule(given[()])
+        return host_constant(value, dtype)[()]
 
 
 def full_like(

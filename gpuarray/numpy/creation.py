@@ -199,7 +199,7 @@ def _like(name: str, a, fill, dtype, shape, device, out_sharding) -> Array:
     if getattr(fill, "shape", ()):
         return laid(_spread(as_type(fill, dtype), shape))
     # Through as_type, which warns where an imaginary part is discarded.
-    if isinstance(fill, (complex, np.complexfloating)):
+    if isinstance(fill, np.complexfloating):
         fill = as_type(asarray(fill), dtype)
     return laid(as_type(lax.full(shape, fill, dtype), dtype, weak))
 

@@ -30,9 +30,11 @@ POINTWISE = {
 def as_values_of(values, x: Array):
     """`values` with the dtype and weak type of `x`."""
     aval = aval_of(values)
-    if aval.dtype == x.dtype and aval.weak_type == x.weak_type:
-        return values
-    if isinstance(values, complex) and dtypes.kind_of(x.dtype) != "c":
+    # A scalar of NumPy's may be wider than its aval: 64 bits, while these are off.
+    if getattr(values, "dtype", x.dtype) == x.dtype == aval.dtype:
+        if aval.weak_type == x.weak_type:
+            return values
+    if isinstance(values, (complex, np.complexfloating)) and dtypes.kind_of(x.dtype) != "c":
         values = values.real  # as converting an array drops imaginary parts
     return convert(values, x.dtype, x.weak_type)
 

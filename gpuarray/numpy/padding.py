@@ -14,6 +14,7 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.lax.convert import host_constant
 from gpuarray.numpy.axes import flip, moveaxis
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.indexer import known_value
@@ -142,8 +143,8 @@ def _pairs(given, ndim: int, what: str) -> list[tuple[Any, Any]]:
 def _value_pairs(values, x: Array, what: str) -> list[tuple[Any, Any]]:
     """Padding values in the dtype of `x`, (before, after) for every axis."""
     if not isinstance(values, Array):  # scalars of the host are written into the program
-        values = np.asarray(values).astype(x.dtype)
-        return _pairs(values, x.ndim, what)
+        with np.errstate(all="ignore"):
+            return _pairs(host_constant(np.asarray(values), x.dtype), x.ndim, what)
     pairs = _pairs(values, x.ndim, what)
     return [tuple(lax.convert_element_type(v, x.dtype) for v in pair) for pair in pairs]  # pyright: ignore
 

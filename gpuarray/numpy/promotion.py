@@ -21,6 +21,7 @@ from gpuarray.core.dtypes import TypePromotionError
 from gpuarray.core.trace import is_base, kept, made, same_widths
 from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
+from gpuarray.lax.convert import host_constant
 from gpuarray.numpy.construct import asarray, converted, plain_scalar
 from gpuarray.sites import is_users_expression
 
@@ -117,6 +118,9 @@ def _conversion(key: Any, dtype: Any, weak: bool) -> Callable[[Any], Any] | None
             return lambda x: x if is_base() else converted(x, dtype, weak)
         return lambda x: converted(x, dtype, weak)
     kind = dtypes.kind_of(dtype)
+    # Floats that a setting update narrows become the integers that an array of them becomes.
+    if kind in "iu" and dtypes.kind_of(dtypes.as_dtype(key)) in "fc":
+        return _to_integer(dtype, weak)
     # A weak result keeps Python's own number.
     if weak and kind != "b":
         # Python's number of the right kind stays weak by itself.
@@ -163,6 +167,17 @@ def _typed(python: type, dtype: Any, kind: str) -> Callable[[Any], Any]:
         most = min(largest, 2.0**63)
         return lambda x: target(x) if -most <= x <= most else _quietly(target, _operand(x))
     return lambda x: _quietly(target, _operand(x))
+
+
+def _to_integer(dtype: Any, weak: bool) -> Callable[[Any], Any]:
+    def nearest(x):
+        return _quietly(lambda part: host_constant(part, dtype)[()], x.real)
+
+    if weak and dtype == dtypes.default_int():
+        return lambda x: int(nearest(x))
+    if weak or dtypes.is_beyond(dtype):
+        return lambda x: made(np.asarray(nearest(x)), ShapedArray((), dtype, weak))
+    return nearest
 
 
 def _operand(x: Any) -> Any:

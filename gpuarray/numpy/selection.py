@@ -16,6 +16,7 @@ from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import cuts_of
+from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.slicing import reaching
 from gpuarray.numpy.arithmetic import mod
@@ -192,10 +193,13 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
             f"fill_value has {len(fills)} entries for {a.ndim} axes: give one value, or one for "
             "each axis"
         )
+    if size is not None:
+        fills = tuple([_position(f) for f in fills])
     # Known values: NumPy finds them. Traced ones need a size, and a scan; so do those that are cut
     # along Explicit axes, as it is an error there to need them whole.
     typed = size is not None and cuts_of(aval_of(a).layout) is not None
-    known = None if typed else known_value(a)
+    traced = size is not None and any(isinstance(f, Tracer) for f in fills)
+    known = None if typed or traced else known_value(a)
     if known is not None:
         found = [k.astype(dtypes.default_int()) for k in np.nonzero(known)]
         if size is not None:
@@ -210,10 +214,18 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
     return _nonzero_traced(a, size, fills)
 
 
+def _position(fill: Any) -> Any:
+    """What fills up positions, in the dtype that it has beside them: nan makes them floats."""
+    if np.shape(fill) if not isinstance(fill, Array) else fill.shape:
+        raise ValueError(f"nonzero: fill_value must be a scalar, or a tuple of them, got {fill!r}")
+    check_arraylike("nonzero", fill)
+    return as_type(asarray(fill), dtypes.result_type(dtypes.default_int(), fill))
+
+
 @accounted("the positions that `size` asks for")
-def _resized(k: np.ndarray, size: int, fill) -> np.ndarray:
+def _resized(k: np.ndarray, size: int, fill: Array) -> np.ndarray:
     size = util.index(size)
-    out = np.full(size, np.asarray(fill), k.dtype)
+    out = np.full(size, np.asarray(fill))
     out[: len(k)] = k[:size]
     # Cut off or filled up, to the size that was asked for.
     return out
@@ -222,7 +234,7 @@ def _resized(k: np.ndarray, size: int, fill) -> np.ndarray:
 def _nonzero_traced(a: Array, size: int, fills: tuple) -> tuple[Array, ...]:
     kind = dtypes.default_int()
     if a.size == 0 or size == 0:
-        return tuple(lax.full((size,), f, kind) for f in fills)
+        return tuple(lax.broadcast(f, (size,)) for f in fills)
     mask = ravel(as_mask(a))
     # How many elements have been found up to each position.
     rank = lax.cumsum(lax.convert_element_type(mask, kind))
@@ -239,7 +251,7 @@ def _nonzero_traced(a: Array, size: int, fills: tuple) -> tuple[Array, ...]:
     for n, fill in zip(a.shape, fills, strict=True):
         stride //= n
         position = lax.rem(lax.div(flat, kind.type(stride)), kind.type(n))
-        out.append(choose_by(missing, lax.convert_element_type(asarray(fill), kind), position))
+        out.append(choose_by(missing, fill, as_type(position, fill.dtype)))
     return tuple(out)
 
 

@@ -304,9 +304,12 @@ def _flat_pair(name: str, ar1, ar2) -> tuple[Array, Array]:
     return ravel(a), ravel(b)
 
 
-def _fill_with(values: Array, fill_value):
-    """What fills missing places when the caller did not say: the first element."""
-    return getitem(values, 0) if fill_value is None and values.shape[0] else fill_value
+def _filled_up(name: str, values: Array, places: Array, chosen: Array, fill_value) -> Array:
+    """Elements at places; what is missing is the first of them, or a value that promotes them."""
+    if fill_value is None:
+        return _pick(values, places, getitem(chosen, 0) if chosen.shape[0] else None)
+    values, fill = promoted(name, values, fill_value)
+    return _pick(values, places, fill)
 
 
 def union1d(ar1, ar2, *, size: int | None = None, fill_value=None) -> Array:
@@ -342,8 +345,7 @@ def intersect1d(
     keep = lax.bitwise_and(left.first, isin(left.values, b))
     places = _places(keep, size, "intersect1d")
     chosen = _pick(left.values, places, None) if left.values.shape[0] else left.values
-    fill = _fill_with(chosen, fill_value)
-    values = _pick(left.values, places, fill)
+    values = _filled_up("intersect1d", left.values, places, chosen, fill_value)
     if not return_indices:
         return values
     right = _sorted(b)
@@ -400,4 +402,4 @@ def setxor1d(
         values, keep = getitem(values, order), getitem(lax.concatenate(alone, 0), order)
     places = _places(keep, size, "setxor1d")
     chosen = _pick(values, places, None) if values.shape[0] else values
-    return _pick(values, places, _fill_with(chosen, fill_value))
+    return _filled_up("setxor1d", values, places, chosen, fill_value)

@@ -78,9 +78,9 @@ GA_OUTLINE double ga_zeta(double x, double q) {
         12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10,
         -2.950130727918164224e12, 1.1646782814350067249e14, -4.5979787224074726105e15,
         1.8152105401943546773e17, -7.1661652561756670113e18};
+    if (x == 1.0) return GA_INF;  // a pole at every place, as SciPy has it: nan too
     if (x != x || q != q) return x + q;
-    if (q <= 0 && q == floor(q)) return fmod(x, 2.0) == 0 || x == 1.0 ? GA_INF : GA_NAN;
-    if (x == 1.0) return GA_INF;
+    if (q <= 0 && q == floor(q)) return fmod(x, 2.0) == 0 ? GA_INF : GA_NAN;
     if (x < 1.0 || (q < 0 && x != floor(x))) return GA_NAN;
     if (q == GA_INF) return 0.0;
     // The first terms, then the integral of the rest, then corrections by Bernoulli numbers.

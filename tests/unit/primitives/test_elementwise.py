@@ -322,9 +322,10 @@ def test_zeta():
     )
     got = rule("zeta", np.array([1.0, 0.5, 2.0, 3.0, NAN]), np.array([2.0, 2.0, -1.0, -1.0, 1.0]))
     assert same(got, [INF, NAN, INF, NAN, NAN])
-    # All terms are 0, the first one is infinite, the first one alone is not 0.
-    orders, places = np.array([1e30, INF, 800.0, 1e30, INF]), np.array([1.5, 2.0, 3.0, 0.5, 1.0])
-    assert same(rule("zeta", orders, places), [0, 0, 0, INF, 1])
+    # All terms are 0, the first one is infinite, the first one alone is not 0; the pole.
+    orders = np.array([1e30, INF, 800.0, 1e30, INF, 1.0])
+    places = np.array([1.5, 2.0, 3.0, 0.5, 1.0, NAN])
+    assert same(rule("zeta", orders, places), [0, 0, 0, INF, 1, INF])
 
 
 def test_incomplete_gamma_and_beta():

@@ -233,14 +233,15 @@ def test_zeta_functions(negative):
 
 
 def test_sums_whose_terms_vanish():
-    """All terms are 0, the first one is infinite, or the first one alone is not 0."""
-    orders, places = np.array([1e30, np.inf, 800, 1e30, np.inf]), np.array([1.5, 2, 3, 0.5, 1])
+    """All terms are 0, the first one is infinite, or the first one alone is not 0; the pole."""
+    orders = np.array([1e30, np.inf, 800, 1e30, np.inf, 1])
+    places = np.array([1.5, 2, 3, 0.5, 1, np.nan])
     with ga.enable_x64(True):
         for dtype in ("float32", "float64"):
             given = orders.astype(dtype), places.astype(dtype)
             program = natively.written(ga.jit(lax.zeta).lower(*given).jaxpr)
             natively.compile_all([program])
-            np.testing.assert_array_equal(program(*given)[0], [0, 0, 0, np.inf, 1])
+            np.testing.assert_array_equal(program(*given)[0], [0, 0, 0, np.inf, 1, np.inf])
 
 
 def test_orders_that_are_elements(rng):

@@ -272,7 +272,7 @@ class Reader:
 
     def name_repeated(self, access: Access, text: str, depth: int, scope: Scope) -> str:
         """A name for an operand that an operation names more than once, unless it is short."""
-        if _SHORT.fullmatch(text):
+        if _SHORT.fullmatch(text) or not isinstance(access, Element | Applied | Guarded):
             return text
         name = scope[access] = f"t{self.reads}"
         self.reads += 1

@@ -163,8 +163,11 @@ def _before_broadcast(eqn: Eqn, spread: dict[Atom, Eqn]) -> list[Eqn]:
     """An elementwise equation whose operands are broadcast in the same way as the equation on what
     they are broadcasts of, and a broadcast of its result; empty for others.
     """
+    if not spread or len(eqn.outvars) != 1:
+        return []
     wide = [a for a in eqn.invars if a.aval.shape]
-    if not wide or len(eqn.outvars) != 1 or not all(a in spread for a in wide):
+    # The first operand decides nearly always.
+    if not wide or wide[0] not in spread or not all(a in spread for a in wide):
         return []
     how, others = spread[wide[0]], [spread[a] for a in wide[1:]]
     shape = how.invars[0].aval.shape

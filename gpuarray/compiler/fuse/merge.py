@@ -302,7 +302,7 @@ def _waits(members: list[Member], one: GroupBuilder, reduced: frozenset[int]) ->
         if any(sweep[v] < now and cost[v] > TARGET.free for v in read):
             return True
         is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
-        wide = any(d in reduced for d in member.dims)
+        wide = not reduced.isdisjoint(member.dims)
         total = member.eqn.primitive.weight + sum(cost[v] for v in read)
         for v in member.eqn.outvars:
             sweep[v], cost[v] = now + is_reduction, total if wide else 0.0

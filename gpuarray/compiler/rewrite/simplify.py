@@ -252,12 +252,14 @@ def is_elementwise(eqn: Eqn) -> bool:
     if eqn.primitive.kind is not Kind.POINTWISE:
         return False
     shape = eqn.outvars[0].aval.shape
-    if all(a.aval.ndim < len(shape) for a in eqn.invars):
+    shapes = [a.aval.shape for a in eqn.invars]
+    if shape in shapes and {shape, ()}.issuperset(shapes):  # nearly always
+        return True
+    if all(len(own) < len(shape) for own in shapes):
         return False  # a number has become a vector of its pieces
     # Otherwise every operand is a scalar, or has the result's rank with lengths that broadcast.
-    for a in eqn.invars:
-        own = a.aval.shape
-        if not own or own == shape:  # nearly always
+    for own in shapes:
+        if not own or own == shape:
             continue
         if len(own) != len(shape) or any(n not in (1, m) for n, m in zip(own, shape, strict=True)):
             return False

@@ -128,6 +128,9 @@ def merge_equal(graph: Graph) -> Graph:
         if known is not None:
             env[outvars[0]] = known
             continue
+        filled = _same_number(eqn, scalar_of)
+        if filled is not None:
+            eqn = build.broadcast(filled, outvars[0].aval.shape, (), eqn.site, outvars[0])
         # 3. Reductions over axes of length 1 only change the shape.
         if _reduces_nothing(eqn):
             shape = outvars[0].aval.shape
@@ -193,6 +196,17 @@ def _known(eqn: Eqn) -> Atom | None:
     same_as = eqn.primitive.rewrite.same_as
     operand = None if same_as is None else same_as(eqn)
     return _constant(eqn) if operand is None else operand
+
+
+def _same_number(eqn: Eqn, scalar_of: dict[Atom, Atom]) -> Literal | None:
+    """The number that all elements of an elementwise result are; None where they are not known."""
+    aval = eqn.outvars[0].aval
+    if not scalar_of or not aval.shape or len(eqn.outvars) != 1:
+        return None
+    numbers = [scalar_of.get(a) if a.aval.shape else a for a in eqn.invars]
+    if not all(isinstance(a, Literal) for a in numbers) or not is_elementwise(eqn):
+        return None
+    return _constant(eqn.replace(invars=numbers, outvars=[Var(aval.update(shape=()))]))
 
 
 def _constant(eqn: Eqn) -> Literal | None:

@@ -54,20 +54,18 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     r1 = r1 + many0_own * (base0 - base0_now) * (base0 - base0_now);
     r1 = ga_column_reduce<8, 32>(r1, part0, merge);
     base0 = base0_now;
-    unsigned char* const work1 = work + 540672u;
-    unsigned char* const work2 = work + 1081344u;
-    unsigned char* const work3 = work + 1622016u;
+    const unsigned cell1 = 540672u, cell2 = 1081344u, cell3 = 1622016u, tickets = 2162688u;  // in the workspace
     if (deep == 0) {
         ga_put(work, cut * 64u + block * 32u + lane, r0);
-        ga_put(work1, cut * 64u + block * 32u + lane, r1);
-        ga_put(work2, cut * 64u + block * 32u + lane, base0);
-        ga_put(work3, cut * 64u + block * 32u + lane, many0);
+        ga_put(work + cell1, cut * 64u + block * 32u + lane, r1);
+        ga_put(work + cell2, cut * 64u + block * 32u + lane, base0);
+        ga_put(work + cell3, cut * 64u + block * 32u + lane, many0);
         __threadfence();
     }
     __shared__ bool last;
     __syncthreads();
-    unsigned* const ticket = (unsigned*)(work + 2162688u) + block;        // wraps to 0, for the next launch
-    if (threadIdx.x == 0) last = atomicInc(ticket, 527u) == 527u;
+    // The ticket wraps to 0, ready for the next launch.
+    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + tickets) + block, 527u) == 527u;
     __syncthreads();
     if (!last) return;
     __threadfence();
@@ -82,9 +80,9 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     r1 = 0.0f;
     #pragma unroll 8
     for (unsigned b = deep; b < 528u; b += 8u) {
-        const float theirs = ga_get<float>(work1, b * 64u + block * 32u + lane);
-        const float was = ga_get<float>(work2, b * 64u + block * 32u + lane);
-        const float many = ga_get<float>(work3, b * 64u + block * 32u + lane);
+        const float theirs = ga_get<float>(work + cell1, b * 64u + block * 32u + lane);
+        const float was = ga_get<float>(work + cell2, b * 64u + block * 32u + lane);
+        const float many = ga_get<float>(work + cell3, b * 64u + block * 32u + lane);
         r1 = r1 + (theirs + many * (was - v5) * (was - v5));
     }
     r1 = ga_column_reduce<8, 32>(r1, part0, merge);

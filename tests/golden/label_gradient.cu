@@ -1,4 +1,4 @@
-// k0_rows: lt, add, select_n, convert_element_type x5, scatter-add, reduce_max, sub, exp, reduce_sum x2, neg, div, mul, add_any
+// k0_rows: lt, add, select_n, scatter-add, reduce_max, sub, exp, convert_element_type x4, reduce_sum x2, neg, div, mul, add_any
 //   in0 bf16[4096,8192], in1 i32[4096] -> out0 bf16[4096,8192]    134250496 bytes
 //   4096 rows of 8192, 256 threads a row, held in registers; 4096 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_rows(
@@ -26,14 +26,8 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
             r0 = ga_max(r0, ga_value(row0[u].v[e]));
             const int t0 = in1[row];
             const unsigned at1 = ga_find((t0 < 0) ? ga_add(t0, 8192) : t0, 8191u);
-            float g3;
-            if ((j + e) == at1) {
-                const float t2 = ga_round<ga_bf16>(0.0f + ga_round<ga_bf16>(0.00024414062f));  // add
-                g3 = t2;
-            } else {
-                g3 = 0.0f;
-            }
-            r1 = r1 + g3;
+            const float x3 = (j + e) == at1 ? ga_round<ga_bf16>(0.0f + 0.00024414062f) : 0.0f;
+            r1 = r1 + x3;
         }
     }
     r0 = ga_block_reduce<8>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
@@ -63,16 +57,10 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
             const float v11 = ga_round<ga_bf16>(v10 * ga_value(kept0[u].v[e]));  // mul
-            const int t4 = in1[row];
-            const unsigned at5 = ga_find((t4 < 0) ? ga_add(t4, 8192) : t4, 8191u);
-            float g7;
-            if ((j + e) == at5) {
-                const float t6 = ga_round<ga_bf16>(0.0f + ga_round<ga_bf16>(0.00024414062f));  // add
-                g7 = t6;
-            } else {
-                g7 = 0.0f;
-            }
-            const float v12 = ga_round<ga_bf16>(g7 + v11);                // add_any
+            const int t2 = in1[row];
+            const unsigned at3 = ga_find((t2 < 0) ? ga_add(t2, 8192) : t2, 8191u);
+            const float x2 = (j + e) == at3 ? ga_round<ga_bf16>(0.0f + 0.00024414062f) : 0.0f;
+            const float v12 = ga_round<ga_bf16>(x2 + v11);                // add_any
             y0.v[e] = ga_exact<ga_bf16>(v12);
         }
         ga_store(out0 + row * 8192u + j, y0);

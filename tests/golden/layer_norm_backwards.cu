@@ -160,16 +160,16 @@ extern "C" __global__ void __launch_bounds__(256) k1_columns(
     }
     r0 = ga_column_reduce<8, 32>(r0, part0, merge);
     r1 = ga_column_reduce<8, 32>(r1, part0, merge);
-    unsigned char* const work1 = work + 131072u;
+    const unsigned cell1 = 131072u, tickets = 262144u;                    // in the workspace
     if (deep == 0) {
         ga_put(work, cut * 4096u + block * 32u + lane, r0);
-        ga_put(work1, cut * 4096u + block * 32u + lane, r1);
+        ga_put(work + cell1, cut * 4096u + block * 32u + lane, r1);
         __threadfence();
     }
     __shared__ bool last;
     __syncthreads();
-    unsigned* const ticket = (unsigned*)(work + 262144u) + block;         // wraps to 0, for the next launch
-    if (threadIdx.x == 0) last = atomicInc(ticket, 1u) == 1u;
+    // The ticket wraps to 0, ready for the next launch.
+    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + tickets) + block, 1u) == 1u;
     __syncthreads();
     if (!last) return;
     __threadfence();
@@ -179,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(256) k1_columns(
     }
     r1 = 0.0f;
     for (unsigned b = deep; b < 2u; b += 8u) {
-        r1 = r1 + ga_get<float>(work1, b * 4096u + block * 32u + lane);
+        r1 = r1 + ga_get<float>(work + cell1, b * 4096u + block * 32u + lane);
     }
     r0 = ga_column_reduce<8, 32>(r0, part0, merge);
     r1 = ga_column_reduce<8, 32>(r1, part0, merge);

@@ -21,13 +21,14 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
         }
     }
     r0 = ga_block_reduce<8>(r0, part0, merge);
+    const unsigned tickets = 4224u;                                       // in the workspace
     if (threadIdx.x == 0) {
         ga_put(work, blockIdx.x, r0);
         __threadfence();
     }
     __shared__ bool last;
-    unsigned* const ticket = (unsigned*)(work + 4224u);                   // wraps to 0, for the next launch
-    if (threadIdx.x == 0) last = atomicInc(ticket, 263u) == 263u;
+    // The ticket wraps to 0, ready for the next launch.
+    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + tickets), 263u) == 263u;
     __syncthreads();
     if (!last) return;
     __threadfence();

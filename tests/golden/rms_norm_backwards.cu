@@ -97,14 +97,15 @@ extern "C" __global__ void __launch_bounds__(256) k1_columns(
         r0 = r0 + x0;
     }
     r0 = ga_column_reduce<8, 32>(r0, part0, merge);
+    const unsigned tickets = 65536u;                                      // in the workspace
     if (deep == 0) {
         ga_put(work, cut * 2048u + block * 32u + lane, r0);
         __threadfence();
     }
     __shared__ bool last;
     __syncthreads();
-    unsigned* const ticket = (unsigned*)(work + 65536u) + block;          // wraps to 0, for the next launch
-    if (threadIdx.x == 0) last = atomicInc(ticket, 1u) == 1u;
+    // The ticket wraps to 0, ready for the next launch.
+    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + tickets) + block, 1u) == 1u;
     __syncthreads();
     if (!last) return;
     __threadfence();

@@ -45,18 +45,17 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     r1 = r1 == 0 ? r1 : r1 * ga_exp(base0 - base0_now);
     r1 = ga_column_reduce<8, 32>(r1, part0, merge1);
     base0 = base0_now;
-    unsigned char* const work1 = work + 524288u;
-    unsigned char* const work2 = work + 1048576u;
+    const unsigned cell1 = 524288u, cell2 = 1048576u, tickets = 1572864u;  // in the workspace
     if (deep == 0) {
         ga_put(work, cut * 1024u + block * 32u + lane, r0);
-        ga_put(work1, cut * 1024u + block * 32u + lane, r1);
-        ga_put(work2, cut * 1024u + block * 32u + lane, base0);
+        ga_put(work + cell1, cut * 1024u + block * 32u + lane, r1);
+        ga_put(work + cell2, cut * 1024u + block * 32u + lane, base0);
         __threadfence();
     }
     __shared__ bool last;
     __syncthreads();
-    unsigned* const ticket = (unsigned*)(work + 1572864u) + block;        // wraps to 0, for the next launch
-    if (threadIdx.x == 0) last = atomicInc(ticket, 31u) == 31u;
+    // The ticket wraps to 0, ready for the next launch.
+    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + tickets) + block, 31u) == 31u;
     __syncthreads();
     if (!last) return;
     __threadfence();
@@ -67,8 +66,8 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     r0 = ga_column_reduce<8, 32>(r0, part0, merge0);
     r1 = 0.0f;
     for (unsigned b = deep; b < 32u; b += 8u) {
-        const float theirs = ga_get<float>(work1, b * 1024u + block * 32u + lane);
-        const float was = ga_get<float>(work2, b * 1024u + block * 32u + lane);
+        const float theirs = ga_get<float>(work + cell1, b * 1024u + block * 32u + lane);
+        const float was = ga_get<float>(work + cell2, b * 1024u + block * 32u + lane);
         r1 = r1 + (theirs == 0 ? theirs : theirs * ga_exp(was - r0));
     }
     r1 = ga_column_reduce<8, 32>(r1, part0, merge1);

@@ -317,7 +317,7 @@ class Template(Writer, abc.ABC):
 
     def partials_at(self, k: int) -> str:
         """Address at which the partial results of the reduction `k` begin in the workspace."""
-        return f"work{k}" if k else "work"
+        return f"work + cell{k}" if k else "work"
 
     def merge_blocks(
         self,
@@ -377,8 +377,10 @@ class Template(Writer, abc.ABC):
         self.partial = 4 * (words * s.grid * s.rows_a_block + rows)
         # Write this block's results. __threadfence makes them visible to all other blocks before
         # the ticket is: whoever sees the last ticket sees every result.
-        for k, start in enumerate(starts[1:], 1):
-            self.line(1, f"unsigned char* const work{k} = work + {self.number(start)};")
+        named = [f"cell{k} = {self.number(start)}" for k, start in enumerate(starts[1:], 1)]
+        named.append(f"tickets = {self.number(tickets)}")
+        line = f"const {self.index_type} {', '.join(named)};"
+        self.line(1, line, "in the workspace")
         self.line(1, f"if ({writes}) {{")
         for k, cell in enumerate(cells):
             put = "ga_put" if cell.slots == 1 else f"ga_put<{cell.slots * TARGET.slot_bytes}>"
@@ -390,10 +392,10 @@ class Template(Writer, abc.ABC):
         # one that writes, program order is enough.
         if writes != "threadIdx.x == 0":
             self.line(1, "__syncthreads();")
-        ticket, top = f"(unsigned*)(work + {self.number(tickets)}){which}", f"{s.splits - 1}u"
+        counter, top = f"(unsigned*)(work + tickets){which}", f"{s.splits - 1}u"
+        self.line(1, "// The ticket wraps to 0, ready for the next launch.")
         # atomicInc returns the old count and wraps at `top`: no launch has to clear the tickets.
-        self.line(1, f"unsigned* const ticket = {ticket};", "wraps to 0, for the next launch")
-        self.line(1, f"if (threadIdx.x == 0) last = atomicInc(ticket, {top}) == {top};")
+        self.line(1, f"if (threadIdx.x == 0) last = atomicInc({counter}, {top}) == {top};")
         self.line(1, "__syncthreads();")
         # All threads leave together, so no barrier below waits for one that is gone. The second
         # fence keeps reads of the results from being moved before the ticket.

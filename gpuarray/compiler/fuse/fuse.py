@@ -168,7 +168,9 @@ class _Fuser:
                 continue
             source, views = self.index.base(a)
             s = a.aval.shape
-            dims = tuple(space[i] if s[i] != 1 else None for i in range(len(s)))
+            dims = tuple(space)
+            if s != shape:
+                dims = tuple(space[i] if s[i] != 1 else None for i in range(len(s)))
             operands.append(Load(source, views, dims, s))
         # A reduction removes its axes from the result.
         reduced: frozenset[int] = frozenset()

@@ -269,20 +269,22 @@ def _keeps_extent(
             continue  # nothing became inner
         if member.flow is not None:
             continue  # each element is on its own
-        # The axes that loads and inner operands run along. What had been inner in `two` is
-        # labelled with its axes, what has just become inner with those of `one`.
-        covered: set[int] = set()
+        # The axes without those that loads and inner operands run along. What had been inner in
+        # `two` is labelled with its axes, what has just become inner with those of `one`.
+        left = set(member.space) - {None}
         for o, was in zip(member.operands, old.operands, strict=True):
             if isinstance(o, Load):
-                covered.update(d for d in o.dims if d is not None)
+                left.difference_update(o.dims)
             elif isinstance(o, Inner):
                 if isinstance(was, Inner):
-                    dims = tuple(None if d is None else axis_of[d] for d in two.made[o.var].dims)
+                    dims = [None if d is None else axis_of[d] for d in two.made[o.var].dims]
                 else:
                     dims = one.made[o.var].dims
-                covered.update(d for k in o.order if k is not None and (d := dims[k]) is not None)
+                left.difference_update([dims[k] for k in o.order if k is not None])
+            if not left:
+                break
         # An axis that no operand runs along: nothing in the kernel would say how long it is.
-        if not {d for d in member.space if d is not None} <= covered:
+        if left:
             return False
     return True
 
@@ -300,7 +302,7 @@ def _waits(members: list[Member], one: GroupBuilder, reduced: frozenset[int]) ->
         if any(sweep[v] < now and cost[v] > TARGET.free for v in read):
             return True
         is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
-        wide = any(d in reduced for d in member.dims)
+        wide = not reduced.isdisjoint(member.dims)
         total = member.eqn.primitive.weight + sum(cost[v] for v in read)
         for v in member.eqn.outvars:
             sweep[v], cost[v] = now + is_reduction, total if wide else 0.0

@@ -39,8 +39,8 @@ def is_by_windows(eqn: Eqn) -> bool:
 
 def can_emit(group: FusedGroup) -> bool:
     """Whether all dtypes of a group have types in CUDA."""
-    avals = (a.aval for m in group.members for a in (*m.eqn.invars, *m.eqn.outvars))
-    return all(in_kernels(aval.dtype) for aval in avals)
+    dtypes = {a.aval.dtype for m in group.members for a in (*m.eqn.invars, *m.eqn.outvars)}
+    return all(map(in_kernels, dtypes))
 
 
 def cost_of(eqn: Eqn) -> float:

@@ -90,29 +90,26 @@ def split_passes(
     made = group.made
     level: dict[Var, int] = {}
     wide: dict[Var, bool] = {}  # whether a value runs along a reduced axis
+    folds = {m.eqn.outvars[0] for m in members if _folds(m, group)}
     for member in members:
         # Operands from memory are there from the start: level 0.
         below = max((level[o.var] for o in member.operands if isinstance(o, Inner)), default=0)
-        is_reduction = _folds(member, group)
+        is_reduction = member.eqn.outvars[0] in folds
         if is_reduction and not may_split(member):
             return None
         for v in member.eqn.outvars:
             level[v] = below + is_reduction
-            wide[v] = any(d in group.reduced for d in member.dims)
+            wide[v] = not group.reduced.isdisjoint(member.dims)
     # 2. A pass for each level: its reductions, what they need, and what follows from them over P.
     top = max(level.values(), default=0)
     passes: list[Pass] = []
     for depth in range(1, top + 1):
-        reductions = [m for m in members if _folds(m, group) and level[m.eqn.outvars[0]] == depth]
+        here = [m for m in members if level[m.eqn.outvars[0]] == depth]
+        reductions = [m for m in here if m.eqn.outvars[0] in folds]
         needed = _needed(reductions, made, wide, level)
         partial = [v for m in reductions for v in m.eqn.outvars]
-        after = [
-            m
-            for m in members
-            if not _folds(m, group)
-            and not wide[m.eqn.outvars[0]]
-            and level[m.eqn.outvars[0]] == depth
-        ]
+        narrow = [m for m in here if not wide[m.eqn.outvars[0]]]
+        after = [m for m in narrow if m.eqn.outvars[0] not in folds]
         passes.append(Pass(needed, partial, [], after))
     # 3. What needs no reduction goes with the first pass; outputs over P x R need one more.
     passes[0].after[:0] = _row_members(members, level, wide, set(group.outputs))
@@ -217,7 +214,7 @@ def once_each(
         new.members.reverse()
         # Only values along a reduced axis are worth carrying: others are finished after their pass.
         for member in new.members:
-            if any(d in group.reduced for d in member.dims):
+            if not group.reduced.isdisjoint(member.dims):
                 for v in member.eqn.outvars:
                     first.setdefault(v, new)
         # Nothing left to do: an earlier pass has done it all.

@@ -128,6 +128,9 @@ def merge_equal(graph: Graph) -> Graph:
         if known is not None:
             env[outvars[0]] = known
             continue
+        filled = _same_number(eqn, scalar_of)
+        if filled is not None:
+            eqn = build.broadcast(filled, outvars[0].aval.shape, (), eqn.site, outvars[0])
         # 3. Reductions over axes of length 1 only change the shape.
         if _reduces_nothing(eqn):
             shape = outvars[0].aval.shape
@@ -163,8 +166,11 @@ def _before_broadcast(eqn: Eqn, spread: dict[Atom, Eqn]) -> list[Eqn]:
     """An elementwise equation whose operands are broadcast in the same way as the equation on what
     they are broadcasts of, and a broadcast of its result; empty for others.
     """
+    if not spread or len(eqn.outvars) != 1:
+        return []
     wide = [a for a in eqn.invars if a.aval.shape]
-    if not wide or len(eqn.outvars) != 1 or not all(a in spread for a in wide):
+    # The first operand decides nearly always.
+    if not wide or wide[0] not in spread or not all(a in spread for a in wide):
         return []
     how, others = spread[wide[0]], [spread[a] for a in wide[1:]]
     shape = how.invars[0].aval.shape
@@ -190,6 +196,17 @@ def _known(eqn: Eqn) -> Atom | None:
     same_as = eqn.primitive.rewrite.same_as
     operand = None if same_as is None else same_as(eqn)
     return _constant(eqn) if operand is None else operand
+
+
+def _same_number(eqn: Eqn, scalar_of: dict[Atom, Atom]) -> Literal | None:
+    """The number that all elements of an elementwise result are; None where they are not known."""
+    aval = eqn.outvars[0].aval
+    if not scalar_of or not aval.shape or len(eqn.outvars) != 1:
+        return None
+    numbers = [scalar_of.get(a) if a.aval.shape else a for a in eqn.invars]
+    if not all(isinstance(a, Literal) for a in numbers) or not is_elementwise(eqn):
+        return None
+    return _constant(eqn.replace(invars=numbers, outvars=[Var(aval.update(shape=()))]))
 
 
 def _constant(eqn: Eqn) -> Literal | None:
@@ -249,12 +266,14 @@ def is_elementwise(eqn: Eqn) -> bool:
     if eqn.primitive.kind is not Kind.POINTWISE:
         return False
     shape = eqn.outvars[0].aval.shape
-    if all(a.aval.ndim < len(shape) for a in eqn.invars):
+    shapes = [a.aval.shape for a in eqn.invars]
+    if shape in shapes and {shape, ()}.issuperset(shapes):  # nearly always
+        return True
+    if all(len(own) < len(shape) for own in shapes):
         return False  # a number has become a vector of its pieces
     # Otherwise every operand is a scalar, or has the result's rank with lengths that broadcast.
-    for a in eqn.invars:
-        own = a.aval.shape
-        if not own or own == shape:  # nearly always
+    for own in shapes:
+        if not own or own == shape:
             continue
         if len(own) != len(shape) or any(n not in (1, m) for n, m in zip(own, shape, strict=True)):
             return False

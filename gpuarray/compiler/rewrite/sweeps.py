@@ -201,12 +201,12 @@ class _Space:
         """Whether an equation is pointwise in the space."""
         if eqn.primitive.kind is not Kind.POINTWISE or len(eqn.outvars) != 1 or has_effect(eqn):
             return False
-        if isinstance(eqn.primitive.cuda, Sentinel):
+        if eqn.outvars[0].aval.shape != self.shape or isinstance(eqn.primitive.cuda, Sentinel):
             return False
         # What has a type in a kernel: not keys, nor integers and floats of less than a byte.
         if not all(_has_type(a.aval.dtype) for a in (*eqn.invars, *eqn.outvars)):
             return False
-        return eqn.outvars[0].aval.shape == self.shape and all(
+        return all(
             # An axis of length 1 is repeated, and so is a scalar.
             not s or len(s) == len(self.shape) and all(map(_repeats, s, self.shape))
             for s in (a.aval.shape for a in eqn.invars)

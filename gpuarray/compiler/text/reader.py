@@ -35,7 +35,7 @@ from gpuarray.core.element import (
     children,
 )
 from gpuarray.core.graph import Var, storage_dtype
-from gpuarray.core.index import Axis, Index
+from gpuarray.core.index import Index
 from gpuarray.core.target import TARGET
 
 Scope = dict  # names of what has been read in a scope, by the key of its load or position
@@ -120,16 +120,10 @@ class Reader:
 
     # ---- positions ----
     def at(self, index: Index, scope: Scope | None = None) -> str:
-        """An index as text: from the row-major position of the whole space if that is in it."""
+        """An index as text: the row-major position of the whole space if it equals that."""
         # No quotients and remainders only to multiply them together again.
-        whole = set(self.whole.terms)
-        beside = tuple(term for term in index.terms if term not in whole)
-        # Only the turns of loops may stand beside it: they are added.
-        plain = all(isinstance(a, Axis) and k > 0 for a, k in beside) and (whole or not beside)
-        if self.position and plain and len(index.terms) == len(whole) + len(beside):
+        if self.position and set(index.terms) == set(self.whole.terms):
             text = self.position
-            if beside:
-                text = f"{ct.index_text(Index(beside), self.axis_name, self.suffix)} + {text}"
             if index.constant:
                 sign = "+" if index.constant > 0 else "-"
                 text = f"{text} {sign} {self.number(abs(index.constant))}"
@@ -282,7 +276,7 @@ class Reader:
 
     def name_repeated(self, access: Access, text: str, depth: int, scope: Scope) -> str:
         """A name for an operand that an operation names more than once, unless it is short."""
-        if _SHORT.fullmatch(text) or isinstance(access, (Address, Held)):
+        if _SHORT.fullmatch(text) or not isinstance(access, Element | Applied | Guarded):
             return text
         name = scope[access] = f"t{self.reads}"
         self.reads += 1

@@ -25,7 +25,7 @@ Fetched = dict[tuple, str]  # names of the elements read in a scope, by the key 
 
 
 #: A store of a value that has a name, and the line that names one.
-_STORE = re.compile(r"\] = ([vx]\d+);$")
+_STORE = re.compile(r"(.*\] = )([vx]\d+);")
 _NAMED = re.compile(r" *const [\w ]+ ([vx]\d+) = (.*?);(?: *// (.*))?")
 
 
@@ -243,15 +243,17 @@ class Statements(Reader):
 
     def store_directly(self) -> None:
         """Store a value without naming it first, where nothing but its store reads it."""
-        stores = [k for k, line in enumerate(self.lines) if _STORE.search(line)]
-        text = "\n".join(self.lines) if stores else ""
         # From the end, so that the numbers of lines before stay.
-        for k in reversed(stores):
-            line, name = self.lines[k], _STORE.findall(self.lines[k])[0]
-            found = _NAMED.fullmatch(self.lines[k - 1]) if k else None
-            if found and found[1] == name and len(re.findall(rf"\b{name}\b", text)) == 2:
-                stored = line.removesuffix(f"{name};") + f"{found[2]};"
-                self.lines[k - 1 : k + 1] = [commented(stored, found[3])]
+        for k in range(len(self.lines) - 1, 0, -1):
+            line = self.lines[k]
+            if "] = " not in line or not (stored := _STORE.fullmatch(line)):
+                continue
+            place, name = stored.groups()
+            found = _NAMED.fullmatch(self.lines[k - 1])
+            # A name is defined before it is read.
+            elsewhere = "\n".join([place, *self.lines[k + 1 :]])
+            if found and found[1] == name and not re.search(rf"\b{name}\b", elsewhere):
+                self.lines[k - 1 : k + 1] = [commented(f"{place}{found[2]};", found[3])]
 
     def drop_unused(self) -> None:
         """Remove definitions of positions that nothing in their scope reads. Repeated until none is

@@ -48,27 +48,27 @@ def _holds(test: Test, number: Literal) -> bool:
     return kind in "iuf" and test(np.asarray(number.val).astype(number.aval.dtype)[()], kind)
 
 
-def is_one(x: np.generic, kind: str) -> bool:
+def is_one(x: Any, kind: str) -> bool:
     """Whether x * number and x / number are x."""
     return bool(x == 1)
 
 
-def is_zero(x: np.generic, kind: str) -> bool:
+def is_zero(x: Any, kind: str) -> bool:
     """Whether x - number is x: of the two zeros of floats, -0.0 - 0.0 keeps its sign."""
     return bool(x == 0) and not (kind == "f" and np.signbit(x))
 
 
-def is_negative_zero(x: np.generic, kind: str) -> bool:
+def is_negative_zero(x: Any, kind: str) -> bool:
     """Whether x + number is x: of the two zeros of floats, -0.0 + -0.0 keeps its sign."""
     return bool(x == 0) and (kind != "f" or bool(np.signbit(x)))
 
 
-def is_lowest(x: np.generic, kind: str) -> bool:
+def is_lowest(x: Any, kind: str) -> bool:
     """Whether every number is at least this one."""
     return bool(x == -np.inf) if kind == "f" else _is_end(x, "min")
 
 
-def is_highest(x: np.generic, kind: str) -> bool:
+def is_highest(x: Any, kind: str) -> bool:
     """Whether every number is at most this one."""
     return bool(x == np.inf) if kind == "f" else _is_end(x, "max")
 

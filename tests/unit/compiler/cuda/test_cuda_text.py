@@ -307,7 +307,7 @@ def test_workspace_holds_partial_results_and_tickets():
     s = kernel.schedule
     slots, tickets = 1024 * s.splits * 16, 4 * (1024 // 32)
     assert kernel.workspace == slots + tickets
-    assert f"work + {slots}u" in kernel.text and "ga_put(work, " in kernel.text
+    assert f"tickets = {slots}u" in kernel.text and "ga_put(work, " in kernel.text
 
 
 def test_user_lines_are_comments_of_shown_text_only():

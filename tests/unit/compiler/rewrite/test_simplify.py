@@ -23,6 +23,17 @@ def test_exact_arithmetic_on_constants_is_done_before():
     np.testing.assert_array_equal(ga.jit(slope)(X), slope(X))
 
 
+def test_arithmetic_on_arrays_of_one_number_is_done_before():
+    def scaled(x):
+        one, two = lax.full_like(x, 1), lax.full_like(x, 2, "bfloat16")
+        return (x * (one - 0.0)).astype("bfloat16") * (two + two), one.T + one.T
+
+    assert left(scaled, X) == ["convert_element_type", "mul", "broadcast_in_dim"]
+    for found, expected in zip(ga.jit(scaled)(X), scaled(X), strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_functions_that_machines_round_in_their_own_way_stay():
     def shifted(x):
         return x + lax.exp(lax.full_like(x, 1))

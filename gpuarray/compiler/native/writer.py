@@ -152,12 +152,13 @@ class NativeWriter(Statements, abc.ABC):
         few = all(v.aval.size < 1 << 28 for v in (*self.inputs, *self.outputs))
         return "int" if few and not atom.find else super().place_type(atom)
 
-    def test(self, test: Test, scope: Fetched) -> str:
-        """A test as text: below 0 positions wrap, those of 32 bits too."""
+    def test(self, test: Test, scope: Fetched, fails: bool = False) -> str:
+        """A test as text, or that it fails: below 0 positions wrap, those of 32 bits too."""
         narrow = any(self.place_type(a) == "int" for a in self.lookups(test.index))
         if narrow and isinstance(test, Below):
-            return f"(ga_index)({self.at(test.index, scope)}) < {test.bound}"
-        return super().test(test, scope)
+            below = ">=" if fails else "<"
+            return f"(ga_index)({self.at(test.index, scope)}) {below} {test.bound}"
+        return super().test(test, scope, fails)
 
     # ---- loops ----
     def wide_axes(self, dims: Iterable[int | None]) -> set[int]:

@@ -16,7 +16,7 @@ import gpuarray as ga
 import gpuarray.extend.core
 import gpuarray.numpy as gnp
 from gpuarray import lax, random, scipy
-from gpuarray.experimental import sparse
+from gpuarray.experimental import roofline, sparse
 from gpuarray.extend import linear_util
 from gpuarray.interpreters import batching, mlir
 from tests.support.keywords import INTERNAL, examples, given, names_in
@@ -49,6 +49,8 @@ HINTS = {
     "colours, which only terminals show": "debug.visualize_sharding: color_map",
     "which of XLA's or JAX's ways to do something is meant, and there is one": """
         experimental.sparse.sparsify: use_tracer
+        experimental.compute_on.compute_on2: compiler_options
+        experimental.buffer_callback.buffer_callback: command_buffer_compatible
         experimental.pallas.pallas_call: metadata cost_estimate
         ffi.ffi_call: custom_call_api_version
         interpreters.partial_eval.trace_to_jaxpr_dynamic: lower
@@ -56,6 +58,14 @@ HINTS = {
         extend.core.new_jaxpr_eqn: ctx""",
     "an operation has one place: there are no more frames of it": """
         extend.source_info_util.summarize: num_frames""",
+    "how another device is named, and there is none": """
+        experimental.pallas.semaphore_signal experimental.pallas.semaphores.semaphore_signal:\
+ device_id_type""",
+    "rules have the parameters of their operation, whether they need them or not": """
+        experimental.jet.zero_prop: series_in
+        experimental.rnn.rnn_abstract_eval experimental.rnn.rnn_bwd_abstract_eval:\
+ w_aval seq_lengths_aval input_size hidden_size num_layers\
+ dropout bidirectional cudnn_allow_tf32 dy_aval dhn_aval dcn_aval y_aval reserve_space_aval""",
     "how much is read at a time: arrays are read one after another": """
         experimental.array_serialization.serialization.run_deserialization: concurrent_gb""",
     "elements of sparse operands are always multiplied in full": """
@@ -261,6 +271,16 @@ def _debug_info(**options):
 
 _INFO = linear_util.DebugInfo("jit", "f at file.py:3", ("x",))
 _MATRIX = gnp.arange(24.0).reshape(4, 6)
+
+
+def _roofline():
+    """The three are given together."""
+    mesh, spec = ga.sharding.Mesh(np.array(ga.devices()[:1]), ("x",)), ga.P("x")
+    struct = ga.ShapeDtypeStruct((4,), "float32")
+    shapes, _ = roofline.roofline(gnp.sin, mesh, spec, spec)(struct)
+    assert shapes.sharding.spec == spec and roofline.roofline(gnp.sin)(struct)[0].sharding is None
+
+
 ROWS = {
     "grad allow_int": lambda: _allow_int(ga.grad),
     "value_and_grad allow_int": lambda: _allow_int(ga.value_and_grad),
@@ -332,6 +352,7 @@ ROWS = {
     "interpreters.batching.bdim_at_front mesh_axis": lambda: _refused(
         lambda: batching.bdim_at_front(gnp.ones(2), None, 3, mesh_axis="x"), ValueError
     ),
+    **{f"experimental.roofline.roofline {k}": _roofline for k in ("mesh", "in_specs", "out_specs")},
     "cuda_op grid": _cuda_op,
     "cuda_op vjp": _cuda_op,
     "cuda_op vmap": _cuda_op,

@@ -392,14 +392,14 @@ BOUNDED = {
         "core/avals.py:_scalar_avals", "core/primitive.py:registry", "lax/args.py:_numeric",
         "transforms/dead.py:_rules", "control/keeping.py:_rules",
         "primitives/indexing/transforms.py:update_graph", "core/fold.py:extreme",
-        "transforms/partial.py:_partial_rules", "core/lattice.py:above",
+        "transforms/partial.py:_partial_rules", "core/lattice.py:above", "lax/elsewhere.py:_all",
     ],
     "by what was registered or imported": [
         "extend/backend.py:_watched", "pytree/kinds.py:_registered",
         "interpreters/partial_eval.py:dce_rules", "experimental/hijax.py:_types",
         "export/values.py:_by_name", "export/values.py:_by_type", "sites.py:_replayers",
         "missing.py:_groups", "experimental/sparse/base.py:operations", "ffi.py:_targets",
-        "functions/vmappable.py:_ways",
+        "functions/vmappable.py:_ways", "experimental/jet.py:jet_rules",
     ],
     "by the machine: devices, compilers, libraries, texts that come with the package": [
         "compiler/text/prelude.py:blocks", "compiler/lower/schedule.py:_stride",
@@ -423,6 +423,7 @@ BOUNDED = {
         "pytree/structure.py:_interned", "backends/cuda/cubins.py:_turns",
         "random/arguments.py:_consumed", "backends/simulator.py:_waiting", "sites.py:scopes",
         "backends/hostcc.py:_running", "backends/hostcc.py:_places",
+        "experimental/jet.py:terms_up_to",
     ],
     "not: simulated kernels are for tests": [
         "backends/simulator.py:_made",

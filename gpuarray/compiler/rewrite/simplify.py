@@ -200,8 +200,10 @@ def _known(eqn: Eqn) -> Atom | None:
 
 def _same_number(eqn: Eqn, scalar_of: dict[Atom, Atom]) -> Literal | None:
     """The number that all elements of an elementwise result are; None where they are not known."""
+    if not scalar_of or len(eqn.outvars) != 1:
+        return None
     aval = eqn.outvars[0].aval
-    if not scalar_of or not aval.shape or len(eqn.outvars) != 1:
+    if not aval.shape:
         return None
     numbers = [scalar_of.get(a) if a.aval.shape else a for a in eqn.invars]
     if not all(isinstance(a, Literal) for a in numbers) or not is_elementwise(eqn):

@@ -484,7 +484,7 @@ def killed():
 
 
 def stuck():
-    ga.config.update("collective_timeout", 2)
+    ga.config.update("collective_timeout", 1)
     x = ga.device_put(np.ones(len(ga.devices()), np.float32), NamedSharding(mesh_of(), P("x")))
     float(x.sum())
     if ga.process_index() == 1:

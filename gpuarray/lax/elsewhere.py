@@ -68,7 +68,7 @@ def _device_put(*args: Any, devices: Any, **_: Any) -> list[Any]:
 
 
 def _dce_sink(x: Any, *, prevent_mlir_dce: bool = False) -> list[Any]:
-    dce_sink(x)
+    dce_sink(x, prevent_mlir_dce=prevent_mlir_dce)
     return []
 
 

@@ -72,7 +72,7 @@ def _dot(
 
 def _convolution(
     ctx: RooflineRuleContext,
-    lhs: RooflineShape,
+    _lhs: RooflineShape,
     rhs: RooflineShape,
     *,
     dimension_numbers: Any,
@@ -86,7 +86,7 @@ def _convolution(
 
 
 def _gather(
-    ctx: RooflineRuleContext, x: RooflineShape, indices: RooflineShape, *, mode: Any, **_: Any
+    ctx: RooflineRuleContext, _x: RooflineShape, indices: RooflineShape, *, mode: Any, **_: Any
 ) -> RooflineResult:
     out = RooflineShape.from_aval(ctx.avals_out[0])
     # Indices that may be outside are compared at both ends, and elements are then filled in.
@@ -99,8 +99,8 @@ def _gather(
 
 def _scatter(combines: bool) -> Rule:
     def rule(
-        ctx: RooflineRuleContext,
-        x: RooflineShape,
+        _ctx: RooflineRuleContext,
+        _x: RooflineShape,
         indices: RooflineShape,
         updates: RooflineShape,
         **_: Any,
@@ -155,7 +155,7 @@ BY_KIND: dict[Kind, Rule] = {
 }
 
 
-def _nothing(ctx: RooflineRuleContext, *_: Any, **__: Any) -> RooflineResult:
+def _nothing(_ctx: RooflineRuleContext, *_: Any, **__: Any) -> RooflineResult:
     return RooflineResult()
 
 

@@ -50,6 +50,8 @@ HINTS = {
     "which of XLA's or JAX's ways to do something is meant, and there is one": """
         experimental.sparse.sparsify: use_tracer
         experimental.pallas.pallas_call: metadata cost_estimate
+        experimental.buffer_callback.buffer_callback: command_buffer_compatible
+        experimental.rnn.rnn_abstract_eval experimental.rnn.rnn_bwd_abstract_eval: cudnn_allow_tf32
         ffi.ffi_call: custom_call_api_version
         interpreters.partial_eval.trace_to_jaxpr_dynamic: lower
         extend.core.get_opaque_trace_state extend.tracing.get_opaque_trace_state: convention
@@ -420,6 +422,9 @@ PROTOCOLS = {
     "config.py _Override.__exit__",
     "core/value.py _ArrayUfunc.__get__",
     "api/custom_vmap.py sequential_vmap.rule",
+    "experimental/jet.py zero_prop",
+    "experimental/rnn.py rnn_abstract_eval",
+    "experimental/rnn.py rnn_bwd_abstract_eval",
     "example_libraries/stax.py BatchNorm.apply_fun",
     "example_libraries/stax.py Dense.apply_fun",
     "example_libraries/stax.py Dropout.apply_fun",

@@ -399,7 +399,7 @@ BOUNDED = {
         "interpreters/partial_eval.py:dce_rules", "experimental/hijax.py:_types",
         "export/values.py:_by_name", "export/values.py:_by_type", "sites.py:_replayers",
         "missing.py:_groups", "experimental/sparse/base.py:operations", "ffi.py:_targets",
-        "functions/vmappable.py:_ways",
+        "functions/vmappable.py:_ways", "lax/elsewhere.py:_all", "experimental/jet.py:jet_rules",
     ],
     "by the machine: devices, compilers, libraries, texts that come with the package": [
         "compiler/text/prelude.py:blocks", "compiler/lower/schedule.py:_stride",
@@ -423,6 +423,7 @@ BOUNDED = {
         "pytree/structure.py:_interned", "backends/cuda/cubins.py:_turns",
         "random/arguments.py:_consumed", "backends/simulator.py:_waiting", "sites.py:scopes",
         "backends/hostcc.py:_running", "backends/hostcc.py:_places",
+        "experimental/jet.py:terms_up_to",
     ],
     "not: simulated kernels are for tests": [
         "backends/simulator.py:_made",

@@ -35,8 +35,8 @@ class Group(NamedTuple):
 
 GROUPS = (
     Group(
-        "computations over several devices",
-        "`shard_map`, `pmap` and `jit` run over several devices; these are to come",
+        "devices that are not there",
+        "`compile_for` compiles a function for a GPU that is not attached",
         "experimental.topologies: get_topology_desc",
     ),
     Group(

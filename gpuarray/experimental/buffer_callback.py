@@ -16,7 +16,7 @@ from gpuarray.api.callbacks import io_callback, pure_callback
 from gpuarray.core.avals import aval_of
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree import tree
-from gpuarray.util import Struct, index
+from gpuarray.util import Struct, index, wrong_type
 
 __all__ = ["Buffer", "ExecutionContext", "ExecutionStage", "buffer_callback"]
 
@@ -144,6 +144,8 @@ def buffer_callback(
     """
     if not callable(callback):
         raise TypeError(f"buffer_callback takes a function, got {callback!r}")
+    if input_output_aliases is not None and not isinstance(input_output_aliases, Mapping):
+        raise wrong_type(input_output_aliases, "a dict {number of an input: number of an output}")
     structs, out_tree = tree.tree_flatten(result_shape_dtypes)
     results = tuple((tuple(s.shape), np.dtype(s.dtype)) for s in structs)
     aliases = tuple((index(i), index(o)) for i, o in (input_output_aliases or {}).items())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuarray.functions.inspect import named_scope
@@ -16,6 +16,7 @@ from gpuarray.functions.jit import jit
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree import tree
 from gpuarray.runtime.transfer import device_put
+from gpuarray.util import wrong_type
 
 __all__ = ["compute_on", "compute_on2"]
 
@@ -76,6 +77,8 @@ def compute_on2(
             out_memory_spaces=out_memory_spaces,
             compiler_options=compiler_options,
         )
+    if compiler_options is not None and not isinstance(compiler_options, Mapping):
+        raise wrong_type(compiler_options, "a dict of options")
     scope, called = compute_on(compute_type).name, jit(f)
 
     @functools.wraps(f)

@@ -17,6 +17,7 @@ from gpuarray.core.value import Array
 from gpuarray.experimental.checkify import errors
 from gpuarray.numpy.construct import asarray
 from gpuarray.transforms.references import Part, Ref
+from gpuarray.util import wrong_type
 
 
 class semaphore(extended):
@@ -87,6 +88,8 @@ def semaphore_signal(
     >>> pl.run_scoped(count, pl.ANY((), pl.semaphore))
     Array(2, dtype=int32)
     """
+    if not isinstance(device_id_type, DeviceIdType):
+        raise wrong_type(device_id_type, "a pl.DeviceIdType")
     if device_id is not None or core_index is not None:
         raise NotImplementedError(
             f"semaphore_signal with {device_id=}, {core_index=}: a semaphore is of one kernel on "

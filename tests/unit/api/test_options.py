@@ -50,8 +50,9 @@ HINTS = {
     "which of XLA's or JAX's ways to do something is meant, and there is one": """
         experimental.sparse.sparsify: use_tracer
         experimental.compute_on.compute_on2: compiler_options
-        experimental.buffer_callback.buffer_callback: command_buffer_compatible
         experimental.pallas.pallas_call: metadata cost_estimate
+        experimental.buffer_callback.buffer_callback: command_buffer_compatible
+        experimental.rnn.rnn_abstract_eval experimental.rnn.rnn_bwd_abstract_eval: cudnn_allow_tf32
         ffi.ffi_call: custom_call_api_version
         interpreters.partial_eval.trace_to_jaxpr_dynamic: lower
         extend.core.get_opaque_trace_state extend.tracing.get_opaque_trace_state: convention
@@ -61,11 +62,6 @@ HINTS = {
     "how another device is named, and there is none": """
         experimental.pallas.semaphore_signal experimental.pallas.semaphores.semaphore_signal:\
  device_id_type""",
-    "rules have the parameters of their operation, whether they need them or not": """
-        experimental.jet.zero_prop: series_in
-        experimental.rnn.rnn_abstract_eval experimental.rnn.rnn_bwd_abstract_eval:\
- w_aval seq_lengths_aval input_size hidden_size num_layers\
- dropout bidirectional cudnn_allow_tf32 dy_aval dhn_aval dcn_aval y_aval reserve_space_aval""",
     "how much is read at a time: arrays are read one after another": """
         experimental.array_serialization.serialization.run_deserialization: concurrent_gb""",
     "elements of sparse operands are always multiplied in full": """
@@ -441,6 +437,9 @@ PROTOCOLS = {
     "config.py _Override.__exit__",
     "core/value.py _ArrayUfunc.__get__",
     "api/custom_vmap.py sequential_vmap.rule",
+    "experimental/jet.py zero_prop",
+    "experimental/rnn.py rnn_abstract_eval",
+    "experimental/rnn.py rnn_bwd_abstract_eval",
     "example_libraries/stax.py BatchNorm.apply_fun",
     "example_libraries/stax.py Dense.apply_fun",
     "example_libraries/stax.py Dropout.apply_fun",

@@ -392,14 +392,14 @@ BOUNDED = {
         "core/avals.py:_scalar_avals", "core/primitive.py:registry", "lax/args.py:_numeric",
         "transforms/dead.py:_rules", "control/keeping.py:_rules",
         "primitives/indexing/transforms.py:update_graph", "core/fold.py:extreme",
-        "transforms/partial.py:_partial_rules", "core/lattice.py:above", "lax/elsewhere.py:_all",
+        "transforms/partial.py:_partial_rules", "core/lattice.py:above",
     ],
     "by what was registered or imported": [
         "extend/backend.py:_watched", "pytree/kinds.py:_registered",
         "interpreters/partial_eval.py:dce_rules", "experimental/hijax.py:_types",
         "export/values.py:_by_name", "export/values.py:_by_type", "sites.py:_replayers",
         "missing.py:_groups", "experimental/sparse/base.py:operations", "ffi.py:_targets",
-        "functions/vmappable.py:_ways", "experimental/jet.py:jet_rules",
+        "functions/vmappable.py:_ways", "lax/elsewhere.py:_all", "experimental/jet.py:jet_rules",
     ],
     "by the machine: devices, compilers, libraries, texts that come with the package": [
         "compiler/text/prelude.py:blocks", "compiler/lower/schedule.py:_stride",

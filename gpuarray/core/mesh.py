@@ -199,6 +199,13 @@ EMPTY = Mesh(None, ())
 EMPTY_ABSTRACT = EMPTY.abstract_mesh
 
 
+def with_types_of(mesh: Mesh, other: Axes) -> Mesh:
+    """Return a mesh with the types that the same axes have in another one, if none is manual."""
+    if other.manual_axes or other.axis_types == mesh.axis_types:
+        return mesh
+    return Mesh(mesh.devices, mesh.axis_names, other.axis_types)
+
+
 class NamedSharding(Frozen, Sharding):
     """A layout that splits an array along the axes of a mesh as a PartitionSpec says.
 

@@ -15,7 +15,14 @@ from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import spread_names
 from gpuarray.core.layout import cuts_of, sums_of
-from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts, cuts_along, sums_along
+from gpuarray.core.mesh import (
+    NamedSharding,
+    PartitionSpec,
+    contexts,
+    cuts_along,
+    sums_along,
+    with_types_of,
+)
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Sharding, devices_of, laid_out
 from gpuarray.core.spec import UNCONSTRAINED, names_of
@@ -297,8 +304,10 @@ def _check_movable(x: Any, sharding: Sharding) -> None:
 def _over_devices(sharding: NamedSharding, x: Any, traced: bool) -> NamedSharding:
     """Return a sharding over an AbstractMesh as one over the devices that are meant."""
     shape = sharding.mesh.shape_tuple
-    if contexts.concrete is not None and contexts.concrete.shape_tuple == shape:
-        return NamedSharding(contexts.concrete, sharding.spec)
+    concrete = contexts.concrete
+    if concrete is not None and concrete.shape_tuple == shape:
+        # `use_abstract_mesh` may have changed the types of its axes.
+        return NamedSharding(with_types_of(concrete, sharding.mesh), sharding.spec)
     if traced:
         return sharding  # the program's devices are those of its arguments
     if not isinstance(x, Array):

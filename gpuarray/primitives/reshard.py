@@ -18,7 +18,14 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.dtypes import KeyDtype
 from gpuarray.core.flow import ByDevice
 from gpuarray.core.graph import Eqn, Graph, Var, subgraphs
-from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts, cuts_along, sums_along
+from gpuarray.core.mesh import (
+    NamedSharding,
+    PartitionSpec,
+    contexts,
+    cuts_along,
+    sums_along,
+    with_types_of,
+)
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
 from gpuarray.core.spec import UNCONSTRAINED, names_of
 from gpuarray.primitives import laying
@@ -235,7 +242,7 @@ def _flow_of(eqn: Eqn) -> ByDevice | None:
 def stated(graph: Graph, main: Any) -> list[NamedSharding | None]:
     """Return how the results of a Graph lie by the out_specs that they come from.
 
-    Those over an abstract mesh are stated in terms of `main`, if that has the same axes.
+    Those over an abstract mesh are stated over the devices of `main`, if that has the same axes.
     """
     made_by = {v: (eqn, i) for eqn in graph.eqns for i, v in enumerate(eqn.outvars)}
     found: list[NamedSharding | None] = []
@@ -247,11 +254,15 @@ def stated(graph: Graph, main: Any) -> list[NamedSharding | None]:
             found.append(None)
             continue
         mesh, spec = flow.mesh, flow.out_specs[i]
-        if UNCONSTRAINED in spec.partitions:
-            found.append(None)  # an axis lies as it comes
-            continue
         if isinstance(mesh, AbstractMesh) and mesh.shape_tuple == main.shape_tuple:
-            mesh = main
+            mesh = with_types_of(main, mesh)
+        if UNCONSTRAINED in spec.partitions:
+            # An axis lies as it comes. Of another mesh its type says nothing: it is whole.
+            if mesh is main or isinstance(mesh, AbstractMesh):
+                found.append(None)
+                continue
+            parts = [None if part is UNCONSTRAINED else part for part in spec.partitions]
+            spec = spec.update(partitions=parts)
         known = not isinstance(mesh, AbstractMesh)
         found.append(NamedSharding(mesh, spec) if known else None)
     return found

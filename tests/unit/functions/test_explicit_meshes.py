@@ -41,6 +41,24 @@ def test_what_is_handed_on_stays_over_its_own_mesh(mesh):
         np.testing.assert_array_equal(got, want)
 
 
+def test_what_is_laid_under_other_types_of_axes_lies_over_that_mesh(mesh):
+    types = mesh.abstract_mesh.update_axis_types({"x": AUTO, "y": AUTO})
+
+    def under(lay):
+        def f(v):
+            with use_abstract_mesh(types):
+                return lay(v)
+
+        return ga.jit(f)(ga.device_put(X, P("x")))
+
+    auto = Mesh(mesh.devices, ("x", "y"), (AUTO, AUTO))
+    out = under(lambda v: lax.with_sharding_constraint(v, P("y")))
+    assert out.sharding == NamedSharding(auto, P("y"))
+    out = under(lambda v: ga.reshard(v, P(None, None)))
+    assert out.sharding.is_fully_replicated and out.sharding.mesh == auto
+    np.testing.assert_array_equal(out, X)
+
+
 @pytest.mark.parametrize("spec", [P("x"), P("y", "x")])
 def test_types_of_axes_that_are_the_compilers_in_context_are_refused(mesh, spec):
     types = mesh.abstract_mesh.update_axis_types({"x": AUTO})

@@ -82,7 +82,7 @@ GA_INLINE double ga_erfc(double x) { return erfc(x); }
 //@ ga_erfcx_float if ga_erfcx
 GA_INLINE float ga_erfcx(float x) {
     const float b = fabsf(x);
-    const double a = b > 10.2f ? 10.2f : b, y = ga_erfcx_above(b);
+    const double a = b > 10.2f ? 10.2f : b, y = ga_erfcx_above(b == GA_INFF ? 0.0f : b);
     const float found = (float)(x < 0.0f ? 2.0 * ga_exp_wide(a * a) - y : y);
     return x == GA_INFF ? 0.0f : found;
 }

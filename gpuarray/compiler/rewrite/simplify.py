@@ -200,15 +200,13 @@ def _known(eqn: Eqn) -> Atom | None:
 
 def _same_number(eqn: Eqn, scalar_of: dict[Atom, Atom]) -> Literal | None:
     """The number that all elements of an elementwise result are; None where they are not known."""
-    if not scalar_of or len(eqn.outvars) != 1:
-        return None
-    aval = eqn.outvars[0].aval
-    if not aval.shape:
+    if not scalar_of or len(eqn.outvars) != 1 or not eqn.outvars[0].aval.shape:
         return None
     numbers = [scalar_of.get(a) if a.aval.shape else a for a in eqn.invars]
     if not all(isinstance(a, Literal) for a in numbers) or not is_elementwise(eqn):
         return None
-    return _constant(eqn.replace(invars=numbers, outvars=[Var(aval.update(shape=()))]))
+    number = Var(eqn.outvars[0].aval.update(shape=()))
+    return _constant(eqn.replace(invars=numbers, outvars=[number]))
 
 
 def _constant(eqn: Eqn) -> Literal | None:

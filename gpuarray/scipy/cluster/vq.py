@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.names import explain_names as _explain_names
@@ -41,7 +42,8 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Arra
         )
     # All pairs at once: [m, n] against [k, n] is an array of m x k distances.
     distances = gnp.linalg.norm(points[:, None, :] - codes[None, :, :], axis=-1)
-    return gnp.argmin(distances, axis=-1), distances.min(-1)
+    code = gnp.argmin(distances, axis=-1)
+    return lax.convert_element_type(code, "int32"), distances.min(-1)
 
 
 __getattr__ = _explain_names(__name__)

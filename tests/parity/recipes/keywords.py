@@ -19,7 +19,8 @@ NUMPY = [
     ("corrcoef", ["f32(2, 3), dtype='bfloat16'", "i32(2, 3), dtype='float32'", "f32(2, 3), dtype='int32'"]),
     ("cumulative_prod cumulative_sum", ["i32(3), dtype='float32'", "f32(3), dtype='int8'", "f32(2, 3), axis=-1, dtype='bfloat16', include_initial=True"]),
     ("einsum", ["'ij,jk', f32(2, 3), f32(3, 2), precision='highest'", "'ij,jk', f32(2, 3), f32(3, 2), precision='odd'", "'ij->i', f32(2, 3), precision='high'", "'ij,jk', f32(2, 3), f32(3, 2), preferred_element_type='bfloat16'"]),
-    ("from_dlpack", ["np.ones(2, np.float32), copy=True", "np.ones(2, np.float32), copy=False", "f32(2), copy=False"]),
+    # Not of NumPy's with copy=False: JAX takes such memory only where it happens to be aligned.
+    ("from_dlpack", ["np.ones(2, np.float32), copy=True", "f32(2), copy=False"]),
     ("geomspace", ["1, 100, 3, dtype='int32'", "f32([1, 2]), f32([4, 8]), 3, axis=-1", "1.0, 8.0, 4, dtype='bfloat16'", "f32([1, 2]), 4, 3, axis=2"]),
     ("logspace", ["f32([1, 2]), f32([3, 4]), 3, axis=1", "0, 1, 3, axis=-1", "0, 1, 3, True, f32([2, 3])"]),
     ("histogramdd", ["f32(5, 2), bins=2, range=[(-1, 1), (0, 2)]", "f32(5, 2), bins=2, weights=f32(5, kind='pos')", "f32(5, 2), 2, None, f32(4)", "f32(5, 2), bins=2, range=[(-1, 1)]"]),

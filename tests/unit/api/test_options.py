@@ -59,9 +59,6 @@ HINTS = {
         extend.core.new_jaxpr_eqn: ctx""",
     "an operation has one place: there are no more frames of it": """
         extend.source_info_util.summarize: num_frames""",
-    "how another device is named, and there is none": """
-        experimental.pallas.semaphore_signal experimental.pallas.semaphores.semaphore_signal:\
- device_id_type""",
     "how much is read at a time: arrays are read one after another": """
         experimental.array_serialization.serialization.run_deserialization: concurrent_gb""",
     "elements of sparse operands are always multiplied in full": """

@@ -395,6 +395,70 @@ def test_planted_fault_is_found(fault):
             launched(name, KERNELS[name].replace(old, new), seed)
 
 
+#: Accesses of 16 bytes and of 4, 2 and 1 to the same memory, in two orders: what is one place at
+#: first is several later, and each keeps who came to it. Without the barrier between they race.
+WIDTHS = {
+    "written wide, read narrow": (
+        "if (t == 0u) ga_store(s, four);",
+        "out0[t] = s[t % 4u];",
+    ),
+    "written wide, read as bytes": (
+        "if (t == 0u) ga_store(s, four);",
+        "out0[t] = ((unsigned char*)s)[t % 16u];",
+    ),
+    "written narrow, read wide": (
+        "if (t < 4u) s[t] = t;",
+        "out0[t] = ga_load<4>(s).v[3];",
+    ),
+    "read wide, written narrow": (
+        "out0[t] = ga_load<4>(s).v[0];",
+        "if (t == 1u) ((unsigned short*)s)[5] = 1;",
+    ),
+}
+WIDE_AND_NARROW = """
+extern "C" __global__ void widths(float* out0) {
+    alignas(16) __shared__ float s[4];
+    const unsigned t = threadIdx.x;
+    ga_vec<float, 4> four;
+    for (unsigned k = 0; k < 4u; ++k) four.v[k] = k;
+    if (t == 0u) ga_store(s, four);
+    __syncthreads();
+    FIRST
+    BARRIER
+    THEN
+}
+"""
+
+
+@pytest.mark.parametrize("name", list(WIDTHS))
+def test_accesses_of_several_widths_to_one_place(name):
+    first, then = WIDTHS[name]
+    text = WIDE_AND_NARROW.replace("FIRST", first).replace("THEN", then)
+
+    def run(barrier: str, seed: int) -> None:
+        out0 = np.empty(64, np.float32)
+        regions = [hostcc.Region(out0.ctypes.data, out0.nbytes, hostcc.OUTPUT, 4, "out0")]
+        made = simulator.complete(text.replace("BARRIER", barrier))
+        library = hostcc.compile_library(made, ["widths"])
+        library.launch("widths", [out0.ctypes.data], 1, 64, regions, seed)
+
+    for seed in SEEDS:
+        run("__syncthreads();", seed)
+        with pytest.raises(DeviceError, match="race: the (read|write) of s at byte"):
+            run("", seed)
+
+
+def test_what_is_beside_a_narrow_write_was_written_by_nobody():
+    """A part of 16 bytes says nothing of the rest."""
+    text = WIDE_AND_NARROW.replace("if (t == 0u) ga_store(s, four);", "if (t == 0u) s[0] = 1.0f;")
+    text = text.replace("FIRST", "").replace("BARRIER", "").replace("THEN", "out0[t] = s[t % 2u];")
+    out0 = np.empty(64, np.float32)
+    regions = [hostcc.Region(out0.ctypes.data, out0.nbytes, hostcc.OUTPUT, 4, "out0")]
+    library = hostcc.compile_library(simulator.complete(text), ["widths"])
+    with pytest.raises(DeviceError, match="uninitialised: .* byte 4 of s"):
+        library.launch("widths", [out0.ctypes.data], 1, 64, regions, 1)
+
+
 def test_a_fault_names_kernel_operation_and_line(monkeypatch):
     honest = simulator.emit
 

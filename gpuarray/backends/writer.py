@@ -22,7 +22,7 @@ from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.compiler.lower.overlap import last_reads
 from gpuarray.compiler.pipeline import Plan, plan_graph
-from gpuarray.core.graph import Atom, Eqn, Graph, Var, talks
+from gpuarray.core.graph import Atom, Eqn, Graph, Var, stored_constants, talks
 from gpuarray.core.primitive import Kind
 from gpuarray.util import cached_property
 
@@ -267,5 +267,5 @@ def compiled_once(
     if found is None:
         plan = plan_graph(graph)
         plan = plan.overlapped if overlaps else plan
-        found = graph.derived[key] = build(plan, [np.asarray(c) for c in plan.graph.consts])
+        found = graph.derived[key] = build(plan, stored_constants(plan.graph))
     return found

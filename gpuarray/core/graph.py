@@ -309,6 +309,12 @@ def _value_key(value):
     return value
 
 
+def stored_constants(graph: Graph) -> list[np.ndarray]:
+    """Return the values of a graph's constants as they are stored: of keys, their words."""
+    # An Array refuses to be made a NumPy array if it holds keys.
+    return [np.asarray(getattr(c, "_value", c)) for c in graph.consts]
+
+
 def is_view(eqn: Eqn) -> bool:
     """Whether an equation is one index map of its operand, which its readers can apply."""
     return eqn.primitive.kind is Kind.VIEW and not eqn.primitive.multiple_results

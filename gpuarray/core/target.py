@@ -339,6 +339,10 @@ class Processor(Struct):
     #: sixteen the other, where waiting for a line is what takes the time. Measure: transposed_sum.
     tile_rows: int = 32
     tile_columns: int = 256
+    #: Loops are split where conditions on the position change, if the longest piece has so many
+    #: turns, and all pieces together so few lines to compile. Measure: life, cloth.
+    split_from: int = 8
+    split_lines: int = 600
     #: Bytes of a result that is stored past the cache, which it would not fit into: a smaller one
     #: is still there when it is read next. Measure: saxpy.
     streamed_bytes: int = 12 << 20

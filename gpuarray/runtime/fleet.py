@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
 from gpuarray.backends import lockstep, simulator
 from gpuarray.backends.cuda import nccl
 from gpuarray.backends.cuda import program as cuda
@@ -21,7 +19,7 @@ from gpuarray.backends.profiled import profiled
 from gpuarray.backends.stacked import stacked
 from gpuarray.compiler.pipeline import Plan
 from gpuarray.core import ranges
-from gpuarray.core.graph import has_effect, has_exchanges
+from gpuarray.core.graph import has_effect, has_exchanges, stored_constants
 from gpuarray.core.grid import Grid
 from gpuarray.runtime import processes
 from gpuarray.runtime.device import gpu_of
@@ -31,7 +29,7 @@ from gpuarray.runtime.memory import out_of_memory
 
 def fleet(plan: Plan, grid: Grid, donated: frozenset[int]) -> HostFleet | GpuFleet:
     """Return what runs a plan on the devices of a grid."""
-    consts = [np.asarray(c) for c in plan.graph.consts]
+    consts = stored_constants(plan.graph)
     sizes = grid.sizes or {"one": 1}
     platform = grid.devices[0].platform
     if platform == "gpu":

@@ -144,6 +144,7 @@ template <class T, class U> __forceinline__ void ga_copy_block(T* to, const U* f
 
 // ---- numbers ----
 __forceinline__ ga_index ga_least(ga_index a, ga_index b) { return a < b ? a : b; }
+__forceinline__ ga_index ga_most(ga_index a, ga_index b) { return a > b ? a : b; }
 
 // A distance that the compiler does not know: g++ loads elements six apart, say, into vectors only if it cannot see that.
 __forceinline__ ga_index ga_apart(ga_index n) {

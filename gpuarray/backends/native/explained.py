@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-import numpy as np
-
 from gpuarray.backends.native.program import NativeProgramWriter, Source, planned
 from gpuarray.compiler.explain.facts import Explanation, explain_plan
 from gpuarray.compiler.explain.records import StepRecord
@@ -21,7 +19,7 @@ from gpuarray.compiler.native.emit import emit, emit_alone, whole
 from gpuarray.compiler.native.loops import RoutineWriter
 from gpuarray.compiler.pipeline import Plan
 from gpuarray.core.flow import Choice, Loop
-from gpuarray.core.graph import Atom, Eqn, Graph
+from gpuarray.core.graph import Atom, Eqn, Graph, stored_constants
 from gpuarray.core.primitive import Kind
 
 #: How deep bodies of loops in bodies of loops are shown.
@@ -30,7 +28,7 @@ _DEEPEST = 4
 
 def _written(plan: Plan, donated: frozenset[int]) -> NativeProgramWriter:
     native = plan.on_native
-    writer = NativeProgramWriter(native, [np.asarray(c) for c in native.graph.consts], donated, {})
+    writer = NativeProgramWriter(native, stored_constants(native.graph), donated, {})
     writer.function()
     return writer
 

@@ -38,7 +38,7 @@ from gpuarray.compiler.native.routine import Routine
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.config import state
-from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
+from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype, stored_constants
 from gpuarray.core.target import PROCESSOR
 from gpuarray.errors import CompileError, DeviceError
 
@@ -348,7 +348,7 @@ def build(
 
 def build_now(plan: Plan) -> Callable[..., list]:
     """Return the function, compiled; raise what went wrong on the way (`library.FAULTS`)."""
-    function = _built(plan, [np.asarray(c) for c in plan.graph.consts], frozenset())
+    function = _built(plan, stored_constants(plan.graph), frozenset())
     if function is None:
         raise DeviceError("native code has no part of this program")
     return functools.partial(host.local.run, function)

@@ -34,7 +34,7 @@ from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.steps import group_in
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.flow import Loop
-from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype, stored_constants
 from gpuarray.core.primitive import Kind
 from gpuarray.util import cached_property
 
@@ -245,7 +245,7 @@ class NumpyProgramWriter(ProgramWriter):
     def written(self, graph: Graph, operands: Sequence[str]) -> list[str]:
         """Write the steps of a Graph as lines of this function; return its results."""
         plan = self.planned(graph)
-        consts = [np.asarray(c) for c in plan.graph.consts]
+        consts = stored_constants(plan.graph)
         body = type(self)(plan, consts, NOTHING, self.inside)
         # Its lines are lines of this function, and so are its names.
         body.lines, body.space, body.names = self.lines, self.space, self.names

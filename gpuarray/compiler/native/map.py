@@ -70,6 +70,7 @@ class MapWriter(NativeWriter):
         else:
             depth = 2
             position = self.axis_name[prefix[0]] if outer == 1 and not cut else "task"
+            opened = len(self.lines)
             self.line(1, f"for (ga_index {position} = first; {position} < last; ++{position}) {{")
             if cut:
                 # The axis inside is cut: a task is a piece of it.
@@ -89,6 +90,8 @@ class MapWriter(NativeWriter):
         self.nest(depth, known, [*inner, *last], members, self.outputs, {}, ends)
         if depth == 2:
             self.line(1, "}")
+            if position == self.axis_name[prefix[0]]:
+                self.split_loop(1, prefix[0], opened, ("first", "last"))
         size *= each
         # Where elements take long, conditions in memory must not keep their loop from vectors.
         if order and not last and takes_long(self.group):

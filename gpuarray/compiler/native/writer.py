@@ -8,6 +8,7 @@ threads there are: a task is a fixed piece of the work, so results do not depend
 from __future__ import annotations
 
 import abc
+import itertools
 import math
 import re
 from collections.abc import Iterable
@@ -31,7 +32,7 @@ from gpuarray.core.element import (
     atoms,
 )
 from gpuarray.core.graph import Var, storage_dtype
-from gpuarray.core.index import Index, axes_of
+from gpuarray.core.index import Axis, Index, axes_of
 from gpuarray.core.target import PROCESSOR
 from gpuarray.util import Struct
 
@@ -132,6 +133,11 @@ class NativeWriter(Statements, abc.ABC):
         self.ahead: dict[int, str] = {}
         # Results that are stored past the cache: the element of the array that holds them before.
         self.streams: dict[Var, str] = {}
+        # Where along an axis tests begin or end to hold, while its loop is not split there; and
+        # whether there are other tests.
+        self.edges: dict[int, set[int]] = {}
+        self.other_tests = False
+        self.copies = 1  # how often the innermost line is there after loops were split
 
     @abc.abstractmethod
     def source(self) -> NativeSource:
@@ -154,11 +160,18 @@ class NativeWriter(Statements, abc.ABC):
 
     def test(self, test: Test, scope: Fetched, fails: bool = False) -> str:
         """A test as text, or that it fails: below 0 positions wrap, those of 32 bits too."""
+        self.note_edges(test)
         narrow = any(self.place_type(a) == "int" for a in self.lookups(test.index))
         if narrow and isinstance(test, Below):
             below = ">=" if fails else "<"
             return f"(ga_index)({self.at(test.index, scope)}) {below} {test.bound}"
         return super().test(test, scope, fails)
+
+    def applied(self, access: Applied, depth: int, scope: Fetched) -> str:
+        """The text of an operation; a choice that reads in it is a test too."""
+        text = super().applied(access, depth, scope)
+        self.other_tests |= bool(_CONDITIONAL.search(text))
+        return text
 
     # ---- loops ----
     def wide_axes(self, dims: Iterable[int | None]) -> set[int]:
@@ -191,6 +204,7 @@ class NativeWriter(Statements, abc.ABC):
         """
         known, waiting, left = set(known), list(members), list(stores)
         self.ahead = {axis: (ends or {}).get(axis, ("", ""))[0] for axis in axes}
+        opened: list[tuple[int, int, tuple[str, str]]] = []  # axis, line, bounds of each loop
         # From the outside inwards: first what needs no loop at all, then what each loop brings.
         for k, axis in enumerate([None, *axes]):
             if axis is not None:
@@ -199,6 +213,7 @@ class NativeWriter(Statements, abc.ABC):
                     streamed = self.open_streams(depth + k - 1, axis, left, *bounds)
                     bounds = streamed.bounds
                     depth += streamed.depth
+                opened.append((axis, len(self.lines), bounds))
                 self.open_axis(depth + k - 1, axis, *bounds)
                 known.add(axis)
                 del self.ahead[axis]
@@ -220,11 +235,56 @@ class NativeWriter(Statements, abc.ABC):
         # Loops end from the inside outwards.
         for k in reversed(range(len(axes))):
             self.close_axis(depth + k, axes[k])
+            self.split_loop(depth + k, *opened[k])
             if k == len(axes) - 1:
                 depth = self.close_streams(depth + k, streamed) - k
 
     def fetch_ahead(self, depth: int, axis: int, end: str, members: list[Member]) -> None:
         """At the beginning of a turn of the innermost loop: ask for what later turns need."""
+
+    # ---- loops in pieces ----
+    def note_edges(self, test: Test) -> None:
+        """Note where a test begins or ends to hold, if it is about the position along one axis."""
+        terms = test.index.terms
+        atom, step = terms[0] if len(terms) == 1 else (None, 0)
+        if not isinstance(test, Below) or not isinstance(atom, Axis) or abs(step) != 1:
+            self.other_tests = True
+            return
+        # 0 <= i + c < bound, or 0 <= c - i < bound.
+        c = test.index.constant
+        ends = (-c, test.bound - c) if step == 1 else (c - test.bound + 1, c + 1)
+        self.edges.setdefault(atom.number, set()).update(ends)
+
+    def split_loop(self, depth: int, axis: int, opened: int, bounds: tuple[str, str]) -> None:
+        """Split the loop that begins at line `opened` where tests inside begin or end to hold: in
+        each piece the compiler knows what they say, and makes vectors of it. In a loop around it
+        too, as each piece of that has all pieces of this one.
+        """
+        head, *body, _ = self.lines[opened:]
+        length, i = self.axes[axis], self.axis_name[axis]
+        cuts = sorted(edge for edge in self.edges.get(axis, ()) if 0 < edge < length)
+        pieces = list(itertools.pairwise([0, *cuts, length]))
+        if not cuts or max(last - first for first, last in pieces) < PROCESSOR.split_from:
+            return
+        copies = self.copies * len(pieces)
+        if len(body) * copies > PROCESSOR.split_lines or " for (" not in head:
+            return
+        self.copies = copies
+        del self.edges[axis]
+        begin, end = bounds[0], bounds[1] or self.number(length)
+        whole = begin == "0" and end == self.number(length)
+        del self.lines[opened:]
+        self.line(depth, f"const auto at_{i} = [&](ga_index {i}) GA_STEP {{")
+        self.lines += body
+        self.line(depth, "};")
+        for first, last in pieces:
+            if whole and last == first + 1:
+                self.line(depth, f"at_{i}({first});")
+                continue
+            # Tasks may have any part of the axis.
+            start = str(first) if whole else f"ga_most({begin}, {first})" if first else begin
+            stop = str(last) if whole else f"ga_least({end}, {last})" if last < length else end
+            self.line(depth, f"for (ga_index {i} = {start}; {i} < {stop}; ++{i}) at_{i}({i});")
 
     # ---- results that are stored past the cache ----
     def open_streams(
@@ -316,7 +376,10 @@ class NativeWriter(Statements, abc.ABC):
         it; `arguments` are (type, name).
         """
         self.tidy()
-        self.lines = _kept_loops(self.lines)
+        # Where loops are split at every test, none of them is left in the pieces.
+        decided = self.copies > 1 and not self.edges and not self.other_tests
+        if not decided or any(map(_BACKWARDS.search, self.lines)):
+            self.lines = _kept_loops(self.lines)
         if any("ga_stream(" in line for line in self.lines):
             self.line(1, "ga_streamed();")
         # Only what the body reads or writes.
@@ -339,7 +402,7 @@ class NativeWriter(Statements, abc.ABC):
                 f"    if (!{called}<true>({plain})) {called}<false>({plain});",
                 "}",
             ]
-        self.lines = []
+        self.lines, self.edges, self.other_tests, self.copies = [], {}, False, 1
         self.phases.append(Phase(name, tasks, grain, tuple(a for _, a in arguments)))
 
     def for_near_numbers(self) -> list[str] | None:

@@ -114,3 +114,18 @@ def test_a_profile_names_routines_and_kernels():
         assert step.seconds > 0
         assert step.nbytes
         assert "test_native_explained.py:" in step.lines
+
+
+@pytest.mark.parametrize("platform", ["cpu", "native", "cuda", None])
+def test_programs_around_a_key(platform):
+    key = ga.random.key(0)
+
+    def drawn(x):
+        def turn(i, x):
+            return x + ga.random.normal(ga.random.fold_in(key, i), x.shape)
+
+        return lax.fori_loop(0, 3, turn, x) + ga.random.uniform(key)
+
+    e = ga.explain(drawn, platform=platform)(X)
+    assert e.steps
+    assert ga.jit(drawn).lower(X).cpp_source()

@@ -1,0 +1,117 @@
+"""Loops split where tests of positions change: rolls, pads and joins give what NumPy gives.
+
+In: random rolls, pads and joins of arrays with one to three axes, some of them in tasks and some
+stored past the cache. Out: NumPy's bits; and the pieces that a loop is split into.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray.compiler.native.emit import emit
+from tests.support import natively
+
+natively.need_compiler()
+
+SHAPES = [(9,), (64,), (100_003,), (12, 3), (31, 40), (3, 17, 8), (16, 16, 16), (70, 700)]
+DTYPES = ["float32", "int8", "bool", "float64", "complex64"]
+
+
+def moved(m, x, draw):
+    """A roll, a pad of a part, or a join of two parts, of the shape of x."""
+    axis = int(draw.integers(x.ndim))
+    n = x.shape[axis]
+    k = int(draw.integers(1, n))
+    way = draw.integers(4)
+    if way == 0:
+        return m.roll(x, int(draw.integers(-n, n)), axis)
+    part = x[(slice(None),) * axis + (slice(k, None),)]
+    if way == 1:
+        widths = [(0, 0)] * x.ndim
+        before = int(draw.integers(0, k + 1))
+        widths[axis] = (before, k - before)
+        return m.pad(part, widths)
+    rest = x[(slice(None),) * axis + (slice(0, k),)]
+    if way == 2:
+        return m.concatenate([part, m.flip(rest, axis)], axis)
+    return m.roll(m.roll(x, k, axis), 1, -1)
+
+
+def program(m, seed, x):
+    draw = np.random.default_rng(seed)
+    made = x
+    for _ in range(3):
+        other = moved(m, x, draw)
+        made = made ^ other if x.dtype == np.bool_ else made + other
+    return made
+
+
+def values(shape, dtype):
+    rng = np.random.default_rng(1)
+    x = rng.integers(-60, 60, shape)
+    return (x > 0) if dtype == "bool" else (x * 0.25 if dtype[0] in "fc" else x).astype(dtype)
+
+
+CASES = [
+    (s, d, seed) for s in SHAPES for d in DTYPES for seed in range(3) if d == "float32" or not seed
+]
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    found = {}
+    for shape, dtype, seed in CASES:
+        with ga.enable_x64(True):
+            given = ga.ShapeDtypeStruct(shape, dtype)
+            graph = ga.jit(lambda x, seed=seed: program(gnp, seed, x)).lower(given).jaxpr
+        found[shape, dtype, seed] = natively.written(graph)
+    natively.compile_all(list(found.values()))
+    return found
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rolls_pads_and_joins(compiled, dtype):
+    for (shape, kind, seed), native in compiled.items():
+        if kind == dtype:
+            x = values(shape, dtype)
+            (found,) = native(x)
+            expected = program(np, seed, x)
+            assert found.tobytes() == expected.tobytes(), (shape, seed)
+
+
+def text_of(function, *shapes) -> str:
+    given = [ga.ShapeDtypeStruct(shape, "float32") for shape in shapes]
+    (step,) = ga.jit(function).lower(*given).plan.on_native.steps
+    return emit(step).text
+
+
+def test_results_past_the_cache_are_split_too():
+    shape = (1 << 12, 1 << 10)
+    graph = ga.jit(lambda x: gnp.roll(x, 1, 1) + gnp.roll(x, -1, 0))
+    assert "ga_stream(" in text_of(graph, shape)
+    native = natively.written(graph.lower(ga.ShapeDtypeStruct(shape, "float32")).jaxpr)
+    natively.compile_all([native])
+    x = values(shape, "float32")
+    assert native(x)[0].tobytes() == (np.roll(x, 1, 1) + np.roll(x, -1, 0)).tobytes()
+
+
+def test_both_axes_of_a_stencil():
+    text = text_of(lambda x: gnp.roll(x, 1, 0) + gnp.roll(x, 1, 1), (200, 300))
+    assert "at_i1(0);\n" in text
+    assert "for (ga_index i1 = 1; i1 < 300; ++i1) at_i1(i1);" in text
+    assert "for (ga_index i0 = ga_most(first, 1); i0 < last; ++i0) at_i0(i0);" in text
+
+
+def test_what_has_no_long_piece_stays_one_loop():
+    text = text_of(lambda x: gnp.roll(x, 3, 1), (200, 6))
+    assert "at_i1" not in text
+
+
+def test_many_pieces_of_a_long_body_stay_one_loop():
+    def many(x):
+        return sum(gnp.roll(x, k + 1) for k in range(60))
+
+    assert "at_i0" not in text_of(many, (1000,))

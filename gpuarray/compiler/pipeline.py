@@ -30,6 +30,7 @@ from gpuarray.compiler.lower.steps import (
 from gpuarray.compiler.lower.words import describe
 from gpuarray.compiler.native import schedule as native
 from gpuarray.compiler.rewrite.crops import crop
+from gpuarray.compiler.rewrite.hoist import hoist
 from gpuarray.compiler.rewrite.products import exchange_products, expand_small_products
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
@@ -50,6 +51,7 @@ def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
     # First, since the passes below expect a graph without calls and dead equations.
     graph = _rewrite(simplify, graph)
     if fusion:
+        graph = _rewrite(hoist, graph)
         graph = _rewrite(exchange_products, graph)
         # After views have sunk below what may be computed behind them.
         graph = _rewrite(split_axes, graph)

@@ -35,6 +35,7 @@ from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Graph, Var, evaluate, has_effect
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind
+from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.axes import move_axis
 from gpuarray.primitives.linear import add_any, instantiate, zeros
 from gpuarray.transforms.batch import BatchAxis, matched
@@ -483,6 +484,10 @@ def _flow(eqn: Eqn) -> Loop:
     )
 
 
+def _of_loop(eqn: Eqn, loop: Loop) -> Eqn:
+    return eqn.replace(params=eqn.params | {"jaxpr": loop.body, "num_consts": len(loop.consts)})
+
+
 scan_p = typed.TypedCall(
     "scan",
     Kind.CALL,
@@ -492,6 +497,7 @@ scan_p = typed.TypedCall(
     numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),
     assemble=_assemble,
     flow=_flow,
+    rewrite=Rewrite(loop=_of_loop),
     jvp=_scan_jvp,
     transpose=_scan_transpose,
     batch=_scan_batch,

@@ -35,6 +35,7 @@ from gpuarray.core.graph import Eqn, Graph, Var, evaluate
 from gpuarray.core.layout import also_varying
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind
+from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import instantiate
 from gpuarray.transforms.batch import BatchAxis, matched
@@ -326,6 +327,16 @@ def _flow(eqn: Eqn) -> Loop:
     )
 
 
+def _of_loop(eqn: Eqn, loop: Loop) -> Eqn:
+    changed = {
+        "cond_jaxpr": loop.condition,
+        "body_jaxpr": loop.body,
+        "cond_nconsts": len(loop.condition_consts),
+        "body_nconsts": len(loop.consts),
+    }
+    return eqn.replace(params=eqn.params | changed)
+
+
 while_p = typed.TypedCall(
     "while",
     Kind.CALL,
@@ -335,6 +346,7 @@ while_p = typed.TypedCall(
     numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),
     assemble=_assemble,
     flow=_flow,
+    rewrite=Rewrite(loop=_of_loop),
     jvp=_while_jvp,
     transpose=_while_transpose,
     batch=_while_batch,

@@ -159,6 +159,8 @@ class Rewrite(Struct):
         results are read is told.
     windows : (eqn) -> Windows
         What is summed over which windows.
+    loop : (eqn, loop) -> Eqn
+        The equation of another Loop; its operands are set afterwards.
     algebra : str or (eqn) -> str
         What is known of its values: "exponential" (f(x - y) is f(x) / f(y)), "difference",
         "quotient", "larger" (of two values), "squared", or "conversion" (to another dtype).
@@ -173,6 +175,7 @@ class Rewrite(Struct):
     product: Product | None = None
     loops: Callable[[Any, tuple[bool, ...]], Loops | None] | None = None
     windows: Callable[[Any], Windows] | None = None
+    loop: Callable[[Any, Any], Any] | None = None
     algebra: str | Callable[[Any], str] = ""
 
     @property

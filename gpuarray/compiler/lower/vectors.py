@@ -31,8 +31,10 @@ def keeps_from_vectors(eqn: Eqn, work: Mapping[Eqn, float], readers: Sequence[ob
     # What only moves elements is not computed under conditions; its costs are those of choosing.
     costs = [c for e, c in work.items() if e.primitive.kind is Kind.POINTWISE]
     slow = sum(c for c in costs if c > PROCESSOR.worth_keeping)
-    moved = any(isinstance(r, Eqn) and is_guarded(r) for r in readers)
-    return slow >= PROCESSOR.heavy and moved
+    # Neither under conditions nor at places that are looked up, one by one, are there vectors.
+    moved = [r for r in readers if isinstance(r, Eqn)]
+    scattered = any(r.primitive.kind is Kind.INDEXING or is_guarded(r) for r in moved)
+    return slow >= PROCESSOR.heavy and scattered
 
 
 def is_guarded(eqn: Eqn) -> bool:

@@ -46,7 +46,10 @@ GA_INLINE void ga_matmul_dots(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_AL
 }
 template <ga_index M, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN, ga_index YK, class T>
 GA_INLINE void ga_matmul_of(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
-    if constexpr (XK == 1 && YK == 1 && (N == 1 || YN != 1) && K >= 32) {
+    if constexpr (XK == 1 && YK == 1 && N == 1 && M > 1 && K >= 32) {
+        // Rows by a vector: several sums at a time, as for the columns of a row.
+        ga_matmul_of<1, M, K, 0, 1, XM, 1>(y, x, o);
+    } else if constexpr (XK == 1 && YK == 1 && (N == 1 || YN != 1) && K >= 32) {
         for (ga_index m = 0; m < M; ++m) {
             ga_index n = 0;
             for (; n + 4 <= N; n += 4) ga_matmul_dots<4, K, YN>(x + m * XM, y + n * YN, o + m * N + n);

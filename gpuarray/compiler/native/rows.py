@@ -82,8 +82,10 @@ class RowsWriter(FoldWriter):
         # The loops: the innermost by lanes, if there are any.
         *outer, inner = self.reduced
         bounds = {self.reduced[0]: ends or ("0", self.number(self.lengths[0]))}
+        opened: list[tuple[int, int, tuple[str, str]]] = []  # axis, line, bounds
         for axis in outer:
-            self.open_axis(depth, axis, *bounds.get(axis, ("0", "")))
+            opened.append((axis, len(self.lines), bounds.get(axis, ("0", ""))))
+            self.open_axis(depth, axis, *opened[-1][2])
             depth += 1
         begin, end = bounds.get(inner, ("0", self.number(self.axes[inner])))
         in_lanes = self.lanes > 1 and bool(states)
@@ -91,19 +93,23 @@ class RowsWriter(FoldWriter):
             step = f"[&](ga_index {self.axis_name[inner]}, ga_index lane) GA_STEP {{"
             # Choices that are unrolled before they are vectorised become branches.
             chosen = any(self.reducer(v).state.startswith("ga_arg<") for v in states)
-            lanes = "ga_short_lanes" if chosen else "ga_lanes"
-            self.line(depth, f"{lanes}<{self.lanes}>({begin}, {end}, {step}", comment)
+            lanes = f"{'ga_short_lanes' if chosen else 'ga_lanes'}<{self.lanes}>"
+            first, inside = len(self.lines), (begin, end)
+            self.line(depth, f"{lanes}({begin}, {end}, {step}", comment)
         else:
             streamed = self.open_streams(depth, inner, one.stored, begin, end)
             depth += streamed.depth
-            self.open_axis(depth, inner, *streamed.bounds, comment)
+            lanes, first, inside = "", len(self.lines), streamed.bounds
+            self.open_axis(depth, inner, *inside, comment)
         self.element(depth + 1, one.members, one.stored, states, dict(scope))
         self.line(depth, "});" if in_lanes else "}")
+        self.split_loop(depth, inner, first, inside, comment, lanes)
         if not in_lanes:
             depth = self.close_streams(depth, streamed)
-        for _ in outer:
+        for loop in reversed(opened):
             depth -= 1
             self.line(depth, "}")
+            self.split_loop(depth, *loop)
         # The lanes as one.
         for v, state in states.items():
             name, reducer = state.partition("[")[0], self.reducer(v)

@@ -30,6 +30,8 @@ from gpuarray.core.element import (
     Lookup,
     Test,
     atoms,
+    parts,
+    places_of,
 )
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import Axis, Index, axes_of
@@ -255,10 +257,19 @@ class NativeWriter(Statements, abc.ABC):
         ends = (-c, test.bound - c) if step == 1 else (c - test.bound + 1, c + 1)
         self.edges.setdefault(atom.number, set()).update(ends)
 
-    def split_loop(self, depth: int, axis: int, opened: int, bounds: tuple[str, str]) -> None:
+    def split_loop(
+        self,
+        depth: int,
+        axis: int,
+        opened: int,
+        bounds: tuple[str, str],
+        comment: str = "",
+        lanes: str = "",
+    ) -> None:
         """Split the loop that begins at line `opened` where tests inside begin or end to hold: in
-        each piece the compiler knows what they say, and makes vectors of it. In a loop around it
-        too, as each piece of that has all pieces of this one.
+        each piece the compiler knows what they say, and makes vectors of it. A loop around it is
+        split too: each piece of that has all pieces of this one. `lanes` is the function that makes
+        the turns, if it is no `for`.
         """
         head, *body, _ = self.lines[opened:]
         length, i = self.axes[axis], self.axis_name[axis]
@@ -267,24 +278,26 @@ class NativeWriter(Statements, abc.ABC):
         if not cuts or max(last - first for first, last in pieces) < PROCESSOR.split_from:
             return
         copies = self.copies * len(pieces)
-        if len(body) * copies > PROCESSOR.split_lines or " for (" not in head:
+        if len(body) * copies > PROCESSOR.split_lines or not (lanes or " for (" in head):
             return
         self.copies = copies
         del self.edges[axis]
         begin, end = bounds[0], bounds[1] or self.number(length)
         whole = begin == "0" and end == self.number(length)
         del self.lines[opened:]
-        self.line(depth, f"const auto at_{i} = [&](ga_index {i}) GA_STEP {{")
+        given = f"ga_index {i}, ga_index lane" if lanes else f"ga_index {i}"
+        self.line(depth, f"const auto at_{i} = [&]({given}) GA_STEP {{", comment)
         self.lines += body
         self.line(depth, "};")
         for first, last in pieces:
-            if whole and last == first + 1:
+            if whole and last == first + 1 and not lanes:
                 self.line(depth, f"at_{i}({first});")
                 continue
             # Tasks may have any part of the axis.
             start = str(first) if whole else f"ga_most({begin}, {first})" if first else begin
             stop = str(last) if whole else f"ga_least({end}, {last})" if last < length else end
-            self.line(depth, f"for (ga_index {i} = {start}; {i} < {stop}; ++{i}) at_{i}({i});")
+            turns = f"for (ga_index {i} = {start}; {i} < {stop}; ++{i}) at_{i}({i});"
+            self.line(depth, f"{lanes}({start}, {stop}, at_{i});" if lanes else turns)
 
     # ---- results that are stored past the cache ----
     def open_streams(
@@ -358,17 +371,20 @@ class NativeWriter(Statements, abc.ABC):
     def read_ahead(
         self, depth: int, known: set[int], members: list[Member], scope: Fetched
     ) -> None:
-        """Read the operands of later members that do not vary along the loops inside, and the
-        positions of others that are looked up in memory and do not: compilers would leave choices
-        of them in a loop, which is not vectorised then.
+        """Read the operands of later members that do not vary along the loops inside, and of others
+        the positions that are looked up in memory, and heavy parts, that do not: compilers would
+        leave choices of them in a loop, which is not vectorised then.
         """
         for o in (o for m in members for o in m.operands if isinstance(o, Load)):
             if self.wide_axes(o.dims) <= known:
                 self.operand(o, scope, depth)
             elif self.is_inlined(o):
-                for atom in _always_looked_up(self.access_of(o)):
+                access = self.access_of(o)
+                for atom in _always_looked_up(access):
                     if atom.axes <= known:
                         self.look_up(Index(((atom, 1),)), depth, scope)
+                for part in _heavy_parts(access, known):
+                    self.name_repeated(part, self.value(part, depth, scope), depth, scope)
 
     # ---- functions ----
     def end_function(self, name: str, arguments: list[tuple[str, str]], tasks: int, grain: int):
@@ -491,6 +507,30 @@ def _kept_loops(lines: list[str]) -> list[str]:
             made.append("#pragma GCC unroll 1")
         made.append(_LANES.sub(r"ga_short_lanes<\1>(", line))
     return made
+
+
+def _heavy_parts(access: Access, known: set[int]) -> list[Applied]:
+    """The largest parts of an access that are computed whatever its guards say, take long, and vary
+    along `known` axes alone.
+    """
+    found: list[Applied] = []
+    waiting = [access]
+    while waiting:
+        top = waiting.pop()
+        if not isinstance(top, Applied):
+            continue
+        if all(axes_of(index) <= known for index in places_of(top)):
+            found += [top] if any(map(_is_heavy, parts(top))) else []
+        else:
+            waiting += reversed(top.operands)
+    return list(dict.fromkeys(found))
+
+
+def _is_heavy(access: Access) -> bool:
+    """Whether an access is an operation of some length; those without equation call the prelude."""
+    if not isinstance(access, Applied):
+        return False
+    return access.eqn is None or access.eqn.primitive.weight > PROCESSOR.worth_keeping
 
 
 def _always_looked_up(access: Access) -> list[Lookup]:

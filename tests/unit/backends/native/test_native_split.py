@@ -115,3 +115,38 @@ def test_many_pieces_of_a_long_body_stay_one_loop():
         return sum(gnp.roll(x, k + 1) for k in range(60))
 
     assert "at_i0" not in text_of(many, (1000,))
+
+
+def folded(m, x):
+    around = m.roll(x, 1, 0) + m.pad(x, ((0, 0), (0, 1)))[:, 1:]
+    return m.max(around), m.sum(m.abs(around), 1), m.any(around > 50)
+
+
+def test_folds():
+    text = text_of(lambda x: folded(gnp, x)[0], (60, 100))
+    assert "ga_lanes<" in text and "at_i1);" in text
+    x = values((60, 100), "int8").astype("int32")
+    graph = ga.jit(lambda x: folded(gnp, x)).lower(x).jaxpr
+    native = natively.written(graph)
+    natively.compile_all([native])
+    for found, expected in zip(native(x), folded(np, x), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_heavy_values_of_a_row_are_made_before_its_loop():
+    def drawn(data):
+        keys = ga.random.split(ga.random.wrap_key_data(data), 20)
+        return ga.vmap(lambda key: ga.random.randint(key, (300,), 0, 500))(keys)
+
+    data = np.array([3, 7], np.uint32)
+    lowered = ga.jit(drawn).lower(data)
+    (kernel,) = [s for s in lowered.plan.on_native.steps if "split" in emit(s).text]
+    lines = emit(kernel).text.splitlines()
+    inner = next(n for n, line in enumerate(lines) if "for (ga_index i1" in line)
+    assert not any("split" in line for line in lines[inner:])
+    native = natively.written(lowered.jaxpr)
+    natively.compile_all([native])
+    # As they are drawn one after another.
+    keys = ga.random.split(ga.random.wrap_key_data(gnp.asarray(data)), 20)
+    expected = [np.asarray(ga.random.randint(key, (300,), 0, 500)) for key in keys]
+    np.testing.assert_array_equal(native(data)[0], expected)

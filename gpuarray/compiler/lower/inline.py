@@ -29,12 +29,11 @@ from gpuarray.compiler.fuse.group import (
 from gpuarray.compiler.lower.costs import (
     can_emit,
     can_inline,
-    cost_of,
     is_by_windows,
     is_index_operand,
     reads_of,
-    times_of,
 )
+from gpuarray.compiler.lower.effort import Effort, is_any_view, is_free, variables
 from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, Top, User
 from gpuarray.compiler.lower.pieces import alias_steps, as_single_view, split_wide_join
 from gpuarray.compiler.lower.scans import is_scan, scan_eqns, scan_group
@@ -53,7 +52,7 @@ from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.sweep import is_sweep
 from gpuarray.core.graph import Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
-from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.primitive import Kind
 from gpuarray.core.target import TARGET
 from gpuarray.primitives.movement import build
 
@@ -82,25 +81,13 @@ class Consumer(NamedTuple):
     is_index: bool
 
 
-#: Stands for a read from memory among the equations that an element takes (`_Inliner.work`).
-_READ = Eqn(Primitive("read", register=False), [], [], {})
-
-
-def _variables(eqn: Eqn) -> list[Var]:
-    return [a for a in eqn.invars if isinstance(a, Var)]
-
-
 # Two answers to "which value is behind this one" (`GraphIndex.base`): any view, or only those
 # that need no copy.
 
 
-def _is_view(eqn: Eqn, v: Var) -> bool:
-    return eqn.primitive.kind is Kind.VIEW
-
-
 def _shares_memory(eqn: Eqn, v: Var) -> bool:
     """Whether a result of an equation is a contiguous piece of its operand's memory."""
-    return _is_view(eqn, v) and contiguous_offset(as_single_view(eqn, v)) is not None
+    return is_any_view(eqn, v) and contiguous_offset(as_single_view(eqn, v)) is not None
 
 
 class _Inliner:
@@ -121,10 +108,7 @@ class _Inliner:
         self.required: dict[Var, None] = {}  # values that must be in memory, in order
         self.uses: dict[Var, list[Consumer]] = {}
         self.inlined: set[Var] = set()  # values computed where they are read
-        # What one element of a value takes if it is inlined: equations with their cost, and how
-        # many of them in a row.
-        self.work: dict[Var, dict[Eqn, float]] = {}
-        self.depth: dict[Var, int] = {}
+        self.effort = Effort(self.index)  # of values, as if they were inlined
         self.materialized: set[Var] = {*graph.invars, *graph.constvars}
         self.order: list[Step] = []
 
@@ -170,7 +154,7 @@ class _Inliner:
         # Each operand of a concatenation is a branch of the kernel: of very many, a few at a time.
         if len(step.invars) > TARGET.side_by_side and self.can_inline(step):
             return list(self.note_eqns(split_wide_join(step)))
-        return [] if _is_free(step) else [step]
+        return [] if is_free(step) else [step]
 
     def note_eqns(self, eqns: list[Eqn]) -> list[Eqn]:
         """Note equations that replace another one, and return them."""
@@ -198,7 +182,7 @@ class _Inliner:
     # ---- who reads what ----
     def resolve(self, v: Var) -> Var:
         """The value behind any number of views."""
-        return self.index.base(v, _is_view)[0]
+        return self.index.base(v, is_any_view)[0]
 
     def note_use(self, v: Var, reader: Step | None, reads: int, is_index: bool = False) -> None:
         self.uses.setdefault(self.resolve(v), []).append(Consumer(reader, reads, is_index))
@@ -264,16 +248,14 @@ class _Inliner:
         for eqn in eqns:
             for v in eqn.outvars:
                 if possible:
-                    self.work[v] = self.work_of(eqn)
-                    self.depth[v] = 1 + max(map(self.depth_of, _variables(eqn)), default=0)
+                    self.effort.note(v, eqn)
         computed = isinstance(step, FusedGroup) and not step.reduced
         # All or none: a step that writes one of its results computes the others on the way.
         if possible and all(self.is_worth_inlining(v, computed) for v in outs):
             self.inlined.update(outs)
             return
         for v in outs:
-            self.work.pop(v, None)
-            self.depth.pop(v, None)
+            self.effort.forget(v)
 
     def without_cheap_outputs(self, step: Step) -> Step:
         """Copy of a reduction without the outputs over its rows that cost their readers no more to
@@ -292,11 +274,10 @@ class _Inliner:
             # Judge it as if it were inlined, and take that back where it is not worth it.
             made = [m.eqn.outvars[0] for m in chain]
             for u, m in zip(made, chain, strict=True):
-                self.work[u] = self.work_of(m.eqn)
-                self.depth[u] = 1 + max(map(self.depth_of, _variables(m.eqn)))
+                self.effort.note(u, m.eqn)
             if not self.is_worth_inlining(v, False):
                 for u in made:
-                    del self.work[u], self.depth[u]
+                    self.effort.forget(u)
                 left.append(v)
                 continue
             self.inlined.add(v)
@@ -365,13 +346,13 @@ class _Inliner:
         if not uses or any(u.reader is None for u in uses):
             return not uses
         # Limits of what compiles well.
-        if self.depth[v] > TARGET.depth:
+        if self.effort.is_too_much(v):
             return False
         # How often each element would be computed, on average.
         times = sum(u.reads for u in uses) / max(v.aval.size, 1)
         if self.serial and times > 0.5:
             readers = [u.reader for u in uses]
-            if keeps_from_vectors(self.made_by[v], self.work[v], readers):
+            if keeps_from_vectors(self.made_by[v], self.effort.work[v], readers):
                 return False
         if computed and any(_is_fused(u.reader, self.serial and times > 1) for u in uses):
             return False  # fusion refused to merge these two, for a reason
@@ -379,7 +360,7 @@ class _Inliner:
         if any(len(self.sources_read_by(u.reader)) + sources > TARGET.arguments for u in uses):
             return False
         # Cheap enough for any number of readers: less than a read, or few elements or indices.
-        cost = sum(self.work[v].values())
+        cost = sum(self.effort.work[v].values())
         cheap = cost <= TARGET.cheap and (
             v.aval.size <= TARGET.few_elements or all(u.is_index for u in uses)
         )
@@ -411,32 +392,6 @@ class _Inliner:
             more = behind - self.sources_read_by(reader)
             saved += v.aval.nbytes - sum(s.aval.nbytes for s in more)
         return saved
-
-    def work_of(self, eqn: Eqn) -> dict[Eqn, float]:
-        """The equations that an element takes, each with its cost. An equation that several
-        operands share counts once.
-        """
-        operands = [self.work_behind(a) for a in _variables(eqn)]
-        # A movement takes an element from one of its operands: the costliest counts.
-        if eqn.primitive.kind is Kind.MOVEMENT:
-            return {eqn: cost_of(eqn) + max((sum(w.values()) for w in operands), default=0.0)}
-        found = {eqn: cost_of(eqn)}
-        # What is folded is made for each element that is.
-        for work in operands:
-            found.update({e: cost * times_of(eqn) for e, cost in work.items()})
-        return found
-
-    def work_behind(self, v: Var) -> dict[Eqn, float]:
-        """The equations that an element of an operand takes; a value in memory takes a read."""
-        v = self.resolve(v)
-        eqn = self.made_by.get(v)
-        # Free: index arithmetic. No equation: an argument or a constant, in memory.
-        if eqn is None or _is_free(eqn):
-            return {} if eqn is not None else {_READ: 1.0}
-        return self.work.get(v, {_READ: 1.0})
-
-    def depth_of(self, v: Var) -> int:
-        return self.depth.get(self.resolve(v), 0)
 
     # ---- producers of inlined values ----
     def is_in_memory(self, v: Var) -> bool:
@@ -477,7 +432,7 @@ class _Inliner:
             seen.add(top)
             eqn = self.made_by.get(top)
             # Through what is inlined, and through members of inlined groups, to what is in memory.
-            if top is v or (eqn is not None and (top in self.inlined or _is_free(eqn))):
+            if top is v or (eqn is not None and (top in self.inlined or is_free(eqn))):
                 assert eqn is not None
                 waiting += [a for a in eqn.invars if isinstance(a, Var)]
             elif eqn is not None and self._inside_inlined(top, eqn):
@@ -488,13 +443,13 @@ class _Inliner:
 
     def _inside_inlined(self, v: Var, eqn: Eqn) -> bool:
         """Whether a value exists only inside a group whose results are inlined."""
-        return eqn.primitive.kind is Kind.POINTWISE and v not in self.uses and v in self.work
+        return eqn.primitive.kind is Kind.POINTWISE and v not in self.uses and v in self.effort.work
 
     def sources_read_by(self, step: Step | None) -> set[Var]:
         """The values in memory that a step reads, with what has been inlined so far."""
         if step is None:
             return set()
-        read = step.inputs if isinstance(step, FusedGroup) else _variables(step)
+        read = step.inputs if isinstance(step, FusedGroup) else variables(step)
         found: set[Var] = set()
         for v in map(self.resolve, read):
             found |= self.sources_behind(v) if v in self.inlined else {v}
@@ -638,11 +593,3 @@ def _is_fused(step: Step | None, alone: bool) -> bool:
     if not isinstance(step, FusedGroup) or not step.is_fused:
         return False
     return alone or bool(step.reduced) or step.has_flow
-
-
-def _is_free(eqn: Eqn) -> bool:
-    """Whether an equation is index arithmetic alone: a view, or values without operands."""
-    if eqn.primitive.kind is Kind.VIEW:
-        return can_inline(eqn)
-    # A generator with operands (random bits from a key) costs more than index arithmetic.
-    return eqn.primitive.kind is Kind.GENERATOR and not eqn.invars and can_inline(eqn)

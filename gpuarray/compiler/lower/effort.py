@@ -1,0 +1,94 @@
+"""What an element of a value takes if it is computed where it is read.
+
+Floor 3. In: equations, noted producers first. Out: `Effort`, the numbers by which inline.py judges
+them: their costs, how many follow one another, and how long their text is.
+"""
+
+from __future__ import annotations
+
+from gpuarray.compiler.lower.costs import can_inline, cost_of, times_of
+from gpuarray.compiler.rewrite.index import GraphIndex
+from gpuarray.core.graph import Eqn, Var
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.target import TARGET
+
+#: Stands for a read from memory among the equations that an element takes.
+_READ = Eqn(Primitive("read", register=False), [], [], {})
+
+
+def variables(eqn: Eqn) -> list[Var]:
+    """Return the operands that are no literals."""
+    return [a for a in eqn.invars if isinstance(a, Var)]
+
+
+def is_any_view(eqn: Eqn, v: Var) -> bool:
+    """Whether an equation is a view, for `GraphIndex.base`."""
+    return eqn.primitive.kind is Kind.VIEW
+
+
+def is_free(eqn: Eqn) -> bool:
+    """Whether an equation is index arithmetic alone: a view, or values without operands."""
+    if eqn.primitive.kind is Kind.VIEW:
+        return can_inline(eqn)
+    # A generator with operands (random bits from a key) costs more than index arithmetic.
+    return eqn.primitive.kind is Kind.GENERATOR and not eqn.invars and can_inline(eqn)
+
+
+class Effort:
+    """What elements of the noted values take; other values are in memory.
+
+    Attributes
+    ----------
+    work :
+        The equations that an element takes, each with its cost.
+    """
+
+    def __init__(self, index: GraphIndex):
+        self.index = index
+        self.work: dict[Var, dict[Eqn, float]] = {}
+        self._depth: dict[Var, int] = {}
+        # How many operations each of its equations is in the text: what moves elements chooses
+        # where one comes from, and each of these places has all that makes it.
+        self._written: dict[Var, dict[Eqn, int]] = {}
+
+    def note(self, v: Var, eqn: Eqn) -> None:
+        """Note what an element of a result takes."""
+        operands = [self.index.base(a, is_any_view)[0] for a in variables(eqn)]
+        self.work[v] = self._work_of(eqn)
+        self._depth[v] = 1 + max((self._depth.get(a, 0) for a in operands), default=0)
+        behind = [self._written.get(a, {}) for a in operands]
+        if eqn.primitive.kind is Kind.MOVEMENT:
+            self._written[v] = {eqn: 1 + sum(sum(texts.values()) for texts in behind)}
+        else:
+            self._written[v] = {e: n for texts in behind for e, n in texts.items()} | {eqn: 1}
+
+    def forget(self, v: Var) -> None:
+        """The value is in memory."""
+        for noted in (self.work, self._depth, self._written):
+            noted.pop(v, None)
+
+    def is_too_much(self, v: Var) -> bool:
+        """Whether compilers would take too long for it."""
+        written = sum(self._written[v].values())
+        return self._depth[v] > TARGET.depth or written > TARGET.written
+
+    def _work_of(self, eqn: Eqn) -> dict[Eqn, float]:
+        # An equation that several operands share counts once.
+        operands = [self._work_behind(a) for a in variables(eqn)]
+        # A movement takes an element from one of its operands: the costliest counts.
+        if eqn.primitive.kind is Kind.MOVEMENT:
+            return {eqn: cost_of(eqn) + max((sum(w.values()) for w in operands), default=0.0)}
+        found = {eqn: cost_of(eqn)}
+        # What is folded is made for each element that is.
+        for work in operands:
+            found.update({e: cost * times_of(eqn) for e, cost in work.items()})
+        return found
+
+    def _work_behind(self, v: Var) -> dict[Eqn, float]:
+        # A value in memory takes a read.
+        v = self.index.base(v, is_any_view)[0]
+        eqn = self.index.made_by.get(v)
+        # Free: index arithmetic. No equation: an argument or a constant, in memory.
+        if eqn is None or is_free(eqn):
+            return {} if eqn is not None else {_READ: 1.0}
+        return self.work.get(v, {_READ: 1.0})

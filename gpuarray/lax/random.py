@@ -26,8 +26,8 @@ def rng_bit_generator(
     algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT,
     *,
     out_sharding: Any = None,
-) -> list[Array]:
-    """[next state, bits] of a generator with a state: uint32[4] -> uint32[4], dtype[shape].
+) -> tuple[Array, Array]:
+    """(next state, bits) of a generator with a state: uint32[4] -> uint32[4], dtype[shape].
 
     The first two words are the key, the last two a counter. Results belong to an algorithm: they
     are the same here on every machine, but another library's default may be another algorithm.
@@ -46,4 +46,4 @@ def rng_bit_generator(
         algorithm=RandomAlgorithm(algorithm),
         out_sharding=None,
     )
-    return [state, placed("rng_bit_generator", bits, out_sharding)]
+    return state, placed("rng_bit_generator", bits, out_sharding)

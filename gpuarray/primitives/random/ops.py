@@ -15,16 +15,24 @@ import numpy as np
 
 from gpuarray import config
 from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import elementwise, leading
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, NoKernel, Primitive
-from gpuarray.primitives.axes import add_axis, move_axis, set_rank
-from gpuarray.primitives.define import broadcast_shape, do
+from gpuarray.primitives.define import broadcast_shape
 from gpuarray.primitives.movement.views import SAME
 from gpuarray.primitives.random import elements, parts
 from gpuarray.primitives.random.counters import COUNTED_HASHES
 from gpuarray.primitives.random.factors import bits_factors
 from gpuarray.primitives.random.host import COUNTED, threefry2x32, threefry_stream
+from gpuarray.primitives.random.transforms import (
+    bits_batch,
+    discrete,
+    fold_in_batch,
+    generator_batch,
+    in_place,
+    split_batch,
+    wrap_batch,
+)
 from gpuarray.util import prod
 
 _uint32 = np.dtype(np.uint32)
@@ -250,48 +258,6 @@ def _check_shape(op: str, shape) -> None:
         raise ValueError(f"{op} needs a shape without negative lengths, got {tuple(shape)}.")
 
 
-# ---- rules of transforms ----
-
-
-def _in_place(name: str) -> Callable[..., Any]:
-    """Return the batch rule of a primitive on any leading axes: the batch axis is one of them."""
-
-    def batch(axis, args, dims, **params):
-        # Key axes in front stay, so the batch axis may be any of them.
-        return getattr(do, name)(*args, **params), dims[0]
-
-    return batch
-
-
-def _discrete(batch: Callable[..., Any]) -> dict[str, Any]:
-    return {"jvp": NOT_DIFFERENTIABLE, "transpose": NOT_LINEAR, "batch": batch}
-
-
-def _wrap_batch(axis, args, dims, *, impl: KeyImpl):
-    (words,), (dim,) = args, dims
-    return do.random_wrap(move_axis(words, dim, 0), impl=impl), 0
-
-
-def _fold_in_batch(axis, args, dims):
-    """Broadcast as pointwise operations do: the batch axis in front, scalars as they are."""
-    # The rank of one element's operands, with the batch axis.
-    rank = max(aval_of(x).ndim - (d is not None) for x, d in zip(args, dims, strict=True)) + 1
-
-    def placed(x, d):
-        if d is not None:
-            return set_rank(move_axis(x, d, 0), rank, keep_first=True)
-        return add_axis(x, 0) if aval_of(x).ndim else x
-
-    return do.random_fold_in(*map(placed, args, dims)), 0
-
-
-def _generator_batch(axis, args, dims, *, shape, **params):
-    (state,), (dim,) = args, dims
-    # A state for each batch element, in front, which the primitive takes.
-    state = move_axis(state, dim, 0)
-    return do.rng_bit_generator(state, shape=(axis.size, *shape), **params), [0, 0]
-
-
 # ---- primitives ----
 
 
@@ -320,7 +286,7 @@ random_seed_p = Primitive(
     aval=_seed_aval,
     numpy_pick=_seed_numpy,
     decompose=parts.seed_parts,
-    **_discrete(_in_place("random_seed")),
+    **discrete(in_place("random_seed")),
     factors=elementwise,
 )
 
@@ -347,7 +313,7 @@ random_wrap_p = Primitive(
     element=elements.WRAP,
     aval=_wrap_aval,
     numpy=lambda words, *, impl: keys_of(words, dtypes.KeyDtype(impl)),
-    **_discrete(_wrap_batch),
+    **discrete(wrap_batch),
     factors=leading(1),
 )
 
@@ -369,7 +335,7 @@ random_unwrap_p = Primitive(
     element=elements.UNWRAP,
     aval=_unwrap_aval,
     numpy_pick=_unwrap_numpy,
-    **_discrete(_in_place("random_unwrap")),
+    **discrete(in_place("random_unwrap")),
     factors=leading(0),
 )
 
@@ -406,7 +372,7 @@ random_split_p = Primitive(
     aval=_split_aval,
     numpy_pick=_split_numpy,
     decompose=parts.split_parts,
-    **_discrete(_in_place("random_split")),
+    **discrete(split_batch),
     factors=leading(0),
     show=hide_stream,
 )
@@ -437,7 +403,7 @@ random_fold_in_p = Primitive(
     aval=_fold_in_aval,
     numpy_pick=_fold_in_numpy,
     decompose=parts.fold_in_parts,
-    **_discrete(_fold_in_batch),
+    **discrete(fold_in_batch),
     factors=elementwise,
 )
 
@@ -479,7 +445,7 @@ random_bits_p = Primitive(
     numpy_pick=_bits_numpy,
     decompose=parts.bits_parts,
     cuda=_bits_text,
-    **_discrete(_in_place("random_bits")),
+    **discrete(bits_batch),
     factors=bits_factors,
     show=hide_stream,
     weight=80.0,
@@ -496,7 +462,7 @@ random_clone_p = Primitive(
     view=SAME,
     aval=_clone_aval,
     numpy=lambda keys: keys,
-    **_discrete(_in_place("random_clone")),
+    **discrete(in_place("random_clone")),
     factors=elementwise,
 )
 
@@ -578,7 +544,7 @@ rng_bit_generator_p = Primitive(
     element=elements.GENERATOR,
     aval=_generator_aval,
     numpy=_generator_numpy,
-    **_discrete(_generator_batch),
+    **discrete(generator_batch),
     factors=leading(1, resize=lambda params, ins, outs: params | {"shape": outs[1]}),
     multiple_results=True,
 )

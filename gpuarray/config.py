@@ -586,6 +586,19 @@ class Context:
         """The value in this thread."""
         return getattr(state, self._row.name)
 
+    @property
+    def name(self) -> str:
+        """The name of the setting, as `config.update` takes it."""
+        return _public(self._row.name)
+
+    def get_global(self) -> Any:
+        """Return the value outside of `with` blocks."""
+        return _global[self._row.name]
+
+    def set_global(self, value: Any) -> None:
+        """Set the value for all threads, as `config.update` does."""
+        config.update(self._row.name, value)
+
     def __bool__(self) -> bool:
         raise TypeError(
             f"{self.__name__} is a context manager, not a flag; read "

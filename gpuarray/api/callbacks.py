@@ -29,7 +29,6 @@ from gpuarray.core.graph import storage_dtype
 from gpuarray.core.sharding import one_device, place_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
-from gpuarray.primitives.random.ops import random_unwrap_p
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
@@ -89,10 +88,12 @@ class FlatCallback:
         # A function without results returns None, whatever its empty structure is said to be.
         if not leaves and not avals:
             return []
-        if found != self.out_tree:
+        # The containers are those of result_shape_dtypes: a list is as good as a tuple.
+        if len(leaves) != len(avals):
             raise ValueError(
                 f"{self.kind}: the callback returned a result of structure {found}, but "
-                f"result_shape_dtypes has structure {self.out_tree}"
+                f"result_shape_dtypes has structure {self.out_tree}: {len(leaves)} leaves instead "
+                f"of {len(avals)}"
             )
         return [self._buffer(x, a) for x, a in zip(leaves, avals, strict=True)]
 
@@ -365,10 +366,8 @@ class _Printer:
         self.fmt, self.options = fmt, np.get_printoptions()
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        # NumPy's values print as users of NumPy expect, with its options.
-        plain = tree.tree_map(_printable, (args, kwargs))
         with np.printoptions(**self.options):
-            text = self.fmt.format(*plain[0], **plain[1])
+            text = self.fmt.format(*args, **kwargs)
         self.show(text)
 
     def show(self, text: str) -> None:
@@ -386,16 +385,6 @@ class _Logger(_Printer):
 
     def show(self, text: str) -> None:
         logger.info(text)
-
-
-def _printable(x: Any) -> Any:
-    if not isinstance(x, Array):
-        return x
-    if isinstance(x.dtype, dtypes.KeyDtype):
-        x = random_unwrap_p.bind(x)
-    value = np.asarray(x)
-    # A NumPy scalar, so that {x:.2f} works.
-    return value if value.shape else value[()]
 
 
 def debug_print(

@@ -28,6 +28,10 @@ class UserContext:
                 return value
         return self._default
 
+    def get_global(self) -> Any:
+        """Return the value outside of `with` blocks."""
+        return self._default
+
     @contextlib.contextmanager
     def __call__(self, new_value: Hashable) -> Iterator[None]:
         """Replace the value for a `with` block or a decorated function."""

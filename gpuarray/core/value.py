@@ -184,6 +184,9 @@ class Array:
     # NumPy's operators defer to ours, so that `np_array + array` calls __radd__.
     __array_priority__ = 100
 
+    #: Whether it is Python's number still, which no operation has made an array: in a derivative.
+    bare: bool = False
+
     aval: Any
     # The aval under a name that only Arrays have: reading it also proves that x is one.
     _aval: Any

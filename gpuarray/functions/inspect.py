@@ -25,7 +25,7 @@ from gpuarray.functions import stages
 from gpuarray.functions.argnums import indices
 from gpuarray.functions.jit import Jitted, Options
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.transforms.references import Ref
+from gpuarray.transforms.references import AbstractRef, Ref
 from gpuarray.transforms.tracing import GraphTrace
 
 _AXES = "pairs of a name and a length"
@@ -76,6 +76,7 @@ def make_jaxpr(
     for attribute in ("__name__", "__qualname__"):
         shown = getattr(fun, attribute, type(fun).__name__)
         setattr(trace_it, attribute, f"make_jaxpr({shown})")
+    trace_it.__module__ = __package__.partition(".")[0]
     return trace_it
 
 
@@ -104,6 +105,8 @@ def typeof(x):
     """
     if isinstance(x, Ref):
         return x.type
+    if isinstance(x, stages.ShapeDtypeStruct) and x.is_ref:
+        return AbstractRef(x.aval)
     aval = aval_of(x)
     if type(x) is not ArrayImpl or aval.layout is not None:
         return aval

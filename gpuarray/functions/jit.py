@@ -25,7 +25,7 @@ from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.mesh import NamedSharding, contexts
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.core.tracebacks import boundary, clean
-from gpuarray.functions import argnums, misses, stages
+from gpuarray.functions import argnums, misses, stages, structs
 from gpuarray.functions.donation import donated_leaves, warn_unusable
 from gpuarray.functions.layouts import UNSPECIFIED, Layouts, Where, layouts, run
 from gpuarray.functions.outputs import checked_output
@@ -366,6 +366,7 @@ class Jitted:
     def trace(self, *args, **kwargs) -> stages.Traced:
         """Trace for these arguments (arrays, or what has shape and dtype) without running."""
         touched = []
+        args, kwargs = structs.with_references((args, kwargs))
         if not any(isinstance(x, Ref) for x in tree.flatten_raw((args, kwargs))[0]):
             try:
                 return self._traced(args, kwargs)

@@ -422,7 +422,7 @@ def stage(x: ArrayLike) -> Array:
     """
     x = operand("stage", x)
     # An array belongs to its trace already; a plain value gets an equation of its own.
-    return x if isinstance(x, Array) else stage_p.bind(x)
+    return x if isinstance(x, Array) and not x.bare else stage_p.bind(x)
 
 
 def optimization_barrier(operand: Any, /) -> Any:

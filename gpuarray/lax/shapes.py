@@ -221,7 +221,8 @@ def reshape(
     sizes = canonicalize_shape(new_sizes)
     order = None if dimensions is None else indices(dimensions)
     # The same shape: no equation is recorded. -1 is resolved by the primitive.
-    if isinstance(x, Array) and sizes == x.shape and order in (None, tuple(range(len(sizes)))):
+    same = isinstance(x, Array) and not x.bare and sizes == x.shape
+    if same and order in (None, tuple(range(len(sizes)))):
         return x
     return reshape_p.bind(x, new_sizes=sizes, dimensions=order, sharding=None)
 

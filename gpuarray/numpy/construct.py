@@ -16,7 +16,7 @@ from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import FLOAT0, MASKED, ShapedArray
 from gpuarray.core.value import Array
-from gpuarray.primitives.elementwise.arithmetic import copy_p
+from gpuarray.primitives.elementwise.arithmetic import copy_p, stage_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.transfer import device_put, laid_in_context, own, placed
@@ -44,6 +44,7 @@ def asarray(
     """
     # The usual case: nothing to do.
     if isinstance(a, Array) and dtype is None and device is None and not copy:
+        a = stage_p.bind(a) if a.bare else a
         return placed("asarray", a, out_sharding)
     return array(a, dtype, bool(copy), order or "K", device=device, out_sharding=out_sharding)
 
@@ -148,7 +149,7 @@ def converted(x: Array, dtype: Any, weak_type: bool) -> Array:
 def _to_array(x: Any, wanted: Any) -> Array:
     """Any value as an Array, converted to `wanted` on the host where that is cheaper."""
     if isinstance(x, Array):
-        return x
+        return stage_p.bind(x) if x.bare else x
     # JAX's protocol for objects that stand for an array.
     if not isinstance(x, type) and hasattr(x, "__jax_array__"):
         return _to_array(x.__jax_array__(), wanted)

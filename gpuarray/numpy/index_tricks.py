@@ -21,7 +21,7 @@ from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode
 from gpuarray.lax.slicing import reaching
 from gpuarray.numpy import indexer
 from gpuarray.numpy.arithmetic import divmod, mod
-from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.functions import clip
 from gpuarray.numpy.joining import stack, tile
 from gpuarray.numpy.operands import array, arrays, no_out
@@ -264,10 +264,14 @@ def unravel_index(indices, shape) -> tuple[Array, ...]:
     flat = array("unravel_index", indices)
     alone = not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0
     # A traced shape is as good: lengths only divide.
-    lengths = [
-        n if isinstance(n, Tracer) else util.index(n) for n in ((shape,) if alone else shape)
-    ]
+    given = (shape,) if alone else tuple(shape)
+    lengths = [n if isinstance(n, Tracer) else util.index(n) for n in given]
     total = math.prod(lengths)
+    # Results have the dtype of the indices, promoted with lengths that are arrays, if it holds them.
+    dtype = flat.dtype
+    narrow = dtypes.issubdtype(dtype, np.integer) and all(
+        isinstance(n, Tracer) or n - 1 <= dtypes.iinfo(dtype).max for n in lengths
+    )
     flat = reaching(flat, total)
     one = flat.dtype.type
     # Negative positions count from the end; beyond either end the nearest one is taken, as in JAX.
@@ -275,9 +279,10 @@ def unravel_index(indices, shape) -> tuple[Array, ...]:
     flat = clip(flat, 0, total - 1)
     out = []
     # The last axis runs fastest.
-    for n in reversed(lengths):
+    for n, stated in zip(reversed(lengths), reversed(given), strict=True):
         flat, position = divmod(flat, n)
-        out.append(position)
+        dtype = dtypes.result_type(dtype, stated)
+        out.append(as_type(position, dtype) if narrow and position.dtype != dtype else position)
     return tuple(reversed(out))
 
 

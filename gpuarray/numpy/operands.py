@@ -20,7 +20,7 @@ from gpuarray.numpy.promotion import check_arraylike, promote_dtypes, promote_dt
 
 def array(name: str, x) -> Array:
     """`x` as an Array; TypeError if it is not an array or a scalar."""
-    if isinstance(x, Array):
+    if isinstance(x, Array) and not x.bare:
         return x
     check_arraylike(name, x)
     return asarray(x)
@@ -30,7 +30,7 @@ def arrays(name: str, *xs) -> list[Array]:
     """All of `xs` as Arrays; TypeError if one of them is not an array or a scalar."""
     # Nothing is allocated where all are Arrays already.
     for x in xs:
-        if not isinstance(x, Array):
+        if not isinstance(x, Array) or x.bare:
             check_arraylike(name, *xs)
             return [asarray(x) for x in xs]
     return list(xs)

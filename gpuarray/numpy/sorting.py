@@ -194,7 +194,8 @@ def searchsorted(a, v, side: str = "left", sorter=None, *, method: str = "scan")
         raise ValueError("a should be 1-dimensional")
     if sorter is not None:
         a = getitem(a, array("searchsorted", sorter))
-    index = dtypes.canonicalize_dtype(np.int64)  # as the other functions that return indices
+    # Unlike other indices, whatever x64 is: as in JAX.
+    index = np.dtype(np.int32 if a.shape[0] <= dtypes.iinfo(np.int32).max else np.int64)
     return searchsorted_p.bind(a, v, side=side, dtype=index)
 
 

@@ -23,6 +23,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_DIFFERENTIABLE, Primitive, Sentinel
+from gpuarray.core.value import Array
 from gpuarray.errors import MissingRuleError
 from gpuarray.primitives.linear import add_any, broadcast_like, instantiate
 from gpuarray.transforms.leaks import check_leaks
@@ -38,6 +39,10 @@ class JVPTracer(traces.Tracer):
         self.primal = primal
         self.tangent = tangent
         self.aval = aval_of(primal)
+
+    @property
+    def bare(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.primal.bare if isinstance(self.primal, Array) else True
 
     def origin(self) -> str:
         return self.primal.origin() if isinstance(self.primal, traces.Tracer) else ""

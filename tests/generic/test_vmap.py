@@ -21,7 +21,6 @@ from tests.support.nearness import assert_near
 from tests.support.sampled import each_sample
 
 
-
 def first_draws(sample: Sample) -> bool:
     """Whether one generator with a state makes the numbers of a batch: no loop, as in JAX.
 

@@ -12,15 +12,6 @@ from gpuarray.experimental.sparse.base import (
     SparseEfficiencyError,
     SparseEfficiencyWarning,
 )
-from gpuarray.experimental.sparse.bcoo import (
-    BCOO,
-    bcoo_extract,
-    bcoo_fromdense,
-    bcoo_sort_indices,
-    bcoo_sum_duplicates,
-    bcoo_todense,
-    bcoo_transpose,
-)
 from gpuarray.experimental.sparse.bcsr import (
     BCSR,
     bcsr_broadcast_in_dim,
@@ -30,6 +21,15 @@ from gpuarray.experimental.sparse.bcsr import (
     bcsr_fromdense,
     bcsr_sum_duplicates,
     bcsr_todense,
+)
+from gpuarray.experimental.sparse.coordinates import (
+    BCOO,
+    bcoo_extract,
+    bcoo_fromdense,
+    bcoo_sort_indices,
+    bcoo_sum_duplicates,
+    bcoo_todense,
+    bcoo_transpose,
 )
 from gpuarray.experimental.sparse.creation import empty, eye, random_bcoo, todense
 from gpuarray.experimental.sparse.derivatives import (
@@ -177,4 +177,4 @@ __all__ = [
     "value_and_grad",
 ]
 
-__getattr__ = _explain_names(__name__)
+__getattr__ = _explain_names(__name__, ("ad", "api", "coo", "csr", "random", "util"))

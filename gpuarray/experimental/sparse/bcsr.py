@@ -17,7 +17,7 @@ from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.experimental.sparse import patterns
 from gpuarray.experimental.sparse.base import JAXSparse, SparseInfo, arrays
-from gpuarray.experimental.sparse.bcoo import (
+from gpuarray.experimental.sparse.coordinates import (
     BCOO,
     bcoo_eliminate_zeros,
     bcoo_fromdense,

@@ -20,8 +20,8 @@ from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.experimental.sparse import patterns
 from gpuarray.experimental.sparse.base import JAXSparse
-from gpuarray.experimental.sparse.bcoo import BCOO
 from gpuarray.experimental.sparse.bcsr import BCSR
+from gpuarray.experimental.sparse.coordinates import BCOO
 from gpuarray.experimental.sparse.matrices import COO, CSC, CSR
 from gpuarray.functions.vmap import vmap
 

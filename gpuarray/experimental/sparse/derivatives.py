@@ -17,8 +17,8 @@ from gpuarray.api import jacobian as dense_jacobian
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.experimental.sparse.base import is_sparse
-from gpuarray.experimental.sparse.bcoo import BCOO
 from gpuarray.experimental.sparse.bcsr import BCSR
+from gpuarray.experimental.sparse.coordinates import BCOO
 from gpuarray.functions.vmap import vmap
 from gpuarray.pytree import tree
 

@@ -23,7 +23,7 @@ from gpuarray.experimental.sparse.base import (
     SparseEfficiencyWarning,
     operations,
 )
-from gpuarray.experimental.sparse.bcoo import (
+from gpuarray.experimental.sparse.coordinates import (
     BCOO,
     checked_permutation,
     set_nse,

@@ -17,8 +17,8 @@ from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.experimental.sparse import patterns
 from gpuarray.experimental.sparse.base import JAXSparse, arrays, operations
-from gpuarray.experimental.sparse.bcoo import diagonal, known_count
 from gpuarray.experimental.sparse.bcsr import pointers_of, rows_of
+from gpuarray.experimental.sparse.coordinates import diagonal, known_count
 from gpuarray.tree_util import register_pytree_node_class
 
 

@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuarray.core.value import Array
-from gpuarray.experimental.sparse.bcoo import (
-    BCOO,
-    bcoo_fromdense,
-    bcoo_sort_indices,
-    bcoo_sum_duplicates,
-    bcoo_transpose,
-)
 from gpuarray.experimental.sparse.bcsr import (
     BCSR,
     bcsr_dot_general,
     bcsr_extract,
     bcsr_fromdense,
+)
+from gpuarray.experimental.sparse.coordinates import (
+    BCOO,
+    bcoo_fromdense,
+    bcoo_sort_indices,
+    bcoo_sum_duplicates,
+    bcoo_transpose,
 )
 from gpuarray.experimental.sparse.creation import todense
 from gpuarray.experimental.sparse.matrices import (

@@ -18,7 +18,7 @@ from gpuarray import numpy as gnp
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.value import Array
 from gpuarray.experimental.sparse import patterns
-from gpuarray.experimental.sparse.bcoo import BCOO
+from gpuarray.experimental.sparse.coordinates import BCOO
 from gpuarray.experimental.sparse.layouts import bcoo_update_layout
 from gpuarray.functions.inspect import eval_shape
 from gpuarray.functions.stages import struct_of

@@ -15,7 +15,7 @@ from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.experimental.sparse import patterns
-from gpuarray.experimental.sparse.bcoo import BCOO, bcoo_transpose, check_bcoo
+from gpuarray.experimental.sparse.coordinates import BCOO, bcoo_transpose, check_bcoo
 from gpuarray.experimental.sparse.layouts import (
     bcoo_reshape,
     bcoo_squeeze,

@@ -31,13 +31,13 @@ from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.experimental.sparse import layouts, patterns, products, slices
 from gpuarray.experimental.sparse.base import is_sparse, operations
-from gpuarray.experimental.sparse.bcoo import BCOO, bcoo_transpose
 from gpuarray.experimental.sparse.bcsr import (
     BCSR,
     bcsr_broadcast_in_dim,
     bcsr_concatenate,
     bcsr_dot_general,
 )
+from gpuarray.experimental.sparse.coordinates import BCOO, bcoo_transpose
 from gpuarray.experimental.sparse.creation import todense_p
 from gpuarray.pytree import tree
 from gpuarray.transforms.tracing import TracedFunction, stage

@@ -2,9 +2,9 @@
 
 Floor 2. In: operands with a batch axis. Out: results with one.
 
-Keys of a hash, such as Threefry's, are independent: a batch of them is one more axis of the operation. A
-generator with a state runs on from one number to the next, and as in JAX the first of a batch of
-them makes the numbers of all.
+Keys of a hash, such as Threefry's, are independent: a batch of them is one more axis of the
+operation. A generator with a state runs on from one number to the next, and as in JAX the first of
+a batch of them makes the numbers of all.
 """
 
 from __future__ import annotations

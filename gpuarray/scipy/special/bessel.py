@@ -185,6 +185,8 @@ def _legendre(n: Array, m: Array, theta: Array, n_max: int) -> Array:
     size = lax.abs(m) if dtypes.kind_of(m.dtype) == "i" else m
     degree = gnp.minimum(n, n_max)
     cosine, sine = lax.cos(theta), lax.sin(theta)
+    # Functions of the cosine alone, also where theta is no polar angle; derivatives at 0 stay.
+    sine = gnp.where(sine < 0, -sine, sine)
     square = (size * size).astype(theta.dtype)
     before = now = out = gnp.zeros(np.broadcast_shapes(n.shape, m.shape, theta.shape), theta.dtype)
     seed = like(math.sqrt(0.25 / math.pi), theta)  # that of degree and order l

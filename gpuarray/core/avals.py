@@ -50,8 +50,16 @@ class ShapedArray:
     size: int
 
     def __new__(
-        cls, shape, dtype, weak_type: bool = False, layout=None, *, sharding=None
+        cls,
+        shape,
+        dtype,
+        weak_type: bool = False,
+        layout=None,
+        *,
+        sharding=None,
+        memory_space: Space | None = None,
     ) -> ShapedArray:
+        _check_space(memory_space)
         # A NamedSharding says how Explicit axes of its mesh cut the value.
         if sharding is not None:
             layout = sharding._typed(tuple(shape))
@@ -96,6 +104,7 @@ class ShapedArray:
 
     def update(self, **changes) -> ShapedArray:
         """Return the same aval with some fields changed; another shape is not cut."""
+        _check_space(changes.pop("memory_space", None))
         if "sharding" in changes:
             sharding = changes.pop("sharding")
             shape = tuple(changes.get("shape", self.shape))
@@ -187,6 +196,15 @@ class ShapedArray:
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
         return f"ShapedArray({self.str_short()}{weak})"
+
+
+def _check_space(space: Space | None) -> None:
+    # Memory of the host's own, or a choice between several, there is not.
+    if space not in (None, Space.Device):
+        raise ValueError(
+            f"memory_space={space!r} is not known: arrays are in the memory of their devices. Give "
+            "memory.Space.Device or None."
+        )
 
 
 def too_large(shape: tuple[int, ...], dtype: Any) -> Exception:

@@ -36,7 +36,7 @@ def _binary(name: str):
             # The isinstance test first: is_operand is a call.
             if isinstance(other, Array) or is_operand(other):
                 return getattr(surface, name)(self, other)
-            return _refuse(other)
+            return _refuse(other, _TURNS[name])
         except Exception as error:
             clean(error)
             raise
@@ -57,10 +57,27 @@ def _reflected(name: str):
     return _named(method, f"r{name}")
 
 
-def _refuse(other):
+#: What Python asks the other operand for when an operator of ours gives up, by ours.
+_TURNS = {
+    **{
+        ours: f"__r{its}__"
+        for ours, its in {
+            **{name: name for name in ("add", "mod", "divmod", "matmul")},
+            **{"subtract": "sub", "multiply": "mul", "true_divide": "truediv", "power": "pow"},
+            **{"floor_divide": "floordiv", "bitwise_and": "and", "bitwise_or": "or"},
+            **{"bitwise_xor": "xor", "left_shift": "lshift", "right_shift": "rshift"},
+        }.items()
+    },
+    **{"equal": "__eq__", "not_equal": "__ne__", "less": "__gt__", "greater": "__lt__"},
+    **{"less_equal": "__ge__", "greater_equal": "__le__"},
+}
+
+
+def _refuse(other, its: str = ""):
     # Python turns NotImplemented into its own TypeError, which cannot say how to fix the common
-    # mistake of mixing in a list.
-    if isinstance(other, (list, tuple)):
+    # mistake of mixing in a list. A class of lists with an operator of its own gets its turn.
+    kind = next((k for k in (list, tuple) if isinstance(other, k)), None)
+    if kind is not None and getattr(type(other), its, None) is getattr(kind, its, None):
         kind = type(other).__name__
         raise TypeError(
             f"unsupported operand: an Array and a {kind} do not mix, because a {kind} would be "

@@ -251,7 +251,7 @@ def spacing(x, /) -> Array:
     (x,) = promote_args_inexact("spacing", x)
     if kind_of(aval_of(x).dtype) == "c":
         raise ValueError("jnp.spacing is not defined for complex inputs.")
-    x = as_type(x, aval_of(x).dtype)
+    x = as_type(asarray(x), aval_of(x).dtype)
     # Away from zero, with the sign of x; NumPy's float16 goes towards +inf instead.
     towards = lax.full_like(x, np.inf)
     if aval_of(x).dtype != np.float16:

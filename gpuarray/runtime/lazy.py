@@ -312,13 +312,14 @@ def run_graph(
     if executable.meshes or constants.over is not None or not place.is_single:
         flush_all()
         wanted = wanted or [None] * len(graph.outvars)
-        return spread.run(executable, inputs, wanted, constants=constants.values)
-    device = same_device(device, executable.device)
-    if device is not None:
-        place = common_place(place, place_of(device, True))
-    arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
-    flush_all()  # a worker must not wait for work that only this thread can dispatch
-    launch(executable, inputs, arrays, place, constants=constants)
+        arrays = spread.run(executable, inputs, wanted, constants=constants.values)
+    else:
+        device = same_device(device, executable.device)
+        if device is not None:
+            place = common_place(place, place_of(device, True))
+        arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
+        flush_all()  # a worker must not wait for work that only this thread can dispatch
+        launch(executable, inputs, arrays, place, constants=constants)
     state = config.state
     if state.debug_nans or state.debug_infs:
         check_results(graph, graph.debug_name, sites.user_frame(), inputs, arrays)

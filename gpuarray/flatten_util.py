@@ -5,6 +5,8 @@ Floor 6. In: a pytree of arrays. Out: one vector, and the way back.
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -36,33 +38,40 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Array], Any]]:
     arrays = [gnp.asarray(x) for x in leaves]
     # Leaf after leaf, each in C order; different dtypes are promoted to one.
     flat = gnp.concatenate([x.ravel() for x in arrays])
-    shapes = [x.shape for x in arrays]
-    kinds = [x.dtype for x in arrays]
-    dtype, size = flat.dtype, flat.size
-    # With one dtype throughout, a vector of another (a complex one, say) may keep its own.
-    alike = all(kind == dtype for kind in kinds)
-    # Where each leaf ends in the vector; the next one starts there.
-    ends = np.cumsum([x.size for x in arrays]).tolist()
+    shapes, kinds = tuple(x.shape for x in arrays), tuple(x.dtype for x in arrays)
+    return flat, _Unravel(spec, shapes, kinds, flat.dtype)
 
-    def unravel(flat: Any) -> Any:
-        """The pytree of a vector."""
+
+@dataclasses.dataclass(frozen=True)
+class _Unravel:
+    """The pytree of a vector. Equal for equal structures, so it may be a static argument of jit."""
+
+    spec: Any
+    shapes: tuple[tuple[int, ...], ...]
+    kinds: tuple[Any, ...]
+    dtype: Any
+
+    def __call__(self, flat: Any) -> Any:
         flat = gnp.asarray(flat)
-        if not alike and flat.dtype != dtype:
+        # With one dtype throughout, a vector of another (a complex one, say) may keep its own.
+        alike = all(kind == self.dtype for kind in self.kinds)
+        if not alike and flat.dtype != self.dtype:
             raise TypeError(
-                f"unravel function given array of dtype {flat.dtype}, but expected dtype {dtype}"
+                f"unravel function given array of dtype {flat.dtype}, but expected dtype "
+                f"{self.dtype}"
             )
-        if flat.shape != (size,):
+        # Where each leaf ends in the vector; the next one starts there.
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes]).tolist()
+        if flat.shape != (ends[-1],):
             raise ValueError(
-                f"Sum of sizes {size} must be equal to dimension 0 of the operand shape "
+                f"Sum of sizes {ends[-1]} must be equal to dimension 0 of the operand shape "
                 f"{list(flat.shape)}"
             )
         pieces = []
-        for shape, kind, start, end in zip(shapes, kinds, [0, *ends], ends):
+        for shape, kind, start, end in zip(self.shapes, self.kinds, [0, *ends], ends, strict=False):
             piece = flat[start:end].reshape(shape)
             pieces.append(piece if alike else lax.convert_element_type(piece, kind))
-        return tree_unflatten(spec, pieces)
-
-    return flat, unravel
+        return tree_unflatten(self.spec, pieces)
 
 
 __getattr__ = _explain_names(__name__)

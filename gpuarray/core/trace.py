@@ -182,6 +182,13 @@ class Tracer(Array):
     def __deepcopy__(self, memo: dict):
         return self
 
+    def __reduce__(self):
+        raise errors.ConcretizationTypeError(
+            self,
+            "The error occurred in the __reduce__ method, which may indicate an attempt to "
+            "serialize/pickle a traced value.",
+        )
+
     # For subclasses of libraries; those here set the two themselves.
     def __init__(self, trace: Trace, aval: ShapedArray):
         self._trace, self.aval = trace, aval

@@ -63,13 +63,24 @@ _TURNS = {
         ours: f"__r{its}__"
         for ours, its in {
             **{name: name for name in ("add", "mod", "divmod", "matmul")},
-            **{"subtract": "sub", "multiply": "mul", "true_divide": "truediv", "power": "pow"},
-            **{"floor_divide": "floordiv", "bitwise_and": "and", "bitwise_or": "or"},
-            **{"bitwise_xor": "xor", "left_shift": "lshift", "right_shift": "rshift"},
+            "subtract": "sub",
+            "multiply": "mul",
+            "true_divide": "truediv",
+            "power": "pow",
+            "floor_divide": "floordiv",
+            "bitwise_and": "and",
+            "bitwise_or": "or",
+            "bitwise_xor": "xor",
+            "left_shift": "lshift",
+            "right_shift": "rshift",
         }.items()
     },
-    **{"equal": "__eq__", "not_equal": "__ne__", "less": "__gt__", "greater": "__lt__"},
-    **{"less_equal": "__ge__", "greater_equal": "__le__"},
+    "equal": "__eq__",
+    "not_equal": "__ne__",
+    "less": "__gt__",
+    "greater": "__lt__",
+    "less_equal": "__ge__",
+    "greater_equal": "__le__",
 }
 
 

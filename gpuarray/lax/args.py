@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray import errors
 from gpuarray.core import dtypes
 from gpuarray.core.avals import FLOAT0, MASKED, aval_of
 from gpuarray.core.dims import Dim
@@ -170,6 +171,10 @@ def times_unrolled(unroll: Any, length: int) -> int:
     # A bool is an int to Python, so it is asked for first.
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
+    if isinstance(unroll, Tracer):
+        raise errors.ConcretizationTypeError(
+            unroll, "The `unroll` argument of a loop must be a concrete `int` or `bool`."
+        )
     times = integer("a loop", "unroll", unroll, "a bool or a non-negative int")
     if times < 0:
         raise ValueError(f"`unroll` must be a `bool` or a non-negative `int`, got {unroll}.")

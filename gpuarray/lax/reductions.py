@@ -424,6 +424,12 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
     """
     x = bindable("top_k", operand)
     at = util.canonical_axis(axis, len(shape_of(x)))
+    most = dtypes.iinfo(np.int32).max
+    if isinstance(n := shape_of(x)[at], int) and n > most:
+        raise ValueError(
+            "top_k returns int32 indices, which will overflow for array dimensions larger than the "
+            f"maximum int32 ({most}). Got operand.shape={shape_of(x)}"
+        )
     return list(top_k_p.bind(x, k=index(k), axis=at))
 
 

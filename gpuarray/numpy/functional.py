@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from gpuarray import util
+from gpuarray import config, util
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.functions.vmap import vmap
@@ -20,6 +20,7 @@ from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.creation import arange
 from gpuarray.numpy.operands import array, arrays, as_tuple
+from gpuarray.numpy.promotion import check_rank_promotion
 from gpuarray.numpy.shapes import broadcast_shapes, expand_dims, reshape
 from gpuarray.pytree import tree
 from gpuarray.util import canonical_axis
@@ -213,6 +214,9 @@ def _sizes(given: list[Array], inputs, signature) -> tuple[dict[str, int], tuple
             )
         _fill_sizes(sizes, core, a.shape[a.ndim - len(core) :], signature)
         shapes.append(a.shape[: a.ndim - len(core)])
+    ranks = {len(s) for s in shapes if s}
+    if len(ranks) > 1 and config.state.numpy_rank_promotion != "allow":
+        check_rank_promotion(f"vectorize function with signature {signature}", shapes)
     return sizes, broadcast_shapes(*shapes)
 
 

@@ -267,7 +267,8 @@ def unravel_index(indices, shape) -> tuple[Array, ...]:
     given = (shape,) if alone else tuple(shape)
     lengths = [n if isinstance(n, Tracer) else util.index(n) for n in given]
     total = math.prod(lengths)
-    # Results have the dtype of the indices, promoted with lengths that are arrays, if it holds them.
+    # Results have the dtype of the indices, promoted with lengths that are arrays, if that holds
+    # them.
     dtype = flat.dtype
     narrow = dtypes.issubdtype(dtype, np.integer) and all(
         isinstance(n, Tracer) or n - 1 <= dtypes.iinfo(dtype).max for n in lengths

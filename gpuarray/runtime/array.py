@@ -448,8 +448,10 @@ def place_bytes(value: np.ndarray, place: Place, weak_type: bool = False) -> Arr
 
 
 def rebuild(value: np.ndarray, weak_type: bool) -> ArrayImpl:
-    # With out-of-band pickling (protocol 5) the memory belongs to the caller: copy it.
-    return place_bytes(np.array(value), devices.default_place(), weak_type)
+    # With out-of-band pickling (protocol 5) the memory belongs to the caller: copy it. Settings
+    # of now decide about 64-bit types, as for every array that is made of NumPy's.
+    value = np.array(value, dtypes.canonicalize_dtype(value.dtype))
+    return place_bytes(value, devices.default_place(), weak_type)
 
 
 def rebuild_key(value: np.ndarray, dtype) -> ArrayImpl:

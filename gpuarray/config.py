@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gpuarray.xla_settings import XLA_SETTINGS
+
 
 class Setting(NamedTuple):
     """A row of the table: valid values of a setting, its default, and what depends on it."""
@@ -180,24 +182,6 @@ _ROWS = (
 # fmt: on
 
 settings: dict[str, Setting] = {row.name: row for row in _ROWS}
-
-# JAX settings that tune XLA. Programs written for JAX may set them, with a warning.
-_XLA_ONLY: dict[str, Any] = {
-    "compiler_enable_remat_pass": True,
-    "cpu_enable_async_dispatch": True,
-    "enable_pgle": False,
-    "exec_time_optimization_effort": 0.0,
-    "include_full_tracebacks_in_locations": True,
-    "memory_fitting_effort": 0.0,
-    "optimization_level": "UNKNOWN",
-    "persistent_cache_enable_xla_caches": "xla_gpu_per_fusion_autotune_cache_dir",
-    "persistent_cache_min_compile_time_secs": 1.0,
-    "persistent_cache_min_entry_size_bytes": 0,
-    "raise_persistent_cache_errors": False,
-    "use_direct_linearize": True,
-    "use_shardy_partitioner": True,
-    "xla_profile_version": 0,
-}
 
 # The words of Python's former `distutils.util.strtobool`; an empty variable means False.
 _TRUE, _FALSE = ("1", "true", "t", "yes", "y", "on"), ("", "0", "false", "f", "no", "n", "off")
@@ -418,7 +402,7 @@ class Config:
         self.__dict__["_hooks"] = {}
         # `from gpuarray import config` may give the module or this object: both have `state`.
         self.__dict__["state"] = state
-        self.__dict__["_xla_only"] = dict(_XLA_ONLY)
+        self.__dict__["_xla_only"] = dict(XLA_SETTINGS)
 
     def update(self, name: str, value: Any) -> None:
         """Set a setting for all threads; inside an override, a thread keeps its own value.

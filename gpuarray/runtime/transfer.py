@@ -24,6 +24,7 @@ from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import entered_mesh, get_abstract_mesh, sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, one_device
 from gpuarray.core.value import Array
+from gpuarray.primitives.elementwise.arithmetic import stage_p
 from gpuarray.primitives.reshard import laid
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
@@ -103,6 +104,8 @@ def _for_each(name: str, given: Any, x: Any, count: int) -> list:
 
 
 def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
+    if isinstance(x, Array) and x.bare:
+        x = stage_p.bind(x)
     if donate and may_alias:
         raise ValueError("may_alias and donate cannot be True at the same time.")
     if isinstance(x, np.ma.MaskedArray):

@@ -1,4 +1,4 @@
-"""Batches of generators with a state: the first draws for all, as in JAX; hashes draw one by one."""
+"""Batches of generators with a state: the first draws for all, as in JAX; hashes one by one."""
 
 import numpy as np
 import pytest

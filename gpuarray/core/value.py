@@ -8,6 +8,7 @@ That namespace is floors above, so it installs its functions here when it is imp
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 import threading
 import types
@@ -87,8 +88,8 @@ _TURNS = {
 def _refuse(other, its: str = ""):
     # Python turns NotImplemented into its own TypeError, which cannot say how to fix the common
     # mistake of mixing in a list. A class of lists with an operator of its own gets its turn.
-    kind = next((k for k in (list, tuple) if isinstance(other, k)), None)
-    if kind is not None and getattr(type(other), its, None) is getattr(kind, its, None):
+    own = itertools.takewhile(lambda c: c not in (list, tuple), type(other).__mro__)
+    if isinstance(other, (list, tuple)) and not any(its in vars(c) for c in own):
         kind = type(other).__name__
         raise TypeError(
             f"unsupported operand: an Array and a {kind} do not mix, because a {kind} would be "

@@ -20,13 +20,15 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core import trace as traces
-from gpuarray.core.avals import aval_of
+from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_DIFFERENTIABLE, Primitive, Sentinel
 from gpuarray.core.value import Array
 from gpuarray.errors import MissingRuleError
 from gpuarray.primitives.linear import add_any, broadcast_like, instantiate
 from gpuarray.transforms.leaks import check_leaks
+
+_PYTHON = (bool, int, float, complex)
 
 
 class JVPTracer(traces.Tracer):
@@ -69,6 +71,13 @@ class JVPTracer(traces.Tracer):
         return f"JVPTracer(primal={self.primal}, tangent={self.tangent})"
 
 
+def _as_wide(x: Any, aval: ShapedArray) -> Any:
+    # A Python number is of the width that it had when the derivative began.
+    if type(x) in _PYTHON and aval_of(x).dtype != aval.dtype:
+        return traces.made(x, aval)
+    return x
+
+
 class JVPTrace(traces.Trace):
     """Evaluates primals and tangents side by side, in the trace it was opened in."""
 
@@ -80,7 +89,7 @@ class JVPTrace(traces.Trace):
     def split(self, x: Any) -> tuple[Any, Any]:
         """Return the primal and the tangent of a value; values of other traces are constants."""
         if type(x) is JVPTracer and x._trace is self:
-            return x.primal, x.tangent
+            return _as_wide(x.primal, x.aval), _as_wide(x.tangent, x.aval)
         return x, Zero(tangent_aval(aval_of(x)))
 
     def primal_of(self, x: Any) -> Any:

@@ -394,3 +394,37 @@ def test_what_the_library_was_let_do_is_not_let_a_user_do(order):
 
     for step in (library, user, library)[::order]:
         step()
+
+
+@pytest.mark.parametrize("over", ["shard_map", "pmap"])
+def test_nans_of_programs_over_devices_are_found(over):
+    mesh = ga.make_mesh((1,), ("i",), axis_types=(ga.sharding.AxisType.Auto,))
+    spec = ga.P("i")
+
+    def mapped(f):
+        if over == "pmap":
+            return ga.pmap(f)
+        return ga.shard_map(f, mesh=mesh, in_specs=spec, out_specs=spec)
+
+    zeros = gnp.zeros((1, 2))
+    f = mapped(lambda y: y / y)
+    with ga.debug_nans(True):
+        for call in (lambda: f(zeros), lambda: ga.grad(lambda z: f(z).sum())(zeros)):
+            with pytest.raises(FloatingPointError, match=r"invalid value \(nan\)"):
+                call()
+        assert float(f(zeros + 1).sum()) == 2.0
+
+
+@pytest.mark.parametrize("name", ["enable_x64", "numpy_rank_promotion", "debug_nans"])
+def test_global_values_of_settings(name):
+    context, setting = getattr(ga, name), f"jax_{name}"
+    other = {"numpy_rank_promotion": "warn"}.get(name, True)
+    before = context.get_global()
+    assert context.name == setting and context.value == before
+    with context(other):
+        assert (context.value, context.get_global()) == (other, before)
+    try:
+        context.set_global(other)
+        assert context.value == getattr(ga.config, setting) == context.get_global() == other
+    finally:
+        context.set_global(before)

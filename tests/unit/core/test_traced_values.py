@@ -1,5 +1,7 @@
 """What traced values let Python do, tracers that escape, and the types of derivatives."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -184,3 +186,32 @@ def test_equal_arrays_of_numpy_are_one_constant():
     assert len(ga.make_jaxpr(f)(gnp.float32(1)).consts) == 5
     np.testing.assert_array_equal(ga.jit(f)(1.0)[0], [4.0, 4.0 - 3.0])
     assert str(ga.make_jaxpr(lambda: np.zeros(2, ga.dtypes.float0))()).count("[...]:float0[2]") == 1
+
+
+def test_traced_values_are_not_pickled():
+    for transform in (ga.jit, ga.vmap, ga.grad):
+        with pytest.raises(ga.errors.ConcretizationTypeError, match="__reduce__"):
+            transform(lambda x: pickle.dumps(x) and x)(gnp.ones(3) if transform is ga.vmap else 1.0)
+
+
+def test_pickles_follow_x64():
+    with ga.enable_x64(True):
+        text = pickle.dumps(gnp.array(4.0, "float64"))
+        assert pickle.loads(text).dtype == "float64"
+    assert pickle.loads(text).dtype == "float32"
+
+
+def test_memory_spaces_of_types():
+    kind = np.dtype("float32")
+    aval = ga.typeof(gnp.ones(2, kind))
+    assert type(aval)((2,), kind, memory_space=ga.memory.Space.Device) == aval
+    for wrong in (ga.memory.Space.Host, "host"):
+        with pytest.raises(ValueError, match="memory_space=.* is not known"):
+            type(aval)((2,), kind, memory_space=wrong)
+        with pytest.raises(ValueError, match="memory_space=.* is not known"):
+            aval.update(memory_space=wrong)
+
+
+def test_a_traced_unroll():
+    with pytest.raises(ga.errors.ConcretizationTypeError, match="The `unroll` argument"):
+        ga.jit(lambda n: lax.scan(lambda c, x: (c, x), 0.0, gnp.ones(3), unroll=n))(2)

@@ -43,3 +43,9 @@ def test_a_context_has_a_value_in_each_thread_and_a_default():
         with context([1]):
             pass
     assert context.value == "default"
+
+
+def test_the_value_outside_of_blocks():
+    context = ga.make_user_context(1)
+    with context(2):
+        assert (context.value, context.get_global()) == (2, 1)

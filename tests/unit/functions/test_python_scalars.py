@@ -1,5 +1,7 @@
 """Python's numbers in derivatives: what an operation gives is an array, whatever it does to it."""
 
+import math
+
 import pytest
 
 import gpuarray as ga
@@ -37,3 +39,13 @@ def test_results_are_arrays(f):
 def test_what_no_operation_touches_is_passed_on():
     assert ga.jvp(lambda x: x, (1.0,), (2.0,)) == (1.0, 2.0)
     assert type(ga.jvp(lambda x: x, (1.0,), (2.0,))[0]) is float
+
+
+def test_numbers_keep_their_width():
+    def wide(x):
+        with ga.enable_x64(True):
+            return gnp.sin(x)
+
+    for result in (*ga.jvp(wide, (0.5,), (1.0,)), ga.grad(wide)(0.5), ga.jit(wide)(0.5)):
+        assert result.dtype == "float32"
+    assert float(ga.grad(wide)(0.5)) == pytest.approx(math.cos(0.5), rel=1e-6)

@@ -438,3 +438,20 @@ def test_function_errors(name):
     call, error, words = FUNCTION_ERRORS[name]
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "int32"])
+@pytest.mark.parametrize("jit", [False, True])
+def test_unravel_index_keeps_the_dtype_of_the_indices(kind, jit):
+    """Where it holds every length; those that are arrays are promoted with it, as in JAX."""
+    f = ga.jit(gnp.unravel_index) if jit else gnp.unravel_index
+    found = f(gnp.array([3, 50, 119], kind), (20, 20))
+    assert {x.dtype.name for x in found} == {kind}
+    np.testing.assert_array_equal(np.stack(found), np.unravel_index([3, 50, 119], (20, 20)))
+    rows, columns = f(gnp.array([3, 50], kind), (gnp.int32(20), 20))
+    assert (rows.dtype.name, columns.dtype.name) == ("int32", kind)
+
+
+def test_unravel_index_of_narrow_indices_and_long_axes():
+    rows, columns = gnp.unravel_index(gnp.array([-1], "int8"), (2, 1000))
+    assert (int(rows[0]), int(columns[0])) == (1, 999) and columns.dtype == "int32"

@@ -410,3 +410,15 @@ def test_integers_that_do_not_fit_and_positions_that_are_not_known():
     words = "because ravel_multi_index was jit-compiled with mode='raise'. Use mode='wrap' or"
     with pytest.raises(errors.ConcretizationTypeError, match=words):
         ga.jit(lambda i: gnp.ravel_multi_index((i, i), (2, 3)))(gnp.arange(2))
+
+
+@pytest.mark.parametrize("signature", [None, "(),()->()", "(n),(n)->()"])
+def test_vectorize_asks_about_ranks(signature):
+    f = gnp.vectorize(gnp.dot if signature and "n" in signature else gnp.add, signature=signature)
+    a, b = gnp.ones((4, 2, 3)), gnp.ones((2, 3))
+    with ga.numpy_rank_promotion("raise"):
+        with pytest.raises(ValueError, match="rank_promotion='raise'"):
+            f(a, b)
+        assert f(a, a).shape == f(a, gnp.ones((1, 2, 3))).shape
+    with ga.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="rank promotion"):
+        f(a, b)

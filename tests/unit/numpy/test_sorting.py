@@ -261,3 +261,20 @@ def test_narrow_floats_with_nan(kind):
     np.testing.assert_array_equal(np.asarray(gnp.sort(x)).astype(np.float32), wide[order])
     found = gnp.searchsorted(gnp.sort(x), x[1:3])
     np.testing.assert_array_equal(np.asarray(found), np.searchsorted(wide[order], wide[1:3]))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_places_are_int32_whatever_x64_is(wide):
+    with ga.enable_x64(wide):
+        a = gnp.arange(4.0)
+        for method in ("scan", "sort", "compare_all"):
+            assert gnp.searchsorted(a, a[1:], method=method).dtype == "int32"
+        assert gnp.digitize(a, a).dtype == "int32"
+    long = ga.ShapeDtypeStruct((2**31,), "int8")
+    with ga.enable_x64(True):
+        assert ga.eval_shape(gnp.searchsorted, long, long).dtype == "int64"
+
+
+def test_top_k_of_more_than_int32_counts():
+    with pytest.raises(ValueError, match="top_k returns int32 indices, which will overflow"):
+        ga.eval_shape(lambda x: ga.lax.top_k(x, 2), ga.ShapeDtypeStruct((2**31,), "int8"))

@@ -218,3 +218,14 @@ def test_odeint_limits():
 def test_odeint_refuses(words, call):
     with pytest.raises(TypeError, match=words):
         call()
+
+
+def test_unravelling_is_equal_for_equal_structures():
+    (flat, back), (_, again) = [ravel_pytree((gnp.arange(2), {"a": gnp.ones(3)})) for _ in "ab"]
+    other = ravel_pytree((gnp.arange(3), {"a": gnp.ones(2)}))[1]
+    assert back == again and hash(back) == hash(again) and back != other
+    traced = []
+    run = ga.jit(lambda x, f: traced.append(x) or f(x + 1), static_argnums=1)
+    for each in (back, again):
+        assert run(flat, each)[1]["a"].tolist() == [2.0, 2.0, 2.0]
+    assert len(traced) == 1 and ga.tree.leaves(back) == [back]

@@ -277,3 +277,18 @@ def test_exponential_integrals_have_derivatives_of_any_order():
         f = ga.grad(f)
         assert float(f(x)) == pytest.approx(expected, rel=1e-5)
     assert float(ga.grad(lambda x: special.expn(0, x))(x)) == pytest.approx(-by_hand[1], rel=1e-5)
+
+
+def test_sph_harm_y_beyond_the_polar_range():
+    """A function of the cosine of theta: the sine that it stands on is never negative."""
+    theta = np.linspace(-7.0, 7.0, 29)
+    for n, m in [(1, 1), (1, -1), (2, 1), (3, 3), (3, -2), (4, -3)]:
+        orders = gnp.array([n]), gnp.array([m])
+        with ga.enable_x64(True):
+            found = special.sph_harm_y(*orders, gnp.asarray(theta), 0.3)
+            np.testing.assert_allclose(found, sp.sph_harm_y(n, m, theta, 0.3), atol=1e-13)
+    slope = ga.grad(lambda t: special.sph_harm_y(*orders, t, 0.0, n_max=4).real.sum())(0.0)
+    assert np.isfinite(slope)
+    one = gnp.array([1])
+    slope = ga.grad(lambda t: special.sph_harm_y(one, one, t, 0.0, n_max=1).real.sum())(0.0)
+    np.testing.assert_allclose(slope, -np.sqrt(3 / (8 * np.pi)), rtol=1e-6)

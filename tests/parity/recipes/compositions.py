@@ -114,6 +114,7 @@ DERIVATIVES = [
         "jax.vjp(jnp.matmul, f32(2, 3), f32(3, 2))[1](f32(2, 2))", "jax.vjp(lambda x: x, 2.0)[1](None)",
     ]),
     ("jax.jvp", [
+        *[f"jax.jvp({f}, (1.0,), (2.0,))" for f in ("jnp.asarray", "jnp.squeeze", "lambda x: x.reshape(())", "lambda x: +x", "jax.device_put", "lambda x: x")],
         "jax.jvp(lambda d: d['a'] * d['b'], ({'a': 2.0, 'b': 3.0},), ({'a': 1.0, 'b': 1.0},))",
         "jax.jvp(lambda d: d['a'], ({'a': 2.0},), ({'b': 1.0},))", "jax.jvp(lambda x: x, [1.0], [2.0])",
         "jax.jvp(lambda x, n: x * n, (f32(2), 3), (f32(2), np.zeros((), jax.float0)))",

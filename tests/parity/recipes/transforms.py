@@ -293,6 +293,9 @@ STAGE = [
         "jax.ShapeDtypeStruct((2,), jnp.bfloat16) == jax.ShapeDtypeStruct((2,), jnp.bfloat16)",
         "jax.ShapeDtypeStruct((2,), None)", "jax.ShapeDtypeStruct((2, 3), int).size",
         "jax.ShapeDtypeStruct((2, 3), int).dtype", "len(jax.ShapeDtypeStruct((2, 3), int))",
+        "jax.ShapeDtypeStruct((2,), 'float32', is_ref=True, weak_type=True)", "jax.ShapeDtypeStruct((2,), 'int8').is_ref",
+        "jax.ShapeDtypeStruct((2,), 'int8', is_ref=True).update(shape=(3,))", "jax.typeof(jax.ShapeDtypeStruct((2,), 'int8', is_ref=True))",
+        "jax.eval_shape(lambda r: r[...] + 1, jax.ShapeDtypeStruct((2,), 'float32', is_ref=True))",
     ]),
     ("jax.make_jaxpr", [
         "jax.make_jaxpr(lambda x: x, return_shape=True)(f32(3))[1]",
@@ -335,6 +338,9 @@ STAGE = [
     ]),
     ("jax.pure_callback", [
         "jax.pure_callback(lambda x: np.asarray(x) * 2, f32(3), f32(3))",
+        "jax.pure_callback(lambda x: [x, x], (jax.ShapeDtypeStruct((), 'float32'),) * 2, f32())",
+        "jax.pure_callback(lambda x: {'a': x}, {'b': jax.ShapeDtypeStruct((), 'float32')}, f32())",
+        "jax.pure_callback(lambda x: (x, x), jax.ShapeDtypeStruct((), 'float32'), f32())",
         "jax.jit(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((3,), 'float32'), x))(f32(3))",
         "jax.vmap(lambda x: jax.pure_callback(lambda v: np.asarray(v) * 2, jax.ShapeDtypeStruct((), 'float32'), x, vmap_method='sequential'))(f32(3))",
         "jax.grad(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), 'float32'), x))(1.0)",

@@ -7,23 +7,17 @@ sampler.
 from __future__ import annotations
 
 import warnings
-import weakref
 from typing import Any
 
 import numpy as np
 
 from gpuarray import config, lax
 from gpuarray.core import dtypes
-from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
-from gpuarray.errors import KeyReuseError
 from gpuarray.lax.args import canonicalize_shape, shape_of
 from gpuarray.primitives.random.ops import KeyImpl, implementation, random_wrap_p
 from gpuarray.runtime import transfer
-
-# Used keys by their id; an entry goes with its key.
-_consumed: dict[int, weakref.ref] = {}
-
+from gpuarray.runtime.key_reuse import use_up
 
 # ---- keys ----
 
@@ -103,26 +97,6 @@ def one_key(name: str, key: Any, consume: bool = True) -> tuple[Any, bool]:
     if config.state.debug_key_reuse and consume and not plain:
         use_up(name, found)
     return found, plain
-
-
-def use_up(name: str, key: Any) -> None:
-    """Remember that a key was used; raise if it was used before (setting `debug_key_reuse`)."""
-    # While tracing, within one trace; else as long as the key lives.
-    if isinstance(key, Tracer):
-        used = key._trace.__dict__.setdefault("used_keys", {})
-        # The same object: an id alone may have been given to another key since.
-        again = used.get(id(key)) is key
-        used[id(key)] = key
-    else:
-        ident = id(key)
-        again = ident in _consumed and _consumed[ident]() is key
-        _consumed[ident] = weakref.ref(key, lambda _: _consumed.pop(ident, None))
-    if again:
-        raise KeyReuseError(
-            f"Previously-consumed key passed to {name}: a key used twice gives the same numbers "
-            "twice. Split it (key, subkey = random.split(key)), or say that it is meant with "
-            "random.clone(key)."
-        )
 
 
 # ---- dtypes and shapes ----

@@ -104,7 +104,8 @@ def choice(
     >>> gnp.sort(random.choice(random.key(0), 3, (3,), replace=False))
     Array([0, 1, 2], dtype=int32)
     """
-    key, _ = one_key("choice", key)
+    # Integers and permutations are drawn by samplers that use the key up themselves.
+    key, _ = one_key("choice", key, consume=p is not None)
     if not hasattr(shape, "__iter__"):
         raise TypeError(f"shape argument of random.choice must be a sequence, got {shape}")
     shape = canonicalize_shape(shape)

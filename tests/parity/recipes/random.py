@@ -23,12 +23,24 @@ STREAM_BASE = [
         for n in ("1", "0", "(2, 3)", "5")
     ],
     *[
-        ("random.bits", f"jax.vmap(lambda k: random.bits(k, {shape}))(random.split(random.key(7, impl='{impl}'), 3))")
+        (
+            "random.bits",
+            f"jax.vmap(lambda k: random.bits(k, {shape}))"
+            f"(random.split(random.key(7, impl='{impl}'), 3))",
+        )
         for impl in ("rbg", "unsafe_rbg")
         for shape in ("(2,)", "()")
     ],
-    ("random.split", "random.key_data(jax.vmap(random.split)(random.split(random.key(7, impl='unsafe_rbg'), 3)))"),
-    ("random.fold_in", "random.key_data(jax.vmap(lambda n: random.fold_in(random.key(7, impl='unsafe_rbg'), n))(u32(3)))"),
+    (
+        "random.split",
+        "(lambda k: random.key_data(jax.vmap(random.split)(random.split(k, 3))))"
+        "(random.key(7, impl='unsafe_rbg'))",
+    ),
+    (
+        "random.fold_in",
+        "(lambda k: random.key_data(jax.vmap(lambda n: random.fold_in(k, n))(u32(3))))"
+        "(random.key(7, impl='unsafe_rbg'))",
+    ),
     *[
         ("random.fold_in", f"random.fold_in(random.{k}({s}), {d})")
         for k in ("key", "PRNGKey")

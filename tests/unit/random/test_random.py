@@ -8,7 +8,7 @@ from scipy import stats
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import random
+from gpuarray import lax, random
 from gpuarray.errors import KeyReuseError
 from gpuarray.lax import RandomAlgorithm, rng_bit_generator
 from gpuarray.primitives.random import host as generators
@@ -557,6 +557,71 @@ def test_a_key_used_twice_is_found():
             twice(random.key(2))
     key = random.key(0)
     assert float(random.normal(key)) == float(random.normal(key))
+
+
+#: Uses of a key, and whether they use it up.
+USES = {
+    "eager": (random.bits, True),
+    "jitted": (ga.jit(random.bits), True),
+    "nested": (ga.jit(lambda k: ga.jit(random.normal)(k) + 1), True),
+    "branch": (ga.jit(lambda k: lax.cond(True, random.normal, lambda k: 0.0, k)), True),
+    "loop": (ga.jit(lambda k: lax.fori_loop(0, 1, lambda i, c: c + random.normal(k), 0.0)), True),
+    "gradient": (lambda k: ga.grad(ga.jit(lambda x, k: x * random.normal(k)))(1.0, k), True),
+    "passed on": (ga.jit(lambda k: k), False),
+    "folded in": (ga.jit(lambda k: random.fold_in(k, 1)), False),
+    "cloned": (ga.jit(lambda k: random.bits(random.clone(k))), False),
+}
+
+
+@pytest.mark.parametrize("second", USES)
+@pytest.mark.parametrize("first", USES)
+def test_keys_are_used_up_by_programs(first, second):
+    (f, uses), (g, uses_too) = USES[first], USES[second]
+    with ga.debug_key_reuse(True):
+        key = random.key(0)
+        f(key)
+        if uses and uses_too:
+            with pytest.raises(KeyReuseError, match="Previously-consumed key passed to"):
+                g(key)
+        else:
+            g(key)
+        f(random.key(0))  # another key of the same words
+
+
+def test_a_key_that_a_jitted_function_closes_over():
+    with ga.debug_key_reuse(True):
+        key = random.key(0)
+        f = ga.jit(lambda: random.normal(key))
+        f()
+        with pytest.raises(KeyReuseError, match="jit-compiled function"):
+            f()
+
+
+SAMPLERS = {
+    "choice": lambda k: random.choice(k, 5),
+    "choice, no replacement": lambda k: random.choice(k, 5, (3,), replace=False),
+    "choice, p": lambda k: random.choice(k, 5, (3,), p=gnp.ones(5)),
+    "choice, rows": lambda k: random.choice(k, gnp.ones((5, 2)), (3,), replace=False),
+    "permutation": lambda k: random.permutation(k, 5),
+    "multivariate_normal": lambda k: random.multivariate_normal(k, gnp.ones(2), gnp.eye(2)),
+    "dirichlet": lambda k: random.dirichlet(k, gnp.ones(3)),
+    "ball": lambda k: random.ball(k, 3),
+    "orthogonal": lambda k: random.orthogonal(k, 3),
+    "poisson": lambda k: random.poisson(k, 3.0),
+    "binomial": lambda k: random.binomial(k, 3, 0.5),
+    "t": lambda k: random.t(k, 2.0),
+}
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_sampler_uses_its_key_once(name, jit):
+    f = ga.jit(SAMPLERS[name]) if jit else SAMPLERS[name]
+    with ga.debug_key_reuse(True):
+        key = random.key(0)
+        f(key)
+        with pytest.raises(KeyReuseError):
+            random.bits(key)
 
 
 def test_multinomial_draws_in_the_type_of_its_probabilities():

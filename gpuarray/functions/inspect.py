@@ -76,7 +76,7 @@ def make_jaxpr(
     for attribute in ("__name__", "__qualname__"):
         shown = getattr(fun, attribute, type(fun).__name__)
         setattr(trace_it, attribute, f"make_jaxpr({shown})")
-    trace_it.__module__ = __package__.partition(".")[0]
+    trace_it.__module__ = __name__.partition(".")[0]
     return trace_it
 
 

@@ -103,9 +103,13 @@ def _for_each(name: str, given: Any, x: Any, count: int) -> list:
     ]
 
 
+def _as_array(x: Any) -> Any:
+    """Return `x`; what an operation makes of it where it is Python's number, in a derivative."""
+    return stage_p.bind(x) if isinstance(x, Array) and x.bare else x
+
+
 def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
-    if isinstance(x, Array) and x.bare:
-        x = stage_p.bind(x)
+    x = _as_array(x)
     if donate and may_alias:
         raise ValueError("may_alias and donate cannot be True at the same time.")
     if isinstance(x, np.ma.MaskedArray):

@@ -29,6 +29,7 @@ from gpuarray.core.graph import storage_dtype
 from gpuarray.core.sharding import one_device, place_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
+from gpuarray.primitives.random.ops import random_unwrap_p
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
@@ -366,6 +367,7 @@ class _Printer:
         self.fmt, self.options = fmt, np.get_printoptions()
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
+        args, kwargs = tree.tree_map(_printable, (args, kwargs))
         with np.printoptions(**self.options):
             text = self.fmt.format(*args, **kwargs)
         self.show(text)
@@ -378,6 +380,12 @@ class _Printer:
 
     def __hash__(self) -> int:
         return hash((type(self), self.fmt))
+
+
+def _printable(x: Any) -> Any:
+    # Keys print as their words.
+    keys = isinstance(x, Array) and isinstance(x.dtype, dtypes.KeyDtype)
+    return random_unwrap_p.bind(x) if keys else x
 
 
 class _Logger(_Printer):

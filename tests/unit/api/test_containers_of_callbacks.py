@@ -45,7 +45,6 @@ PRINTED = [
     ("{:.2f}", gnp.float32(1.234), "1.23"),
     ("{:>5}", gnp.int32(3), "    3"),
     ("{0.shape} {0[1]}", gnp.arange(3), "(3,) 1"),
-    ("{}", ga.random.key(0), "Array((), dtype=key<fry>) overlaying: [0 0]"),
 ]  # fmt: skip
 
 

@@ -94,7 +94,13 @@ def vmap(
             out = [p for x in results for p in (x.parts() if type(x) is Whole else (x,))]
             # Raises for what is no array, with the user's function on the stack.
             for x in out:
-                aval_of(x)
+                try:
+                    aval_of(x)
+                except TypeError:
+                    raise TypeError(
+                        f"Output from batched function {x!r} with type {type(x)} is not a valid "
+                        "JAX type: return arrays, Python scalars, or containers of them."
+                    ) from None
             # Tracers are not kept beyond the trace.
             results = [x if type(x) is Whole else None for x in results]
             return out

@@ -161,6 +161,11 @@ def _conv_aval(lhs: ShapedArray, rhs: ShapedArray, **p) -> ShapedArray:
     _check_conv(lhs, rhs, p)
     dtype = _result_dtype(lhs.dtype, p["preferred_element_type"])
     lhs_spec, rhs_spec, out_spec = p["dimension_numbers"]
+    if lhs.ndim != rhs.ndim:
+        raise ValueError(
+            "conv_general_dilated lhs and rhs must have the same number of dimensions, but got "
+            f"{lhs.shape} and {rhs.shape}."
+        )
     if any(sorted(spec) != list(range(lhs.ndim)) for spec in (lhs_spec, rhs_spec, out_spec)):
         raise ValueError(
             "conv_general_dilated dimension numbers must name every axis once, got "

@@ -303,3 +303,17 @@ def test_an_interrupt_is_always_heard():
     command = [sys.executable, "-c", textwrap.dedent(program)]
     out = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (out.stdout, out.stderr) == ("300\n", "")
+
+
+def test_what_vmap_cannot_return():
+    for wrong in ("hello", object(), object):
+        with pytest.raises(TypeError, match="Output from batched function .* is not a valid JAX"):
+            ga.vmap(lambda x, wrong=wrong: [x, wrong])(gnp.arange(3))
+
+
+def test_convolutions_of_different_ranks():
+    numbers = lax.ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2))
+    with pytest.raises(ValueError, match="lhs and rhs must have the same number of dimensions"):
+        lax.conv_general_dilated(
+            gnp.ones((1, 1, 3)), gnp.ones((1, 1, 3, 3)), (1,), ((0, 0),), dimension_numbers=numbers
+        )

@@ -7,6 +7,7 @@ itself. Reading makes only what is on that list: no name in the data is ever imp
 from __future__ import annotations
 
 import base64
+import collections
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -258,6 +259,8 @@ class ValueWriter:
             return ["none", None, inner]
         if kind is dict:
             return ["dict", [self.value(k) for k in aux], inner]
+        if kind is collections.OrderedDict:
+            return ["ordered", [self.value(k) for k in aux], inner]
         node = _by_type.get(kind)
         if node is None:
             raise ValueError(
@@ -444,6 +447,8 @@ class ValueReader:
                 data = (type(None), None)
             elif word == "dict":
                 data = (dict, [self.value(k) for k in aux])
+            elif word == "ordered":
+                data = (collections.OrderedDict, tuple(self.value(k) for k in aux))
             else:
                 name, text = aux
                 node = _by_name.get(name)

@@ -361,3 +361,13 @@ def test_checks_that_were_left_out_stay_with_the_program():
     assert read.calling_convention_version <= export.maximum_supported_calling_convention_version
     with pytest.raises(TypeError, match="DisabledSafetyCheck"):
         export.export(ga.jit(gnp.sin), disabled_checks=["platform"])
+
+
+def test_ordered_dicts_keep_their_order():
+    x = collections.OrderedDict([("b", gnp.ones(2)), ("a", gnp.zeros(3))])
+    text = ga.export.export(ga.jit(lambda d: (d, {"again": d})))(x).serialize()
+    first, second = ga.export.deserialize(text).call(x)
+    for found in (first, second["again"]):
+        assert type(found) is collections.OrderedDict and list(found) == ["b", "a"]
+        assert [v.shape for v in found.values()] == [(2,), (3,)]
+    assert ga.tree.structure(first) == ga.tree.structure(x)

@@ -345,7 +345,7 @@ class Processor(Struct):
     #: Loops are split where conditions on the position change, if the longest piece has so many
     #: turns, and all pieces together so few lines to compile. Measure: life, cloth.
     split_from: int = 8
-    split_lines: int = 600
+    split_lines: int = 2000
     #: Bytes of a result that is stored past the cache, which it would not fit into: a smaller one
     #: is still there when it is read next. Measure: saxpy.
     streamed_bytes: int = 12 << 20

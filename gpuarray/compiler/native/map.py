@@ -31,6 +31,7 @@ class MapWriter(NativeWriter):
         order = [i for i in kernel.order if i != together and self.axes[i] != 1]
         self.order = order if together is None else [*order, together]
         self.axis_name = {i: f"i{k}" for k, i in enumerate(self.order)}
+        self.inner = self.order[-1] if self.order and together is None else None
 
     def source(self) -> NativeSource:
         """All members over the whole space, in one nest of loops."""

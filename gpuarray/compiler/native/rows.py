@@ -23,6 +23,7 @@ class RowsWriter(FoldWriter):
         self.passes, self.rows = self.passes_of(kernel.passes, kernel.length), kernel.rows
         # Lanes lie along the fastest axis: neighbours in memory.
         self.lanes = lanes_of(self.lengths[-1])
+        self.inner = self.reduced[-1]
 
     def source(self) -> NativeSource:
         """One function for all passes, or two for the pieces of few long rows."""

@@ -16,22 +16,19 @@ from collections.abc import Iterable
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.steps import named_operations, step_work
+from gpuarray.compiler.native.accesses import always_looked_up, chosen_from, heavy_parts
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.prelude import blocks
 from gpuarray.compiler.text.statements import Fetched, Statements
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.element import (
     Access,
-    Address,
     Applied,
     Below,
     Element,
     Guarded,
     Lookup,
     Test,
-    atoms,
-    parts,
-    places_of,
 )
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import Axis, Index, axes_of
@@ -125,6 +122,8 @@ class NativeWriter(Statements, abc.ABC):
     suffix = ""
     #: Whether a task may be run twice.
     repeatable = True
+    #: The axis of the innermost loop, of forms whose loops are made of vectors.
+    inner: int | None = None
 
     def __init__(self, kernel: Kernel, user_lines: bool = False):
         super().__init__(kernel, user_lines)
@@ -174,6 +173,44 @@ class NativeWriter(Statements, abc.ABC):
         text = super().applied(access, depth, scope)
         self.other_tests |= bool(_CONDITIONAL.search(text))
         return text
+
+    def guarded(self, access: Guarded, depth: int, scope: Fetched) -> str:
+        """A choice; between places of one array, the same for a whole row, one read from the place
+        that is chosen: a loop of such reads is vectorised, a loop of choices is not.
+        """
+        leaves, tests = chosen_from(access)
+        steps = (
+            {x.index.coefficient(self.inner) for x in leaves} if self.inner is not None else set()
+        )
+        indices = [*(x.index for x in leaves), *(t.index for t in tests)]
+        if (
+            self.inner is None
+            or len(steps) != 1
+            or None in steps
+            or len({x.source for x in leaves}) > 1
+            or any(self.inner in axes_of(t.index) for t in tests)
+            or any(self.lookups(index) for index in indices)
+        ):
+            return super().guarded(access, depth, scope)
+        for x in leaves:
+            self.touched.note(x.source, x.index)
+        (step,) = steps
+        along = Index(tuple((a, k) for a, k in leaves[0].index.terms if self.inner in a.axes))
+        place = self.place_of(access, scope)
+        if step:
+            place = f"{self.at(along, scope)} + {place}"
+        return self.read_from(f"{self.in_name[leaves[0].source]}[{place}]", leaves[0].source.aval)
+
+    def place_of(self, access: Access, scope: Fetched) -> str:
+        """The place of the row that is read, without the position along the innermost axis."""
+        if isinstance(access, Guarded):
+            tests = " && ".join(super(NativeWriter, self).test(t, scope) for t in access.tests)
+            one, two = (self.place_of(x, scope) for x in (access.inside, access.outside))
+            return f"({tests} ? {one} : {two})"
+        assert isinstance(access, Element)
+        index = access.index
+        terms = tuple((a, k) for a, k in index.terms if self.inner not in a.axes)
+        return self.at(Index(terms, index.constant), scope)
 
     # ---- loops ----
     def wide_axes(self, dims: Iterable[int | None]) -> set[int]:
@@ -380,10 +417,10 @@ class NativeWriter(Statements, abc.ABC):
                 self.operand(o, scope, depth)
             elif self.is_inlined(o):
                 access = self.access_of(o)
-                for atom in _always_looked_up(access):
+                for atom in always_looked_up(access):
                     if atom.axes <= known:
                         self.look_up(Index(((atom, 1),)), depth, scope)
-                for part in _heavy_parts(access, known):
+                for part in heavy_parts(access, known):
                     self.name_repeated(part, self.value(part, depth, scope), depth, scope)
 
     # ---- functions ----
@@ -507,45 +544,3 @@ def _kept_loops(lines: list[str]) -> list[str]:
             made.append("#pragma GCC unroll 1")
         made.append(_LANES.sub(r"ga_short_lanes<\1>(", line))
     return made
-
-
-def _heavy_parts(access: Access, known: set[int]) -> list[Applied]:
-    """The largest parts of an access that are computed whatever its guards say, take long, and vary
-    along `known` axes alone.
-    """
-    found: list[Applied] = []
-    waiting = [access]
-    while waiting:
-        top = waiting.pop()
-        if not isinstance(top, Applied):
-            continue
-        if all(axes_of(index) <= known for index in places_of(top)):
-            found += [top] if any(map(_is_heavy, parts(top))) else []
-        else:
-            waiting += reversed(top.operands)
-    return list(dict.fromkeys(found))
-
-
-def _is_heavy(access: Access) -> bool:
-    """Whether an access is an operation of some length; those without equation call the prelude."""
-    if not isinstance(access, Applied):
-        return False
-    return access.eqn is None or access.eqn.primitive.weight > PROCESSOR.worth_keeping
-
-
-def _always_looked_up(access: Access) -> list[Lookup]:
-    """The positions that an access looks up whatever its guards say."""
-    found: list[Lookup] = []
-    waiting = [access]
-    while waiting:
-        top = waiting.pop()
-        places: list[Index] = []
-        if isinstance(top, Guarded):
-            places = [t.index for t in top.tests]
-        elif isinstance(top, Element | Address):
-            places = [top.index]
-        elif isinstance(top, Applied):
-            places = list(top.places)
-            waiting += reversed(top.operands)
-        found += [a for index in places for a in atoms(index) if isinstance(a, Lookup)]
-    return found

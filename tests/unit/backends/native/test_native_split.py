@@ -99,10 +99,17 @@ def test_results_past_the_cache_are_split_too():
 
 
 def test_both_axes_of_a_stencil():
-    text = text_of(lambda x: gnp.roll(x, 1, 0) + gnp.roll(x, 1, 1), (200, 300))
+    below = lambda x: gnp.pad(x, ((1, 0), (0, 0)))[:-1]
+    text = text_of(lambda x: below(x) + gnp.roll(x, 1, 1), (200, 300))
     assert "at_i1(0);\n" in text
     assert "for (ga_index i1 = 1; i1 < 300; ++i1) at_i1(i1);" in text
     assert "for (ga_index i0 = ga_most(first, 1); i0 < last; ++i0) at_i0(i0);" in text
+
+
+def test_rows_of_one_array_are_read_from_a_chosen_place():
+    text = text_of(lambda x: gnp.roll(x, 1, 0) + gnp.roll(x, 1, 1), (200, 300))
+    assert "in0[i1 + (i0 < 1 ? " in text
+    assert "at_i0" not in text and "at_i1(0);" in text
 
 
 def test_what_has_no_long_piece_stays_one_loop():

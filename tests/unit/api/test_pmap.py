@@ -159,6 +159,7 @@ def test_pmap_is_shard_map_over_the_same_devices():
     close(ga.pmap(body, "i")(X), mapped(X))
 
 
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
 def test_stages_have_the_structure_of_the_arguments():
     x = np.arange(8.0, dtype=np.float32)
     scaled = ga.pmap(

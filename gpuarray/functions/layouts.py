@@ -459,6 +459,7 @@ def _mesh_of(what: str, smallest: int = 2) -> Mesh | None:
 
 def _check_fits(sharding: NamedSharding, aval: ShapedArray, what: str, name: str) -> None:
     try:
+        sharding.check_compatible_aval(aval.shape)
         sharding.shard_shape(aval.shape)
     except ValueError as error:
         raise ValueError(

@@ -210,6 +210,34 @@ def test_an_array_that_was_put_elsewhere_is_not_moved_by_device(make):
     assert convert(laid("x"), device=target).sharding == target
 
 
+def test_filled_arrays_take_a_spec_of_more_axes_than_they_have():
+    longer, row = laid("x").sharding.update(spec=P("x", None)), np.arange(8.0, dtype=np.float32)
+    for make in (
+        lambda s: lax.full((8,), 1.0, sharding=s),
+        lambda s: lax.full_like(row, 1, sharding=s),
+        lambda s: gnp.full(8, 1.0, device=s),
+        lambda s: gnp.ones(8, device=s),
+        lambda s: gnp.zeros(8, device=s) + 1,
+        lambda s: gnp.ones_like(row, device=s),
+    ):
+        x = make(longer)
+        assert x.sharding == longer and (x + 1).sharding == ga.jit(lambda x: x)(x).sharding == longer
+        np.testing.assert_array_equal(x, np.ones(8))
+        assert x.sum() == 8 and x.addressable_shards[0].data.shape == (2,)
+        with pytest.raises(ValueError, match="only valid for values of rank at least 2"):
+            make(longer.update(spec=P("x", "y")))
+    # What lays arrays that are there takes none.
+    for put in (
+        lambda x: ga.device_put(x, longer),
+        lambda x: gnp.asarray(x, device=longer),
+        lambda x: lax.with_sharding_constraint(x, longer),
+        ga.jit(lambda x: x, in_shardings=longer),
+        ga.jit(lambda x: x, out_shardings=longer),
+    ):
+        with pytest.raises(ValueError, match="only valid for values of rank at least 2"):
+            put(row)
+
+
 def test_in_shardings_have_an_element_for_each_argument():
     s = laid("x").sharding
     for given, count, problem in (

@@ -411,7 +411,7 @@ EXCHANGES = {
     times.__name__: _Exchange(times, copied)
     for times, copied in (
         (all_reduce, lambda n: n + 1),
-        (reduce_scatter, lambda n: 3 * n + 1),
+        (reduce_scatter, lambda n: n + 1),
         (all_gather, lambda n: 2 * n),
         (all_to_all, lambda n: 4 * n),
         (permute, lambda n: 4 * n),

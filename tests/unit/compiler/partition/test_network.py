@@ -136,15 +136,14 @@ def test_devices_that_share_a_memory_copy():
     memory = Network((Level(alpha=1e-6, bytes_per_s=1e9, shared=True),))
     copied = {kind: memory.cost(kind, 1e3, 4) * 1e6 - 1 for kind in model.EXCHANGES}
     # Four operands are read, and one result is written. All but sums first copy the operands into
-    # a stack (8), which is read (4) for one result (1), or for four that are written (4); that of
-    # a gather is the result.
+    # a stack (8), which is read and written once more (8); that of a gather is the result.
     assert copied == pytest.approx(
         {
             "all_reduce": 5,
-            "reduce_scatter": 8 + 4 + 1,
+            "reduce_scatter": 5,
             "all_gather": 8,
-            "all_to_all": 8 + 4 + 4,
-            "permute": 8 + 4 + 4,
+            "all_to_all": 8 + 8,
+            "permute": 8 + 8,
             "broadcast": 0,
         }
     )

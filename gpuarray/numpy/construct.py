@@ -15,6 +15,7 @@ from gpuarray import config, lax, util
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import FLOAT0, MASKED, ShapedArray
+from gpuarray.core.sharding import Device, Sharding
 from gpuarray.core.value import Array
 from gpuarray.primitives.elementwise.arithmetic import copy_p, stage_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
@@ -119,7 +120,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 
 def _check_there(what: str, x: Array, device: Any) -> None:
     """Refuse an array that was put on other devices than `device` names: `device_put` moves it."""
-    if device is None or type(x) is not ArrayImpl or not x._place.committed:
+    names_devices = isinstance(device, (Device, Sharding, str))  # else it is read later
+    if not names_devices or type(x) is not ArrayImpl or not x._place.committed:
         return
     place = place_for(device)
     if x._place.devices != place.devices:

@@ -208,6 +208,8 @@ def test_an_array_that_was_put_elsewhere_is_not_moved_by_device(make):
         assert convert(x, device=device).devices() == {device}
     target = laid(None, "y").sharding
     assert convert(laid("x"), device=target).sharding == target
+    with ga.set_mesh(mesh(4, 2)):
+        assert convert(laid("x"), device=P(None, "y")).sharding == target
 
 
 def test_filled_arrays_take_a_spec_of_more_axes_than_they_have():

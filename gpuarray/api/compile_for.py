@@ -78,7 +78,7 @@ def compile_for(fun: Callable, *args: Any, arch: str = "sm_90", **kwargs: Any) -
     jitted = fun if isinstance(fun, Jitted) else jit(fun)
     traced = jitted.trace(*args, **kwargs)
     executable, _ = cache.compiled_graph(
-        traced.jaxpr, jitted.__name__, "compiled ahead", traced._donated
+        traced.jaxpr, jitted.__name__, "compiled ahead", traced._given_away
     )
     if executable.meshes:
         raise ValueError(

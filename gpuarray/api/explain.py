@@ -118,7 +118,7 @@ def explain(
             # Registers and spills are known only where NVRTC can compile.
             compile = nvrtc.compile if nvrtc.available() else None
             facts, reason = device_facts(plan, arch, compile), host_reason
-            cost = Costs(plan, lowered._donated).of
+            cost = Costs(plan, lowered._given_away).of
         if exchanges is not None and known is not None:
             # Among GPUs work goes on while values are sent.
             if platform == "cuda" or exchanges.grid.devices[0].platform == "gpu":
@@ -126,7 +126,7 @@ def explain(
                 exchanges.cover(plan, lambda s: cost(s).seconds(step_work(s), machine))
         asked = platform == "native" or (platform != "cuda" and state.native != "off")
         if asked and exchanges is None:
-            return native.explain_native(plan, lowered.fun_name, lowered._donated)
+            return native.explain_native(plan, lowered.fun_name, lowered._given_away)
         found = explain_plan(plan, lowered.fun_name, facts, reason, exchange, cost)
         return found if exchanges is None else found.replace(remarks=exchanges.remarks())
 

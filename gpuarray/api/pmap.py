@@ -109,6 +109,9 @@ def pmap(
     @boundary
     @functools.wraps(fun)
     def call(*args, **kwargs):
+        jitted = mapping.known(args, kwargs)
+        if jitted is not None:
+            return jitted(*args)
         jitted, leaves = mapping.call(args, kwargs)
         out = jitted(*leaves)
         return out if runtime_devices.process_count() == 1 else tree.tree_map(_here, out)
@@ -131,7 +134,7 @@ def pmap(
     mapped: Any = call
     mapped.__wrapped__ = fun
     mapped.lower, mapped.trace = lower, trace
-    mapped.clear_cache = mapping.jitted.clear
+    mapped.clear_cache = mapping.clear
     return mapped
 
 
@@ -156,6 +159,24 @@ class _Mapping:
         self.devices = None if devices is None else list(devices)
         self.backend, self.axis_size = backend, axis_size
         self.jitted: Recent = Recent(64)
+        #: By the types and places of arguments that a jitted function takes as they are.
+        self.direct: Recent = Recent(64)
+
+    def clear(self) -> None:
+        self.jitted.clear()
+        self.direct.clear()
+
+    def known(self, args: tuple, kwargs: dict) -> Any:
+        """Return the jitted function for arrays where one like them was called; else None."""
+        if kwargs or not traces.is_base():
+            return None
+        around = contexts.abstract
+        if around is not None and around.manual_axes:
+            return None
+        try:
+            return self.direct.get((*[x.aval for x in args], *[x._place for x in args]))
+        except AttributeError:  # containers, Python scalars, NumPy arrays
+            return None
 
     def call(self, args: tuple, kwargs: dict) -> tuple[Any, list]:
         """Return the jitted function for these arguments, and its own: their leaves."""
@@ -209,7 +230,13 @@ class _Mapping:
                 "shard_map."
             )
         if traces.is_base():
-            leaves = [_on_mesh(x, mesh, d) for x, d in zip(leaves, axes, strict=True)]
+            there = [_on_mesh(x, mesh, d) for x, d in zip(leaves, axes, strict=True)]
+            # Arrays by position that stayed what they are: the next call need not ask all this.
+            same = all(x is y for x, y in zip(there, args, strict=False))
+            plain = same and not kwargs and all(type(x) is ArrayImpl for x in args)
+            if plain and not numbers and runtime_devices.process_count() == 1:
+                self.direct.put((*[x.aval for x in args], *[x._place for x in args]), jitted)
+            leaves = there
         return jitted, leaves
 
     def _axes(self, args: tuple, statics: set[int], count: int) -> list[int | None]:

@@ -102,8 +102,8 @@ class World:
 
     def wait(self, requests: list) -> None:
         """Wait until all calls are done."""
-        tries = 0
-        while not MPI.Request.Testall(requests):
+        tries, done = 0, MPI.Request.Testall
+        while not done(requests):
             tries += 1
             if tries > self._patience:
                 time.sleep(2e-5)

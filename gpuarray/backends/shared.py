@@ -190,6 +190,9 @@ def meaning(
             return [[x for (x,) in row] for row in zip(*found, strict=True)]
 
         return each
+    large = bool(avals) and all(a.size >= _ADDED_FROM and a.dtype.itemsize >= 4 for a in avals)
+    if prim is ops.reduce_scatter_p and on_host and large:
+        return _scattered(avals, params, size, compile)
     params = along_group(params)
     numbers = [a for a in params.get("axes", ()) if isinstance(a, int)]
     outputs: list[int | None] = []
@@ -220,7 +223,6 @@ def meaning(
 
     # One sweep over large operands, without a stack of copies. Narrow floats are added up in
     # float32 and rounded once, which the batch rule does.
-    large = bool(avals) and all(a.size >= _ADDED_FROM and a.dtype.itemsize >= 4 for a in avals)
     sweep = prim in _added and large and not numbers
     stacks = on_host and not sweep
     fun = added if sweep else batched if stacks else taken_apart
@@ -245,6 +247,22 @@ def meaning(
             else:
                 rows.append([next(results) for _ in range(size)])
         return [list(row) for row in zip(*rows, strict=True)]
+
+    return exchange
+
+
+def _scattered(
+    avals: tuple[ShapedArray, ...], params: dict, size: int, compile: Callable
+) -> Callable[[list[list]], list[list]]:
+    """Return a reduce_scatter as a sum of the operands, whose parts are the results."""
+    axis, tiled = params["scatter_dimension"], params["tiled"]
+    summed = {"axes": ops.names_in(params), "axis_index_groups": None}
+    total = meaning(ops.psum_p, avals, summed, size, compile)
+
+    def exchange(operands: list[list]) -> list[list]:
+        (whole,) = total(operands)[0]
+        parts = np.split(np.asarray(whole), size, axis)
+        return [[part if tiled else part.squeeze(axis)] for part in parts]
 
     return exchange
 

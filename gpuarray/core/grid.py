@@ -71,7 +71,7 @@ class Grid:
         """Return a PartitionSpec in terms of the grid's axes."""
         parts = [names_of(part) for part in spec.partitions]
         parts += [()] * (ndim - len(parts))
-        return tuple(self.names(mesh, part) for part in parts)
+        return tuple(self.names(mesh, part) for part in parts[:ndim])
 
     def of_sharding(self, sharding: Sharding, ndim: int) -> Spec | None:
         """Return how a sharding cuts arrays; None where its pieces are not on this grid."""

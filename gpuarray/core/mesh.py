@@ -321,14 +321,16 @@ class NamedSharding(Frozen, Sharding):
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         global_shape = elements(global_shape, "a sequence of ints")
-        if len(global_shape) < len(self._cut):
+        # Axes that are not there may be named, as by `full`, where they are not cut.
+        rank = len(global_shape)
+        if any(cut > 1 for cut in self._cut[rank:]):
             self.check_compatible_aval(global_shape)  # raises
         piece = list(global_shape)
-        for axis, cut in enumerate(self._cut):
+        for axis, cut in enumerate(self._cut[:rank]):
             n = piece[axis]
             # The message names the cuts of all axes, and the two ways out.
             if n % cut:
-                cuts = [*self._cut, *[1] * (len(global_shape) - len(self._cut))]
+                cuts = [*self._cut[:rank], *[1] * (rank - len(self._cut))]
                 raise ValueError(
                     f"Sharding {self} implies that array axis {axis} is partitioned {cut} times, "
                     f"but the dimension size is {n} (full shape: {tuple(global_shape)}, "
@@ -396,7 +398,8 @@ class NamedSharding(Frozen, Sharding):
         return tuple(grid.ravel().tolist())
 
     def _parts(self, ndim: int) -> tuple:
-        self.check_compatible_aval((0,) * ndim)
+        if any(cut > 1 for cut in self._cut[ndim:]):
+            self.check_compatible_aval((0,) * ndim)  # raises
         found = self._split
         if found is None:
             parts = enumerate(self.spec.partitions)

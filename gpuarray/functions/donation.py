@@ -30,28 +30,33 @@ def donated_leaves(spec: Any, argnums: Iterable[int], argnames: Iterable[str]) -
     return frozenset(itertools.chain(*given))
 
 
-def warn_unusable(graph: Graph, donated: frozenset[int]) -> None:
-    """Warn of donated arguments that are read, and whose memory fits no result."""
+def given_away(graph: Graph, donated: frozenset[int], warn: bool = True) -> frozenset[int]:
+    """Return which donated arguments give their memory to a result; warn of those that cannot.
+
+    The others stay as they are: there is nothing to gain by deleting them.
+    """
     if not donated:
-        return
-    # Each result takes one buffer of its own kind; a second donated one of that kind finds no
-    # use.
-    results = Counter((a.shape, a.dtype) for a in graph.out_avals)
+        return donated
+    # Each result takes the memory of one argument, of as many bytes as it has.
+    results = Counter(a.nbytes for a in graph.out_avals)
     read = {v for eqn in graph.eqns for v in eqn.invars} | set(graph.outvars)
-    unusable = []
+    usable, unusable = [], []
     for i in sorted(donated):
         var = graph.invars[i]
-        kind = (var.aval.shape, var.aval.dtype)
-        if results[kind]:
-            results[kind] -= 1
-        # What the function does not even read is no loss: its memory is freed.
-        elif var in read:
-            unusable.append(repr(var.aval))
-    if unusable:
+        # What the function does not even read is no part of its program.
+        if var not in read:
+            continue
+        if results[var.aval.nbytes]:
+            results[var.aval.nbytes] -= 1
+            usable.append(i)
+        else:
+            unusable.append(var.aval.str_short())
+    if unusable and warn:
         warnings.warn(
             f"Some donated buffers were not usable: {', '.join(unusable)}: no result of the "
-            "function has that shape and dtype. They are deleted all the same; donate only what "
-            "a result can take the place of.",
+            "function has as many bytes, or another argument gave it its memory. They are not "
+            "deleted; donate only what a result can take the place of.",
             UserWarning,
             stacklevel=2,
         )
+    return frozenset(usable)

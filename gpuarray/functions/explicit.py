@@ -75,6 +75,7 @@ def _resharded(x: Any, sharding: Any) -> Any:
     else:
         _check_explicit(sharding, "reshard", "NamedSharding")
     aval = aval_of(x)
+    sharding.check_compatible_aval(aval.shape)
     sharding.shard_shape(aval.shape)  # raises where it does not divide the shape
     if isinstance(x, traces.Tracer):
         return laid(x, _open_along_auto(sharding, aval))
@@ -377,5 +378,6 @@ def _laid(x: Any, sharding: Any, mesh: AbstractMesh) -> Any:
         sharding = NamedSharding(mesh, sharding)
     if sharding is None:
         return x
+    sharding.check_compatible_aval(aval_of(x).shape)
     sharding.shard_shape(aval_of(x).shape)
     return laid(x, sharding)

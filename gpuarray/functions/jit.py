@@ -26,7 +26,7 @@ from gpuarray.core.mesh import NamedSharding, contexts
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.core.tracebacks import boundary, clean
 from gpuarray.functions import argnums, misses, stages, structs
-from gpuarray.functions.donation import donated_leaves, warn_unusable
+from gpuarray.functions.donation import donated_leaves, given_away
 from gpuarray.functions.layouts import UNSPECIFIED, Layouts, Where, layouts, run
 from gpuarray.functions.outputs import checked_output
 from gpuarray.primitives.reshard import laid
@@ -309,7 +309,8 @@ class Jitted:
         # Trace (unless `trace` or an outer jit has), then compile.
         program = self._cache.programs.get_or_make(key, lambda: self._program(call, key))
         graph = program.graph
-        warn_unusable(graph, program.donated)
+        # What `trace` shows is what the user donates; what runs takes only what is of use to it.
+        program = program._replace(donated=given_away(graph, program.donated))
         executable, constants = cache.compiled_graph(graph, self.__name__, reason, program.donated)
         general = functools.partial(_launch, program, executable, constants)
         fast = None

@@ -49,6 +49,8 @@ class Prefix(NamedTuple):
     ) -> list[Sharding | None]:
         """The sharding of every leaf of `full`; a ValueError if it does not fit."""
         prefix = tree.tree_unflatten(self.spec, [self._meant(leaf, what) for leaf in self.leaves])
+        if self.name == "in_shardings":
+            _check_tuple(prefix, full, f"{what} {self.name}")
         # None is a leaf here, not an empty container.
         found = tree.prefix_broadcast(prefix, full, _ends, f"{what} {self.name}")
         kind = "arguments" if self.name == "in_shardings" else "outputs"
@@ -245,7 +247,7 @@ def _run(
                 raise
             raise ValueError(
                 "Received incompatible devices for jitted computation. Got "
-                f"{_named(error.number, inputs[error.number], info)}, and {error.program}"
+                f"{_named(error.number, inputs[error.number], info)} and {error.program}"
             ) from None
     places = (place,) * len(executable.out_avals) if where is None else where.places()
     # Results exist at once, without buffers; the launch fills them in.
@@ -411,6 +413,28 @@ def _prefix(name: str, shardings: Any, what: str) -> Prefix | None:
     return Prefix(name, tuple(leaves), spec)
 
 
+def _check_tuple(prefix: Any, args: tuple, name: str) -> None:
+    """Refuse in_shardings that are no tuple with an element for each argument."""
+    if _ends(prefix) or (type(prefix) is tuple and len(prefix) == len(args)):
+        return
+    if type(prefix) is not tuple:
+        problem = f"is not a tuple: got {type(prefix)} instead."
+    else:
+        problem = (
+            f"is the wrong length: got a tuple or list of length {len(prefix)} for an args tuple "
+            f"of length {len(args)}."
+        )
+    if len(args) == 1:
+        problem += (
+            f" It looks like {name} might need to be wrapped in a singleton tuple: (in_shardings,)."
+        )
+    raise ValueError(
+        f"{name} specification must be a tree prefix of the positional arguments tuple. In "
+        f"particular, {name} must either be a Sharding, a PartitionSpec, or a tuple of length "
+        f"equal to the number of positional arguments. But {name} {problem}"
+    )
+
+
 def _check_once(spec: PartitionSpec, name: str) -> None:
     """Refuse a spec that no mesh makes right, before there is one."""
     names = [n for part in spec.partitions for n in names_of(part)]
@@ -435,6 +459,7 @@ def _mesh_of(what: str, smallest: int = 2) -> Mesh | None:
 
 def _check_fits(sharding: NamedSharding, aval: ShapedArray, what: str, name: str) -> None:
     try:
+        sharding.check_compatible_aval(aval.shape)
         sharding.shard_shape(aval.shape)
     except ValueError as error:
         raise ValueError(

@@ -19,6 +19,7 @@ from gpuarray.core.formats import format_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.sharding import Device, Place
 from gpuarray.core.trace import Tracer
+from gpuarray.functions.donation import given_away
 from gpuarray.functions.layouts import Where, delete_moved, run, same_pieces, team_for
 from gpuarray.functions.structs import ShapeDtypeStruct as ShapeDtypeStruct
 from gpuarray.functions.structs import check_stated as check_stated
@@ -142,6 +143,11 @@ class Stage:
         """Which flat arguments are given away."""
         return tuple(sorted(self._donated))
 
+    @cached_property
+    def _given_away(self) -> frozenset[int]:
+        """Which flat arguments give their memory to a result."""
+        return given_away(self.jaxpr, self._donated, warn=False)
+
     def _next(self, kind: type) -> Any:
         about = (self._in_spec, self._out_spec, self._donated, self.fun_name, self._where)
         new = kind(self.jaxpr, *about, self._places, self._arg_names)
@@ -163,6 +169,7 @@ class Traced(Stage):
 
     def lower(self) -> Lowered:
         """The plan of this function: simplified, and grouped into kernels."""
+        given_away(self.jaxpr, self._donated)  # warns
         return self._next(Lowered)
 
 
@@ -209,7 +216,7 @@ class Lowered(Stage):
 
     @cached_property
     def _program(self) -> tuple[Executable, Constants]:
-        return cache.compiled_graph(self.jaxpr, self.fun_name, donated=self._donated)
+        return cache.compiled_graph(self.jaxpr, self.fun_name, donated=self._given_away)
 
     @cached_property
     def _team(self) -> Team | None:
@@ -263,7 +270,7 @@ class Lowered(Stage):
         >>> "for (ga_index i0 = first; i0 < last; ++i0)" in text
         True
         """
-        return native.cpp_source(self.plan, self._donated)
+        return native.cpp_source(self.plan, self._given_away)
 
     def cost_analysis(self) -> dict[str, float]:
         """Floating-point operations and bytes moved, by the plan."""
@@ -277,7 +284,7 @@ class Compiled(Lowered):
 
     def __init__(self, graph: Graph, in_spec, out_spec, donated, fun_name: str, *about):
         super().__init__(graph, in_spec, out_spec, donated, fun_name, *about)
-        self._executable, self._constants = cache.compiled_graph(graph, fun_name, donated=donated)
+        self._executable, self._constants = self._program
 
     @property
     def plan(self):
@@ -402,8 +409,8 @@ class Compiled(Lowered):
         laid = list(inputs)
         if self._team is not None:
             self._lay(laid, self._team)
-        arrays = run(self._executable, laid, self._donated, self._where, self._constants)
-        delete_moved(inputs, laid, self._donated)
+        arrays = run(self._executable, laid, self._given_away, self._where, self._constants)
+        delete_moved(inputs, laid, self._given_away)
         return tree.unflatten_raw(self._out_spec, arrays)
 
     def _name(self, i: int) -> str:

@@ -15,10 +15,12 @@ from gpuarray import config, lax, util
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import FLOAT0, MASKED, ShapedArray
+from gpuarray.core.sharding import Device, Sharding
 from gpuarray.core.value import Array
 from gpuarray.primitives.elementwise.arithmetic import copy_p, stage_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.device import place_for
 from gpuarray.runtime.transfer import device_put, laid_in_context, own, placed
 
 _PYTHON = frozenset({bool, int, float, complex})
@@ -88,6 +90,7 @@ def array(
         out = lax.expand_dims(out, range(ndmin - out.ndim))
     if out_sharding is None and device is None and type(out) is ArrayImpl:
         return out if isinstance(object, Array) else laid_in_context(out)
+    _check_there("array", out, device)
     return placed("array", out, out_sharding, device)
 
 
@@ -111,7 +114,23 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     out = as_type(given, wanted)
     if copy and out is x:
         out = copy_p.bind(out)
+    _check_there("astype", out, device)
     return out if device is None else device_put(out, device)
+
+
+def _check_there(what: str, x: Array, device: Any) -> None:
+    """Refuse an array that was put on other devices than `device` names: `device_put` moves it."""
+    names_devices = isinstance(device, (Device, Sharding, str))  # else it is read later
+    if not names_devices or type(x) is not ArrayImpl or not x._place.committed:
+        return
+    place = place_for(device)
+    if x._place.devices != place.devices:
+        raise ValueError(
+            f"Received incompatible devices for jitted computation. Got argument of {what} with "
+            f"shape {x.aval.str_short()} and device ids {[d.id for d in x._place.all_devices]}, "
+            f"and device= with device ids {[d.id for d in place.all_devices]}. Move the array with "
+            "gpuarray.device_put(x, device)."
+        )
 
 
 def as_type(x: Array, dtype: Any, weak_type: bool = False) -> Array:

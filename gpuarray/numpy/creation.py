@@ -17,6 +17,7 @@ from gpuarray.config import numpy_dtype_promotion
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.dims import Dim, count_between
+from gpuarray.core.sharding import Sharding
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
@@ -47,6 +48,12 @@ def _placed(x: Array, device: Any, out_sharding: Any = None) -> Array:
     return placed("the function", x, out_sharding, device)
 
 
+def _filled(shape: Any, fill: Any, dtype: Any, device: Any, out_sharding: Any) -> Array:
+    sharding = device if isinstance(device, Sharding) and out_sharding is None else None
+    out = lax.full(canonicalize_shape(shape), fill, dtype, sharding=sharding)
+    return out if sharding is not None else _placed(out, device, out_sharding)
+
+
 def _dtype(
     dtype: Any, name: str, default: Callable[[], Any] = dtypes.default_float, shape: Any = None
 ) -> Any:
@@ -74,8 +81,7 @@ def zeros(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
     Array([[0., 0., 0.],
            [0., 0., 0.]], dtype=float32)
     """
-    filled = lax.full(canonicalize_shape(shape), 0, _dtype(dtype, "zeros", shape=shape))
-    return _placed(filled, device, out_sharding)
+    return _filled(shape, 0, _dtype(dtype, "zeros", shape=shape), device, out_sharding)
 
 
 def ones(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
@@ -87,8 +93,7 @@ def ones(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
     >>> gnp.ones(3, int)
     Array([1, 1, 1], dtype=int32)
     """
-    filled = lax.full(canonicalize_shape(shape), 1, _dtype(dtype, "ones", shape=shape))
-    return _placed(filled, device, out_sharding)
+    return _filled(shape, 1, _dtype(dtype, "ones", shape=shape), device, out_sharding)
 
 
 def empty(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
@@ -100,8 +105,7 @@ def empty(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
     >>> gnp.empty((2, 3)).shape
     (2, 3)
     """
-    filled = lax.full(canonicalize_shape(shape), 0, _dtype(dtype, "empty", shape=shape))
-    return _placed(filled, device, out_sharding)
+    return _filled(shape, 0, _dtype(dtype, "empty", shape=shape), device, out_sharding)
 
 
 def full(shape, fill_value, dtype=None, *, device=None, out_sharding=None) -> Array:
@@ -125,7 +129,7 @@ def full(shape, fill_value, dtype=None, *, device=None, out_sharding=None) -> Ar
     # Without a dtype, a weakly typed value gives a weak array, unless it is placed, as in JAX.
     if wanted is None and not (device is None and out_sharding is None):
         wanted = aval_of(fill).dtype
-    return _placed(lax.full(shape, fill, wanted), device, out_sharding)
+    return _filled(shape, fill, wanted, device, out_sharding)
 
 
 def _spread(fill: Any, shape: tuple[int, ...]) -> Any:
@@ -189,10 +193,12 @@ def _like(name: str, a, fill, dtype, shape, device, out_sharding) -> Array:
     weak = dtype is None and aval.weak_type and device is None and out_sharding is None
     dtype = aval.dtype if dtype is None else dtypes.requested_dtype(dtype, name)
     shape = aval.shape if shape is None else canonicalize_shape(shape)
-    model = sharding_like(a, shape) if device is None and out_sharding is None else None
+    like = sharding_like(a, shape) if device is None and out_sharding is None else None
+    if isinstance(device, Sharding) and out_sharding is None:
+        like = device
 
     def laid(made: Array) -> Array:
-        out = _placed(made, device, out_sharding) if model is None else placed_like(made, model)
+        out = _placed(made, device, out_sharding) if like is None else placed_like(made, like)
         return varying_like(out, a)
 
     fill = value(fill)

@@ -282,3 +282,19 @@ def meshes_in(graph: Graph) -> tuple[Axes, ...]:
                 meshes.update(dict.fromkeys(meshes_in(inner)))
         found = graph.derived["meshes"] = tuple(meshes)
     return found
+
+
+def named_by(graph: Graph) -> str | None:
+    """Return the name of the operation that says which devices a Graph runs on; None for none."""
+    for eqn in graph.eqns:
+        if _flow_of(eqn) is not None:
+            # The shardings of a jitted function inside are constraints of the line that calls it.
+            calls = [e for e in graph.eqns if e.primitive.kind is Kind.CALL and e.site == eqn.site]
+            beside = (
+                e for e in calls if {*eqn.outvars} & {*e.invars} or {*e.outvars} & {*eqn.invars}
+            )
+            return next(beside, eqn).primitive.name
+        for inner in subgraphs(eqn):
+            if (name := named_by(inner)) is not None:
+                return name
+    return None

@@ -13,11 +13,13 @@ from gpuarray.backends import lockstep, simulator
 from gpuarray.backends.cuda import nccl
 from gpuarray.backends.cuda import program as cuda
 from gpuarray.backends.cuda.device import is_exclusive
+from gpuarray.backends.native import later
 from gpuarray.backends.numpy import program as driver
 from gpuarray.backends.numpy.memory import is_exclusive as is_exclusive_here
 from gpuarray.backends.profiled import profiled
 from gpuarray.backends.stacked import stacked
 from gpuarray.compiler.pipeline import Plan
+from gpuarray.config import state
 from gpuarray.core import ranges
 from gpuarray.core.graph import has_effect, has_exchanges, stored_constants
 from gpuarray.core.grid import Grid
@@ -25,6 +27,10 @@ from gpuarray.runtime import processes
 from gpuarray.runtime.device import gpu_of
 from gpuarray.runtime.execute import explained
 from gpuarray.runtime.memory import out_of_memory
+from gpuarray.util import lazy_module
+
+#: Loaded where a program must not run before it is compiled.
+native: Any = lazy_module("gpuarray.backends.native.program")
 
 
 def fleet(plan: Plan, grid: Grid, donated: frozenset[int]) -> HostFleet | GpuFleet:
@@ -38,9 +44,11 @@ def fleet(plan: Plan, grid: Grid, donated: frozenset[int]) -> HostFleet | GpuFle
     # MPI exchanges values while we compute; devices that share a memory do one thing at a time.
     if not all(device.is_addressable for device in grid.devices):
         plan = plan.overlapped
-    return HostFleet(
-        plan, backend.build(plan, consts, donated), grid, backend.compile_graph, donated
-    )
+    # What collectives compute, such as the sum of what all devices have, is worth a compiler.
+    compile = later.compile_graph if state.native == "auto" else native.compile_graph
+    if platform == "simulator" or state.native == "off":
+        compile = backend.compile_graph
+    return HostFleet(plan, backend.build(plan, consts, donated), grid, compile, donated)
 
 
 #: One object, so that devices that may write over nothing have the very same operands.

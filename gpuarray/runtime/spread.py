@@ -25,7 +25,7 @@ from gpuarray.core.layout import cuts_of, sums_of
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import entered_mesh, mesh_of_new_arrays
 from gpuarray.core.sharding import Place, Sharding, laid_out
-from gpuarray.primitives.reshard import meshes_in, stated
+from gpuarray.primitives.reshard import meshes_in, named_by, stated
 from gpuarray.runtime import pieces, processes
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.device import stored
@@ -112,7 +112,7 @@ def _specs_of(graph: Graph, grid: Grid, places: Sequence[Place | None]) -> list[
     ins: list[Spec] = []
     for place, v in zip(places, graph.invars, strict=True):
         if place is not None and place.committed and place.all_devices != grid.devices:
-            raise _elsewhere(place, grid, len(ins))
+            raise _elsewhere(place, grid, len(ins), named_by(graph))
         spec = None if place is None else grid.of_sharding(place.sharding, v.aval.ndim)
         ins.append(((),) * v.aval.ndim if spec is None else spec)
     return ins
@@ -489,14 +489,17 @@ class Elsewhere(ValueError):
     program: str
 
 
-def _elsewhere(place: Place, grid: Grid, number: int) -> Elsewhere:
+def _elsewhere(place: Place, grid: Grid, number: int, name: str | None) -> Elsewhere:
+    what = "the computation" if name is None else f"{name} inside jit"
     program = (
-        f"the computation runs on {[d.id for d in grid.devices]}. Move it with "
-        "gpuarray.device_put, as in device_put(x, NamedSharding(mesh, PartitionSpec()))."
+        f"{what} with device ids {[d.id for d in grid.devices]} on platform "
+        f"{grid.devices[0].platform.upper()}. Move it with gpuarray.device_put, as in "
+        "device_put(x, NamedSharding(mesh, PartitionSpec()))."
     )
     error = Elsewhere(
-        "Received incompatible devices for jitted computation: an argument is on "
-        f"{[d.id for d in place.all_devices]} of {place.device.platform}, and {program}"
+        "Received incompatible devices for jitted computation. Got an argument with device ids "
+        f"{[d.id for d in place.all_devices]} on platform {place.device.platform.upper()} and "
+        f"{program}"
     )
     error.number, error.program = number, program
     return error

@@ -129,6 +129,8 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
             )
         target = x._place if type(x) is ArrayImpl else None  # it is there already
     place = None if target is None else devices.place_for(target)
+    if isinstance(target, NamedSharding):
+        target.check_compatible_aval(np.shape(x))
     # In a shard_map that is called outside of jit a value would leave the devices of the mesh. In a
     # jitted one nothing does: what is asked of a device there is asked of the whole program.
     if place is not None and place.is_single and getattr(traces.state.trace, "known", None):
@@ -218,7 +220,8 @@ def placed_like(x: Any, sharding: Sharding | Device | None) -> Any:
         sharding = _over_devices(sharding) or sharding
     if isinstance(x, traces.Tracer):
         return stays_at(x, devices.place_for(sharding))
-    return device_put(x, sharding)
+    # As a place: a sharding given by the user may name no more axes than there are.
+    return device_put(x, devices.place_for(sharding))
 
 
 def _check_explicit(what: str, sharding: NamedSharding) -> None:

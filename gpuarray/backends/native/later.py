@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from gpuarray.backends.numpy import program as host
-from gpuarray.compiler.pipeline import Plan
+from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.config import config
 from gpuarray.core import dtypes
-from gpuarray.core.graph import has_effect
+from gpuarray.core.graph import Graph, has_effect
 from gpuarray.core.target import PROCESSOR
 from gpuarray.util import function_of_text, lazy_module
 
@@ -131,6 +131,12 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
     twice = not function.talks and not any(map(has_effect, plan.graph.eqns))
     this = weakref.ref(function)
     return function
+
+
+def compile_graph(graph: Graph) -> Callable[..., list]:
+    """Compile a Graph by itself, such as what a collective computes, to a function on buffers."""
+    plan = plan_graph(graph)
+    return build_later(plan, [np.asarray(c) for c in plan.graph.consts], frozenset())
 
 
 def _nothing(seconds: float) -> None:

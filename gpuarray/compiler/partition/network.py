@@ -405,16 +405,16 @@ class _Exchange(NamedTuple):
     copied: Callable[[int], int]
 
 
-#: The kinds of exchange, by name. Devices that share a memory hold equal results only once, and
-#: hand over what they pass on unchanged.
+#: The kinds of exchange, by name. Devices that share a memory hold equal results only once; all but
+#: sums stack their operands first, which reads and writes them once more (backends/shared.py).
 EXCHANGES = {
     times.__name__: _Exchange(times, copied)
     for times, copied in (
         (all_reduce, lambda n: n + 1),
         (reduce_scatter, lambda n: n + 1),
         (all_gather, lambda n: 2 * n),
-        (all_to_all, lambda n: 2 * n),
-        (permute, lambda n: 0),
+        (all_to_all, lambda n: 4 * n),
+        (permute, lambda n: 4 * n),
         (broadcast, lambda n: 0),
     )
 }

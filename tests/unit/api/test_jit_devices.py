@@ -176,10 +176,82 @@ def test_who_is_somewhere_else_is_named():
     target = laid("x").sharding
     f = ga.jit(lambda left, right: lax.with_sharding_constraint(right, target) + left)
     put = ga.device_put(X, ga.devices()[3])
-    with pytest.raises(ValueError, match=r"argument right of .* ids \[3\].* runs on \[0, 1,"):
+    inside = r"argument right of .* ids \[3\] .*{} inside jit with device ids \[0, 1,"
+    with pytest.raises(ValueError, match=inside.format("sharding_constraint")):
         f(X, put)
+    # What the user wrote is named: a jitted function with shardings, a shard_map.
+    halved = ga.shard_map(lambda x: x / 2, mesh=mesh(4, 2), in_specs=P("x"), out_specs=P("x"))
+    for name, inner in (("jit", ga.jit(lambda x: x, out_shardings=target)), ("shard_map", halved)):
+        with pytest.raises(ValueError, match=inside.format(name)):
+            ga.jit(lambda right: inner(right) + 1)(put)  # noqa: B023
+    with pytest.raises(ValueError, match=r"argument x .* ids \[0, 1, .* argument y .* ids \[3\]"):
+        ga.jit(lambda x, y: x + y)(laid("x"), put)
     with pytest.raises(ValueError, match=r"args\[0\] of concatenate .*\[3\].*args\[2\] .*\[1\]"):
         gnp.concatenate([put, X, ga.device_put(X, ga.devices()[1])])
+
+
+@pytest.mark.parametrize("make", ["array", "asarray", "astype", "method"])
+def test_an_array_that_was_put_elsewhere_is_not_moved_by_device(make):
+    functions = {
+        "array": gnp.array,
+        "asarray": gnp.asarray,
+        "astype": lambda x, device: gnp.astype(x, int, device=device),
+        "method": lambda x, device: x.astype(int, device=device),
+    }
+    convert, devices = functions[make], ga.devices()
+    put = ga.device_put(X, devices[0])
+    for x, device in ((put, devices[1]), (put, laid("x").sharding), (laid("x"), devices[1])):
+        with pytest.raises(ValueError, match=r"Received incompatible devices .*32\[8,4\]"):
+            convert(x, device=device)
+    # What nobody has put, and what lies on the same devices in another way, is moved.
+    for x, device in ((gnp.asarray(X), devices[1]), (put, devices[0])):
+        assert convert(x, device=device).devices() == {device}
+    target = laid(None, "y").sharding
+    assert convert(laid("x"), device=target).sharding == target
+    with ga.set_mesh(mesh(4, 2)):
+        assert convert(laid("x"), device=P(None, "y")).sharding == target
+
+
+def test_filled_arrays_take_a_spec_of_more_axes_than_they_have():
+    longer, row = laid("x").sharding.update(spec=P("x", None)), np.arange(8.0, dtype=np.float32)
+    for make in (
+        lambda s: lax.full((8,), 1.0, sharding=s),
+        lambda s: lax.full_like(row, 1, sharding=s),
+        lambda s: gnp.full(8, 1.0, device=s),
+        lambda s: gnp.ones(8, device=s),
+        lambda s: gnp.zeros(8, device=s) + 1,
+        lambda s: gnp.ones_like(row, device=s),
+    ):
+        x = make(longer)
+        for laid_so in (x, x + 1, ga.jit(lambda x: x)(x)):
+            assert laid_so.sharding == longer
+        np.testing.assert_array_equal(x, np.ones(8))
+        assert x.sum() == 8 and x.addressable_shards[0].data.shape == (2,)
+        with pytest.raises(ValueError, match="only valid for values of rank at least 2"):
+            make(longer.update(spec=P("x", "y")))
+    # What lays arrays that are there takes none.
+    for put in (
+        lambda x: ga.device_put(x, longer),
+        lambda x: gnp.asarray(x, device=longer),
+        lambda x: lax.with_sharding_constraint(x, longer),
+        ga.jit(lambda x: x, in_shardings=longer),
+        ga.jit(lambda x: x, out_shardings=longer),
+    ):
+        with pytest.raises(ValueError, match="only valid for values of rank at least 2"):
+            put(row)
+
+
+def test_in_shardings_have_an_element_for_each_argument():
+    s = laid("x").sharding
+    for given, count, problem in (
+        ((s, s, s), 2, "is the wrong length: .* length 3 for an args tuple of length 2"),
+        ([s, s, s], 2, "is the wrong length"),
+        ({"a": s}, 1, "is not a tuple: got <class 'dict'> instead.* singleton tuple"),
+    ):
+        with pytest.raises(ValueError, match=f"jit in_shardings must either be .*{problem}"):
+            ga.jit(lambda *xs: xs, in_shardings=given)(*[X] * count)
+    with pytest.raises(ValueError, match=r"different lengths of list at key path\n *jit out_shard"):
+        ga.jit(lambda x: x, out_shardings=[s, s])([X] * 3)
 
 
 def test_a_device_and_a_mesh_inside_do_not_go_together():

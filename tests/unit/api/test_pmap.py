@@ -111,6 +111,39 @@ def test_donation():
     assert x.is_deleted()
 
 
+def test_calls_with_arrays_like_before_are_asked_nothing():
+    calls = []
+
+    def add(x, y):
+        calls.append(1)
+        return x + 2 * y
+
+    mapped = ga.pmap(add, in_axes=(0, 1))
+    lying = ga.pmap(lambda x: x)(X), gnp.asarray(X.T)
+    elsewhere = [ga.device_put(x, ga.devices()[3]) for x in (X, X.T)]
+    over_four = ga.sharding.Mesh(np.array(ga.devices()[4:]), ("z",))
+    cut = ga.device_put(X, NamedSharding(over_four, P("z"))), gnp.asarray(X.T)
+    kinds = [lying, (lying[0], X.T), (X, lying[1]), elsewhere, cut, lying]
+    for args in kinds * 2:
+        close(mapped(*args), 3 * X)
+        assert mapped(*args).sharding.device_set == set(ga.devices()[:8])
+    assert calls == [1]
+    close(mapped(2 * lying[0], lying[1]), 4 * X)
+    # Other shapes, other numbers of arguments and traced ones are not taken for those.
+    close(mapped(lying[0][:4], lying[1][:, :4]), 3 * X[:4])
+    with pytest.raises(ValueError, match="in_axes"):
+        mapped(lying[0])
+    close(ga.jit(mapped)(*lying), 3 * X)
+    close(ga.vmap(mapped)(X[None], X.T[None])[0], 3 * X)
+    over = ga.shard_map(mapped, mesh=ga.make_mesh((8,), ("i",)), in_specs=P(), out_specs=P())
+    with pytest.raises(ValueError, match="pmap inside of pmap or shard_map"):
+        over(*lying)
+    before = len(calls)
+    mapped.clear_cache()
+    close(mapped(*lying), 3 * X)
+    assert len(calls) == before + 1
+
+
 BAD = {
     "more than the devices": (
         lambda: ga.pmap(lambda x: x)(np.zeros((9, 2))), ValueError, "9 logical devices"),
@@ -159,6 +192,7 @@ def test_pmap_is_shard_map_over_the_same_devices():
     close(ga.pmap(body, "i")(X), mapped(X))
 
 
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
 def test_stages_have_the_structure_of_the_arguments():
     x = np.arange(8.0, dtype=np.float32)
     scaled = ga.pmap(

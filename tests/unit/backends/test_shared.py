@@ -50,6 +50,24 @@ def test_each_group_gets_what_vmap_gives(case, name, shape):
             np.testing.assert_allclose(found[device][0], want, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32", "complex64", "float16"])
+@pytest.mark.parametrize("name", ["x", "y"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_scattered_sum_loses_its_axis(axis, name, dtype):
+    shape = [96, 96]
+    shape[axis] = SIZES[name]
+    values = np.arange(6 * 96 * SIZES[name]).reshape(6, *shape).repeat(24, 2 - axis) % 13
+    values = values.astype(dtype)
+    assert values[0].size >= 4096
+    eqn = equation(lambda x: lax.psum_scatter(x, name, scatter_dimension=axis), values[0])
+    found = SharedMemory(SIZES)(eqn, [[v] for v in values])
+    for group in groups_of(SIZES, (name,)):
+        for i, device in enumerate(group):
+            got = found[device][0]
+            np.testing.assert_array_equal(got, values[group].sum(0).take(i, axis))
+            assert got.dtype == dtype
+
+
 def test_several_names_are_one_axis_with_the_first_major():
     values = np.arange(6, dtype=np.float32)
     for names, order in ((("x", "y"), range(6)), (("y", "x"), (0, 3, 1, 4, 2, 5))):

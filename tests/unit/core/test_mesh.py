@@ -263,6 +263,20 @@ def test_shapes_of_pieces():
     NamedSharding(MESH, P("x")).check_compatible_aval((7, 3))
 
 
+def test_axes_that_are_not_there_may_be_named_where_they_are_not_cut():
+    longer = NamedSharding(MESH, P("x", None))
+    assert longer.shard_shape((8,)) == (2,) and NamedSharding(MESH, P(None)).shard_shape(()) == ()
+    assert longer.devices_indices_map((8,))[DEVICES[2]] == (slice(2, 4),)
+    assert longer.is_equivalent_to(NamedSharding(MESH, P("x")), 1)
+    for ask in (
+        lambda: longer.check_compatible_aval((8,)),
+        lambda: NamedSharding(MESH, P("x", "y")).shard_shape((8,)),
+        lambda: NamedSharding(MESH, P("x", "y")).is_equivalent_to(longer, 1),
+    ):
+        with pytest.raises(ValueError, match="only valid for values of rank at least 2"):
+            ask()
+
+
 HERE = SingleDeviceSharding(DEVICES[0])
 
 

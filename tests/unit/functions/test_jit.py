@@ -131,6 +131,31 @@ def test_donation_frees():
         ga.jit(lambda a: a + 1)(y)
 
 
+# What JAX 0.10.2 deletes: an argument that is read, and whose bytes a result can take.
+@pytest.mark.parametrize(
+    ("fun", "deleted"),
+    [
+        (lambda x, y: (x + y, x - y), [True, True]),
+        (lambda x, y: x + y, [True, False]),
+        (lambda x, y: y + 1, [False, True]),
+        (lambda x, y: (x @ x.T, y[:2]), [False, False]),
+        (lambda x, y: (x.reshape(16), y.astype("int32")), [True, True]),
+        (lambda x, y: (x > 0, y.sum()), [False, False]),
+        (lambda x, y: gnp.ones((8, 2)), [False, False]),
+        (lambda x, y: (y, y), [False, True]),
+    ],
+)
+@pytest.mark.parametrize("way", ["jit", "compiled"])
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
+def test_only_what_a_result_can_take_is_given_away(fun, deleted, way):
+    x, y = gnp.ones((8, 2)), gnp.ones((8, 2)) + 1
+    jitted = ga.jit(fun, donate_argnums=(0, 1))
+    wanted = ga.tree.map(np.asarray, fun(x, y))
+    found = (jitted if way == "jit" else jitted.lower(x, y).compile())(x, y)
+    assert [x.is_deleted(), y.is_deleted()] == deleted
+    ga.tree.map(np.testing.assert_array_equal, found, wanted)
+
+
 def test_donation_never_changes_a_view_of_the_buffer():
     x = gnp.zeros(8) + 1.0
     part, same = x[2:5], x.reshape(2, 4)
@@ -455,7 +480,9 @@ def test_static_values_that_do_not_compare_with_each_other():
 
 def test_which_leaves_are_given_away():
     inner = ga.jit(
-        lambda a, b, *, z, y: (a["p"] + b, y * 2, z), donate_argnums=(0,), donate_argnames=("y",)
+        lambda a, b, *, z, y: (a["p"] + b, a["q"][0] * 2, y * 2, z),
+        donate_argnums=(0,),
+        donate_argnames=("y",),
     )
     a, b = {"p": gnp.ones(3), "q": (gnp.ones(4),)}, gnp.ones(3)
     y, z = gnp.ones(6), gnp.ones(7)

@@ -372,7 +372,10 @@ def test_the_network_model_is_fitted_to_devices():
         cwd=ROOT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "all-reduces among 8 devices, devices of one process" in done.stdout
+    assert "exchanges among 8 devices, devices of one process" in done.stdout
+    for kind in ("gather, scatter", "all_to_all", "permute"):
+        assert len(re.findall(rf"^{kind} .* us +\d+\.\d\d$", done.stdout, re.M)) == 3
+    assert re.search(r"^\d+ of 13 within a factor of 1.3; worst \d", done.stdout, re.M)
     found = re.search(r"alpha=(\S+), bytes_per_s=(\S+), shared=True", done.stdout)
     assert found and 0 < float(found[1]) < 1 < float(found[2])
 

@@ -104,6 +104,28 @@ def test_a_donated_input_is_given_once(at_once):
         np.testing.assert_array_equal(found, (X + 2 * (np.arange(12) == 3)) * 3)
 
 
+@pytest.mark.devices
+@pytest.mark.parametrize(("setting", "from_call"), [("auto", 2), ("wait", 0), ("off", 9)])
+def test_what_collectives_compute_is_compiled(at_once, monkeypatch, setting, from_call):
+    made = []
+    for module in (later, native):
+        compile_graph = module.compile_graph
+
+        def noted(graph, compile_graph=compile_graph):
+            made.append(compile_graph(graph))
+            return made[-1]
+
+        monkeypatch.setattr(module, "compile_graph", noted)
+    x = np.arange(8 << 13, dtype=np.float32).reshape(8, -1)
+    mesh = ga.make_mesh((8,), ("x",), axis_types=(ga.sharding.AxisType.Auto,))
+    ga.config.update("native", setting)
+    total = lambda v: ga.lax.psum(v, "x")
+    f = ga.jit(ga.shard_map(total, mesh=mesh, in_specs=ga.P("x"), out_specs=ga.P()))
+    for call in range(5):
+        np.testing.assert_allclose(f(x), x.sum(0, keepdims=True), rtol=1e-6)
+        assert any(hasattr(g, "kernels") for g in made) == (call >= from_call)
+
+
 def test_what_prints_is_left_to_numpy(at_once, capsys):
     def f(x):
         ga.debug.print("{}", x[0])

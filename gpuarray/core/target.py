@@ -161,9 +161,11 @@ class Target(Struct):
     #: expressions compile slowly. Measure: dropout, uniform.
     once: float = 1024.0
     depth: int = 24
-    #: Operations that are written for it, those again that several sides of guards share. Measure:
-    #: the derivative of an associative scan, with the time that compiling takes.
-    written: int = 48
+    #: Operations that are written for it, those again that several places share; and for values of
+    #: more than `launch_bytes`. Measure: the derivative of an associative scan, with the time that
+    #: compiling takes; vectors turned by quaternions.
+    written: int = 96
+    written_large: int = 384
     #: Elements that a fold may take to be made where it is read, and how many elements it may read
     #: for each that it makes: the distances between few points and many, not sums of rows. Measure:
     #: nbody.

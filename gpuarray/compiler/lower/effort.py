@@ -47,8 +47,8 @@ class Effort:
         self.index = index
         self.work: dict[Var, dict[Eqn, float]] = {}
         self._depth: dict[Var, int] = {}
-        # How many operations each of its equations is in the text: what moves elements chooses
-        # where one comes from, and each of these places has all that makes it.
+        # How many operations each of its equations is in the text: each place at which a value is
+        # made, another view of it or another choice, has all that makes it.
         self._written: dict[Var, dict[Eqn, int]] = {}
 
     def note(self, v: Var, eqn: Eqn) -> None:
@@ -56,11 +56,17 @@ class Effort:
         operands = [self.index.base(a, is_any_view)[0] for a in variables(eqn)]
         self.work[v] = self._work_of(eqn)
         self._depth[v] = 1 + max((self._depth.get(a, 0) for a in operands), default=0)
-        behind = [self._written.get(a, {}) for a in operands]
+        behind = [self._texts_of(a) for a in variables(eqn)]
+        # The tests of a choice are written too.
         if eqn.primitive.kind is Kind.MOVEMENT:
-            self._written[v] = {eqn: 1 + sum(sum(texts.values()) for texts in behind)}
+            self._written[v] = {eqn: 2 + 2 * sum(sum(texts.values()) for texts in behind)}
         else:
             self._written[v] = {e: n for texts in behind for e, n in texts.items()} | {eqn: 1}
+
+    def _texts_of(self, v: Var) -> dict[Eqn, int]:
+        base = self.index.base(v, is_any_view)[0]
+        texts = self._written.get(base, {})
+        return texts if base is v or not texts else {self.index.made_by[v]: sum(texts.values())}
 
     def forget(self, v: Var) -> None:
         """The value is in memory."""
@@ -69,8 +75,10 @@ class Effort:
 
     def is_too_much(self, v: Var) -> bool:
         """Whether compilers would take too long for it."""
-        written = sum(self._written[v].values())
-        return self._depth[v] > TARGET.depth or written > TARGET.written
+        # A value whose bytes take longer than a launch is worth more text.
+        large = v.aval.nbytes >= TARGET.launch_bytes
+        most = TARGET.written_large if large else TARGET.written
+        return self._depth[v] > TARGET.depth or sum(self._written[v].values()) > most
 
     def _work_of(self, eqn: Eqn) -> dict[Eqn, float]:
         # An equation that several operands share counts once.

@@ -1,7 +1,7 @@
 """How much is computed where it is read: text does not grow with what several places share.
 
-In: the derivative of an associative scan, whose steps pad what earlier ones have padded. Out: the
-lengths of kernels for CPUs and GPUs.
+In: the derivative of an associative scan, whose steps pad what earlier ones have padded, and means
+of means. Out: the lengths of kernels for CPUs and GPUs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,26 @@ def recurrence(a, b):
     return gnp.sum(lax.associative_scan(step, (a, b))[1] ** 2)
 
 
+def pyramid(x):
+    """Means of neighbours, of means of neighbours, ...: each is read at two places."""
+    made = []
+    for _ in range(8):
+        x, rest = (x[::2] + x[1::2]) / 2, (x[::2] - x[1::2]) / 2
+        made.append(rest)
+    return gnp.concatenate([x, *made[::-1]])
+
+
+PROGRAMS = {
+    "derivative of a recurrence": (ga.grad(recurrence, (0, 1)), PAIRS),
+    "pyramid": (pyramid, [ga.ShapeDtypeStruct((65536,), "float32")]),
+}
+
+
 @pytest.mark.parametrize("target", ["on_native", "on_device"])
-def test_no_kernel_of_thousands_of_lines(target):
-    plan = getattr(ga.jit(ga.grad(recurrence, (0, 1))).lower(*PAIRS).plan, target)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_kernel_of_thousands_of_lines(name, target):
+    function, arguments = PROGRAMS[name]
+    plan = getattr(ga.jit(function).lower(*arguments).plan, target)
     emit = native.emit if target == "on_native" else cuda.emit
     lengths = [len(emit(s).text.splitlines()) for s in plan.steps if isinstance(s, Kernel)]
     assert 0 < max(lengths) < 400

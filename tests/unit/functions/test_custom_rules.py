@@ -102,6 +102,20 @@ def test_forward_mode_of_custom_vjp():
         ga.jvp(ga.jit(pulled), (1.0, 2.0), (1.0, 1.0))
 
 
+def test_a_linear_function_leaves_out_what_no_result_depends_on():
+    f = ga.custom_vjp(lambda x: gnp.sin(x))
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct,))
+
+    def unused(x):
+        f(x)  # has no rule for tangents, and needs none
+        return x * 2
+
+    for outer in (lambda g: g, ga.jit):
+        assert outer(lambda x: ga.linearize(unused, x)[1](1.0))(3.0) == 2.0
+    _, linear = ga.linearize(lambda x: (gnp.exp(x), gnp.sum(x))[1], gnp.ones(1000))
+    assert sum(x.size for x in ga.tree.leaves(linear)) == 0
+
+
 def test_jacrev_of_custom_vjp():
     f = ga.custom_vjp(lambda x: gnp.sin(x))
     f.defvjp(lambda x: (gnp.sin(x), gnp.cos(x)), lambda c, ct: (3 * c * ct,))

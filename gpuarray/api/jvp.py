@@ -26,6 +26,7 @@ from gpuarray.core.tracebacks import boundary
 from gpuarray.functions.stages import struct_of
 from gpuarray.pytree import tree
 from gpuarray.pytree.registration import Partial
+from gpuarray.transforms.dead import without_dead
 from gpuarray.transforms.jvp import jvp_flat
 from gpuarray.transforms.linearize import linearize_flat
 
@@ -76,8 +77,10 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
     flat = FlatFunction(fun, primals, has_aux=has_aux)
     # One run of the function records the tangents as a linear graph; `f_jvp` only evaluates it.
     lin = linearize_flat(flat, flat.leaves)
+    # What no result depends on is neither kept nor run.
+    graph = without_dead(lin.graph)
     # The values it keeps are the leaves of a pytree, and the rest is alike for equal programs.
-    consts = lin.graph.consts
+    consts = graph.consts
     about = _LinearMap(
         tuple(lin.in_linear),
         tuple(lin.out_linear),
@@ -87,7 +90,7 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
         flat.out_spec,
     )
     # A pytree, so that it may be passed to jit and other transformations.
-    f_jvp = Partial(LikePartial(_push, lin.graph.with_consts([None] * len(consts)), about), consts)
+    f_jvp = Partial(LikePartial(_push, graph.with_consts([None] * len(consts)), about), consts)
     result = flat.result(lin.outputs), f_jvp
     return (*result, flat.aux) if has_aux else result
 

@@ -53,11 +53,10 @@ def _cond_aval(index, *operands, branches: Graphs, **_):
     for branch in branches:
         check_operands("cond", operands, branch.in_avals)
     columns = zip(*(g.out_avals for g in branches), strict=True)
-    # A result is weakly typed only if it is in every branch.
+    # A result is weakly typed if it is in the first branch, as in JAX: that of a false predicate.
     # It varies between devices as it does in any branch, or as the index does.
     return [
         a[0].update(
-            weak_type=all(x.weak_type for x in a),
             layout=also_varying(
                 functools.reduce(reconciled, [x.layout for x in a]), joined([index.layout])
             ),

@@ -11,10 +11,10 @@ from itertools import compress
 
 from gpuarray.control.custom_rules import (
     CustomCall,
+    ResultAxis,
     batch_flat_rule,
     check_closed,
     check_own,
-    in_front,
     named_like,
     without_axis,
 )
@@ -31,7 +31,7 @@ def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
 
 
 def _batch_rules(
-    params: dict, axis: BatchAxis, dims: list, first: BatchTrace | None, at: int | None
+    params: dict, axis: BatchAxis, dims: list, first: BatchTrace | None, place: ResultAxis
 ) -> dict:
     jvp: Callable = params["jvp"]
 
@@ -46,7 +46,7 @@ def _batch_rules(
         # A symbolic zero has no axis to be split along, so its aval is made that of one element.
         tangents = [without_axis(t, d) for t, d in zip(tangents, dims, strict=True)]
         found = batch_flat_rule(flat, axis, first, [*primals, *tangents], [*dims, *dims])
-        out = in_front(axis, *found, at)
+        out = place.put(axis, *found)
         return out[: len(out) // 2], out[len(out) // 2 :]
 
     return {"jvp": named_like(batched, jvp)}

@@ -39,9 +39,9 @@ from gpuarray.transforms.transpose import transpose_flat
 class CustomCall(Primitive):
     """A call whose function is not staged yet; `bind` stages it where a Graph is being recorded.
 
-    `batch_rules(params, axis, dims, first, at)` gives the parameters that hold rules, batched;
-    their results have the extra axis at `at`, in front or nowhere. `narrow_rules(params, used)`
-    gives rules for the results that are used.
+    `batch_rules(params, axis, dims, first, place)` gives the parameters that hold rules, batched;
+    their results have the extra axis where `place` says, in front or nowhere.
+    `narrow_rules(params, used)` gives rules for the results that are used.
     """
 
     def __init__(
@@ -113,25 +113,44 @@ class CustomCall(Primitive):
     ) -> tuple[list, list]:
         """The call with an extra axis, which every result has in front.
 
-        Where no operand has the axis, and no result of the Graph, the rules' results have none.
+        Where no operand has the axis, and no result of the function, the rules' results have none:
+        they run once for all elements, on a cotangent that is the sum of all.
         """
         call, count = params["call_jaxpr"], params["num_consts"]
-        at: int | None = 0
+        unmapped = all(d is None for d in dims)
+        place = ResultAxis()
         new: Any
         if isinstance(call, Graph):
             out_dims = (0,) * len(call.outvars)
             layouts = tuple(aval_of(x).layout for x in values)
-            if all(d is None for d in dims):
+            if unmapped:
                 natural = batch_graph(call, axis, tuple(dims), layouts=layouts)
                 if all(d is None for d in natural.outputs):
-                    at, out_dims = None, natural.outputs
+                    place.at, out_dims = None, natural.outputs
             new = batch_graph(call, axis, tuple(dims), tuple(out_dims), layouts).graph
         else:
-            new = lambda *xs: in_front(axis, *batch_flat_rule(call, axis, first, xs, dims))
+            # What the function closes over may be mapped, which shows when it has run.
+            place.settled = not unmapped
+            new = lambda *xs: place.put(axis, *batch_flat_rule(call, axis, first, xs, dims))
         # Rules take the arguments alone, not what the function closes over.
-        rules = self.batch_rules(params, axis, dims[count:], first, at)
+        rules = self.batch_rules(params, axis, dims[count:], first, place)
         out: Any = self.bind(*values, **(params | rules | {"call_jaxpr": new}))
-        return out, [at] * len(out)
+        return out, [place.at] * len(out)
+
+
+class ResultAxis:
+    """Where the results of a batched call have the extra axis: in front, or nowhere (None)."""
+
+    def __init__(self):
+        self.at: int | None = 0
+        self.settled = True
+
+    def put(self, axis: BatchAxis, values: list, dims: list) -> list:
+        """The results with their axis there; the first that are seen settle it."""
+        if not self.settled:
+            self.at = None if all(d is None for d in dims) else 0
+            self.settled = True
+        return in_front(axis, values, dims, self.at)
 
 
 def _is_of(x: Any, trace: traces.Trace) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpuarray.control.custom_rules import (
     CustomCall,
+    ResultAxis,
     batch_flat_rule,
     check_closed,
     check_own,
@@ -61,7 +62,7 @@ def _zeros(avals: Sequence[Any], has: Sequence[bool]) -> list[Zero]:
 
 
 def _batch_rules(
-    params: dict, axis: BatchAxis, dims: list, first: BatchTrace | None, at: int | None
+    params: dict, axis: BatchAxis, dims: list, first: BatchTrace | None, place: ResultAxis
 ) -> dict:
     fwd: Callable = params["fwd"]
     bwd: Callable = params["bwd"]
@@ -80,10 +81,10 @@ def _batch_rules(
         values, found = batch_flat_rule(flat, axis, first, primals, dims)
         # Residuals keep their axis where it is: only `new_bwd` reads them.
         residual_dims[:] = found[count:]
-        return in_front(axis, values[:count], found[:count], at), values[count:]
+        return place.put(axis, values[:count], found[:count]), values[count:]
 
     def new_bwd(residuals, cotangents):
-        count = len(residuals)
+        count, at = len(residuals), place.at
         cotangents = [without_axis(ct, at) for ct in cotangents]
         given = [*residuals, *cotangents]
         where = [*residual_dims, *(None if is_zero(ct) else at for ct in cotangents)]

@@ -45,8 +45,10 @@ class Literal:
 
     @property
     def operand(self) -> Any:
-        """The value to bind, of the dtype it was recorded with, whatever the settings are now."""
-        if aval_of(self.val).dtype == self.aval.dtype:
+        """The value to bind, of the type it was recorded with, whatever the settings are now."""
+        # A weakly typed array of one element is recorded as a NumPy scalar, which is strong.
+        now = aval_of(self.val)
+        if now.dtype == self.aval.dtype and now.weak_type == self.aval.weak_type:
             return self.val
         return made(self.val, self.aval)
 

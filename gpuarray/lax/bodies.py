@@ -129,10 +129,7 @@ def promoted(init: Sequence[Any], out_avals: Sequence[ShapedArray]) -> list[Any]
     `shard_map` is taken for one that varies, if what comes out does.
     """
     # A strong value of another dtype is the user's mistake.
-    values = [
-        _as_varying(convert(x, out.dtype, False) if _promotes(aval_of(x), out) else x, out)
-        for x, out in zip(init, out_avals, strict=True)
-    ]
+    values = [_as_varying(_widened(x, out), out) for x, out in zip(init, out_avals, strict=True)]
     return values if any(new is not x for new, x in zip(values, init, strict=True)) else None
 
 
@@ -141,13 +138,12 @@ def _as_varying(x: Any, out: ShapedArray) -> Any:
     return pcast_p.bind(x, axis_name=tuple(sorted(more, key=str))) if more else x
 
 
-def _promotes(given: ShapedArray, out: ShapedArray) -> bool:
-    """Whether promotion takes a weakly typed value to the output's dtype, and no further."""
-    return (
-        given.weak_type
-        and given.dtype != out.dtype
-        and dtypes.promote2(given.dtype, True, out.dtype, out.weak_type)[0] == out.dtype
-    )
+def _widened(x: Any, out: ShapedArray) -> Any:
+    """A weak value of another dtype than the output's as both promote to, strongly typed."""
+    given = aval_of(x)
+    if not given.weak_type or given.dtype == out.dtype:
+        return x
+    return convert(x, dtypes.promote2(given.dtype, True, out.dtype, out.weak_type)[0], False)
 
 
 def check_carry(

@@ -30,7 +30,7 @@ from gpuarray.lax.bodies import (
 from gpuarray.lax.branches import cond
 from gpuarray.lax.convert import convert_element_type
 from gpuarray.lax.elementwise import add, lt
-from gpuarray.lax.scans import as_array, as_strong, run_scan, scan
+from gpuarray.lax.scans import as_array, run_scan, scan
 from gpuarray.pytree import tree
 from gpuarray.transforms.passing import check_aliases
 from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
@@ -149,7 +149,7 @@ def _bind_while(
     # What the body passes on as it came does not go through the loop, nor does its derivative.
     kept = [v is a for v, a in zip(body.graph.invars, body.graph.outvars, strict=True)]
     out = [as_array(x) if k else y for x, k, y in zip(init, kept, out, strict=True)]
-    return tree.unflatten(spec, as_strong(out, avals))
+    return tree.unflatten(spec, out)
 
 
 def _check_condition(test: Body) -> None:

@@ -20,7 +20,7 @@ from gpuarray.control.graph_edits import (
 )
 from gpuarray.control.scan import scan_p
 from gpuarray.control.typed import element
-from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import boundary
@@ -172,7 +172,6 @@ def _scan_plain(
     name = first_argument(f, "carry")
     check_carry("scan body", name, spec, avals, carry_spec, out_avals)
     carry, ys = _bind_scan(body.graph, values, arrays, length, bool(reverse), unroll)
-    carry = as_strong(carry, avals)
     return tree.unflatten(spec, carry), tree.unflatten(ys_spec, ys)
 
 
@@ -280,14 +279,6 @@ def _python_scan(f: Callable, init: Any, arrays: list, spec: Any, length: int, r
         return concatenate([expand_dims(as_array(y), (0,)) for y in column], 0)
 
     return carry, tree.tree_map(stack, *ys)
-
-
-def as_strong(values: list, avals: list[ShapedArray]) -> list:
-    """A loop's results, strongly typed where the initial values were."""
-    return [
-        x if a.weak_type or not aval_of(x).weak_type else convert(x, a.dtype)
-        for x, a in zip(values, avals, strict=True)
-    ]
 
 
 def as_array(x: Any) -> Any:

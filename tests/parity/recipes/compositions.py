@@ -222,6 +222,8 @@ FLOW = [
         "lax.cond(True, lambda t: t, lambda t: Point(t.y, t.x), Point(1.0, 2.0))", "lax.cond(True, lambda: {'a': 1}, lambda: {'b': 1})",
         "jax.jit(lambda p, x: lax.cond(p, lambda v: v + 1, lambda v: v - 1, x))(True, f32(2))", "lax.cond(None, lambda: 1, lambda: 2)",
         "jax.vmap(lambda p, x: lax.cond(p, lambda v: v + 1, lambda v: v - 1, x))(b1(3), f32(3))", "lax.cond(True, lambda: 'a', lambda: 'b')",
+        "lax.cond(True, lambda: jnp.float32(1), lambda: 2.0)", "lax.cond(True, lambda: 2.0, lambda: jnp.float32(1))", "lax.cond(True, lambda: 2.0, lambda: jnp.float32(1)) + bf16()",
+        "jax.vmap(lambda p: lax.cond(p, lambda: 1.0, lambda: jnp.asarray(2.0)))(b1(3))", "jax.jvp(lambda x: lax.cond(x > 0, lambda: x, lambda: jnp.asarray(2.0)), (1.5,), (1.0,))",
     ]),
     ("lax.switch", [
         "lax.switch(-1, [lambda: 1, lambda: 2])", "lax.switch(7, [lambda: 1, lambda: 2])", "lax.switch(0, [])", "lax.switch(0, [lambda x: x], 2.0)",
@@ -239,6 +241,8 @@ FLOW = [
         "lax.scan(lambda c, x: (c + x, x), 0, f32(3), reverse=True)", "lax.scan(lambda c, x: (c + x, x), 0.0, f32(5), unroll=2)", "lax.scan(lambda c, x: (c + x, x), 0.0, f32(5), unroll=True)",
         "lax.scan(lambda c, x: (c + x, x), 0.0, f32(5), unroll=-1)", "lax.scan(lambda c, x: (random.split(c)[0], random.bits(c)), key(1), None, length=2)",
         "lax.scan(lambda c, x: (c, None), None, f32(3))", "lax.scan(lambda c, x: (c * 1.5, None), 1, f32(3))", "lax.scan(lambda c, x: (c | (x > 0), c), False, f32(3))",
+        "lax.scan(lambda c, x: (2.0, c), jnp.float32(1), None, length=2)", "lax.scan(lambda c, x: (2.0, c), jnp.float32(1), None, length=0)[0] + bf16()",
+        "jax.vmap(lambda v: lax.scan(lambda c, x: (jnp.asarray(2.0) * 3, c), v, None, length=2))(f32(2))",
     ]),
     ("lax.fori_loop", [
         "lax.fori_loop(0, 3, lambda i, c: {'a': c['b'], 'b': c['a'] + i}, {'a': 1, 'b': 2})", "lax.fori_loop(3, 0, lambda i, c: c + 1, 5)", "lax.fori_loop(-2, 2, lambda i, c: c + i, 0)",
@@ -247,6 +251,7 @@ FLOW = [
         "jax.jit(lambda n, x: lax.fori_loop(0, n, lambda i, c: c * x, 1.0))(3, 2.0)", "jax.grad(lambda x: lax.fori_loop(0, i32([3])[0], lambda i, c: c * x, 1.0))(2.0)",
         "jax.jit(jax.grad(lambda x, n: lax.fori_loop(0, n, lambda i, c: c * x, 1.0)))(2.0, 3)", "jax.jvp(lambda x: lax.fori_loop(0, 3, lambda i, c: c * x, 1.0), (2.0,), (1.0,))",
         "lax.fori_loop(0, 3, lambda i, c: c + i.astype('float32'), 0.0)", "lax.fori_loop(i8([0])[0], i8([3])[0], lambda i, c: c + i, 0)", "lax.fori_loop(0, 3, lambda i, c: c * 2, bf16(2), unroll=2)",
+        "lax.fori_loop(0, 3, lambda i, c: 2.0, jnp.float32(1))", "jax.jit(lambda n: lax.fori_loop(0, n, lambda i, c: 2.0, jnp.float32(1)))(3)",
     ]),
     ("lax.while_loop", [
         "lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, 1.0))", "lax.while_loop(lambda c: c['i'] < 3, lambda c: {'i': c['i'] + 1}, {'i': 0})",
@@ -254,7 +259,7 @@ FLOW = [
         "lax.while_loop(lambda c: c < f32(2), lambda c: c + 1, f32(2))", "lax.while_loop(lambda c: False, lambda c: c + 1, 0)", "lax.while_loop(1, lambda c: c, 0)",
         "lax.while_loop(lambda c: c.sum() < 50, lambda c: c * 2, f32(3, kind='pos'))", "jax.vmap(lambda x: lax.while_loop(lambda c: c < 10, lambda c: c * 2, x))(f32([1, 3, 20]))",
         "jax.jvp(lambda x: lax.while_loop(lambda c: c < 10, lambda c: c * x, x), (2.0,), (1.0,))", "jax.grad(lambda x: lax.while_loop(lambda c: c < 10, lambda c: c * x, x))(2.0)",
-        "jax.jit(lambda x: lax.while_loop(lambda c: c[1] < 5, lambda c: (c[0] * x, c[1] + 1), (x, 0)))(2.0)", "lax.while_loop(lambda c: c < 3, lambda c: c + 1.0, i32())",
+        "jax.jit(lambda x: lax.while_loop(lambda c: c[1] < 5, lambda c: (c[0] * x, c[1] + 1), (x, 0)))(2.0)", "lax.while_loop(lambda c: c < 3, lambda c: c + 1.0, i32())", "lax.while_loop(lambda c: c < 3, lambda c: 4.0, jnp.float32(1))",
         "jax.vmap(lambda n, x: lax.while_loop(lambda c: c[1] < n, lambda c: (c[0] + x, c[1] + 1), (0.0, 0)))(i32([1, 4]), f32(2))",
     ]),
     ("lax.map", [

@@ -598,6 +598,43 @@ def test_loops_without_steps_and_with_arrays_that_can_be_written():
     assert found == loop() == 1 + sum(range(2, 11)) and start == 1
 
 
+STRONG = np.float64(1.0)
+
+
+@pytest.mark.parametrize(
+    ("program", "weak"),
+    [
+        # A branch's type: that of the first one, which a false predicate takes.
+        (lambda x: lax.cond(x < 3, lambda: STRONG, lambda: 2.0), True),
+        (lambda x: lax.cond(x < 3, lambda: 2.0, lambda: STRONG), False),
+        (lambda x: lax.switch(2, [lambda: 2.0, lambda: STRONG, lambda: STRONG]), True),
+        (lambda x: lax.switch(0, [lambda: STRONG, lambda: 2.0]), False),
+        # A loop's: that of what the body returns, whatever went in and though it never runs.
+        (lambda x: lax.scan(lambda c, _: (2.0, None), STRONG, None, length=2)[0], True),
+        (lambda x: lax.scan(lambda c, _: (2.0, None), STRONG, None, length=0)[0], True),
+        (lambda x: lax.scan(lambda c, _: (c * 2.0, None), STRONG, None, length=2)[0], False),
+        (lambda x: lax.scan(lambda c, _: (STRONG, None), 1.0, None, length=2)[0], False),
+        (lambda x: lax.fori_loop(0, 2, lambda i, c: 2.0, STRONG), True),
+        (lambda x: lax.while_loop(lambda c: c < 2, lambda c: 2.0, STRONG), True),
+        # An array made inside, which is a constant of the program, is what it was.
+        (
+            lambda x: lax.scan(lambda c, _: (gnp.asarray(2.0) * 3, None), 1.0, None, length=2)[0],
+            True,
+        ),
+        (lambda x: lax.cond(x < 3, lambda: STRONG, lambda: gnp.asarray(2.0)), True),
+    ],
+)
+def test_weak_types_of_branches_and_loops(program, weak):
+    assert ga.jit(program)(1.0).weak_type is weak
+    assert program(1.0).weak_type is weak
+    assert ga.jvp(program, (1.0,), (1.0,))[0].weak_type is weak
+    assert ga.vjp(program, 1.0)[0].weak_type is weak
+    assert ga.vmap(lambda _: program(1.0))(gnp.ones(2)).weak_type is weak
+    # What follows promotes accordingly.
+    narrow = np.float32(1)
+    assert (program(1.0) + narrow).dtype == (np.float32 if weak else np.float64)
+
+
 @pytest.mark.parametrize("narrow", [np.int8, np.int16])
 def test_a_bound_traced_of_a_python_int_takes_the_others_dtype(narrow):
     count = lambda low, high: lax.fori_loop(low, high, lambda i, c: c + 1, 0)

@@ -102,6 +102,20 @@ def test_forward_mode_of_custom_vjp():
         ga.jvp(ga.jit(pulled), (1.0, 2.0), (1.0, 1.0))
 
 
+def test_a_linear_function_leaves_out_what_no_result_depends_on():
+    f = ga.custom_vjp(lambda x: gnp.sin(x))
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct,))
+
+    def unused(x):
+        f(x)  # has no rule for tangents, and needs none
+        return x * 2
+
+    for outer in (lambda g: g, ga.jit):
+        assert outer(lambda x: ga.linearize(unused, x)[1](1.0))(3.0) == 2.0
+    _, linear = ga.linearize(lambda x: (gnp.exp(x), gnp.sum(x))[1], gnp.ones(1000))
+    assert sum(x.size for x in ga.tree.leaves(linear)) == 0
+
+
 def test_jacrev_of_custom_vjp():
     f = ga.custom_vjp(lambda x: gnp.sin(x))
     f.defvjp(lambda x: (gnp.sin(x), gnp.cos(x)), lambda c, ct: (3 * c * ct,))
@@ -471,3 +485,30 @@ def test_missing_arguments_of_custom_vmap():
     f.def_vmap(lambda axis_size, in_batched, xs, ys: (gnp.sin(xs) * ys, True))
     with pytest.raises(TypeError, match="custom_vmap-decorated function(.|\n)*missing .*'y'"):
         f(0.5)
+
+
+@pytest.mark.parametrize(
+    "staged", [lambda f: f, ga.jit, ga.checkpoint], ids=["plain", "jit", "remat"]
+)
+@pytest.mark.parametrize("axes", [1, 2])
+def test_a_rule_sees_the_whole_cotangent_of_what_is_not_mapped(staged, axes):
+    # A rule that clips is not linear: of the sum of the cotangents, not of each.
+    clip = ga.custom_vjp(lambda x: x * 1.0)
+    clip.defvjp(lambda x: (clip(x), None), lambda _, ct: (gnp.clip(ct, -1.0, 1.0),))
+    f = staged(clip)
+    weights = gnp.array([3.0, -2.5])
+    inner = lambda x: ga.vmap(lambda w: f(x) * w)(weights).sum()
+    outer = lambda x: ga.vmap(lambda _: inner(x))(gnp.zeros(3)).sum()
+    total = {1: inner, 2: outer}[axes]
+    assert float(ga.grad(total)(2.0)) == min(0.5 * 3 ** (axes - 1), 1.0)
+    # What is mapped has a cotangent for each element, and so has what the function closes over.
+    each = ga.grad(lambda x: ga.vmap(lambda w: f(x * w))(weights).sum())(2.0)
+    assert float(each) == 0.5
+    closed = ga.grad(lambda x: ga.vmap(lambda w: _clipped_times(w)(x))(weights).sum())(2.0)
+    assert float(closed) == 2.0
+
+
+def _clipped_times(w):
+    f = ga.custom_vjp(lambda x: x * w)
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: (gnp.clip(ct * 9, -1.0, 1.0),))
+    return f

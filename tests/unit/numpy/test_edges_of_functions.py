@@ -262,3 +262,22 @@ def test_the_derivative_of_pinv_makes_no_large_squares(shape, rng):
     _, dp = ga.jvp(gnp.linalg.pinv, (a,), (a,))
     # Along a itself: pinv(t a) = pinv(a) / t.
     np.testing.assert_allclose(dp, -np.linalg.pinv(a), atol=1e-5)
+
+
+def _functions():
+    made = ((name, getattr(gnp, name)) for name in dir(gnp) if not name.startswith("_"))
+    return [(name, f) for name, f in made if callable(f) and not isinstance(f, type)]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_python_numbers_inside_a_trace():
+    # What a traced function computes of a Python number is traced, as what it computes of arrays.
+    failed, ran = [], 0
+    for name, f in _functions():
+        try:
+            ran += ga.eval_shape(lambda f=f: f(2.0)) is not None
+        except (AttributeError, KeyError, UnboundLocalError, AssertionError) as error:
+            failed.append(f"{name}: {error}")
+        except Exception:  # refused: it takes other arguments, or values that are known
+            continue
+    assert not failed and ran > 100

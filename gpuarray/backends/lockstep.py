@@ -3,8 +3,9 @@
 Floor 4. In: for each device its program, a generator that yields (equation, operands) at every
 collective, and an engine that exchanges operands for results. Out: the results of each device.
 
-No thread waits for another, so nothing can hang: where devices come to different collectives, that
-is an error at once. The order of devices is fixed, and so a run repeats bit for bit.
+No thread waits for another, so nothing can hang: where devices that have to exchange something come
+to different collectives, that is an error at once. The order of devices is fixed, and so a run
+repeats bit for bit.
 """
 
 from __future__ import annotations
@@ -23,10 +24,20 @@ from gpuarray.core.graph import Eqn, Graph, called, storage_dtype
 Engine = Callable[[Any, list], list]
 
 
-def run(programs: Sequence[Any], engine: Engine) -> list[list]:
-    """Run the programs of all devices to their ends; return the results of each."""
+#: equation -> the groups of devices that it is between: their numbers, and what it does for them as
+#: a function of their operands. Groups that the engine can only serve all at once are left out.
+Among = Callable[[Any], list[tuple[list[int], Callable[[list], list]]]]
+
+
+def run(programs: Sequence[Any], engine: Engine, among: Among | None = None) -> list[list]:
+    """Run the programs of all devices to their ends; return the results of each.
+
+    Devices may part, in branches and loops that depend on their own values, as long as those that
+    an exchange is between come to it together: `among` says which these are.
+    """
     sends = [program.send for program in programs]
     answers: list[Any] = [None] * len(programs)
+    ends: dict[int, list] = {}
     while True:
         asked: list[Any] = []
         try:
@@ -34,46 +45,104 @@ def run(programs: Sequence[Any], engine: Engine) -> list[list]:
             for send, answer in zip(sends, answers, strict=True):
                 asked.append(send(answer))
         except StopIteration as end:
-            return _ends(programs, answers, asked, end.value)
-        first = asked[0][0]
-        rows = []
-        for eqn, operands in asked:
-            # The same equation object: all devices run one text.
-            if eqn is not first:
-                raise _mismatch(programs, asked)
-            rows.append(operands)
-        answers = engine(first, rows)
+            ends[len(asked)] = end.value
+            asked = _with_those_behind(programs, answers, asked, ends)
+        rows = _rows(asked)
+        if rows is None:
+            asked = _apart(programs, asked, ends, among)
+            if not asked:
+                return [ends[device] for device in range(len(programs))]
+            rows = [operands for _, operands in asked]
+        answers = engine(asked[0][0], rows)
 
 
-def _ends(programs: Sequence[Any], answers: list, asked: list, result: list) -> list[list]:
-    """Return the results of all devices, when the first one that is not in `asked` has ended."""
-    results = [result]
-    # The devices behind it have to end as well, and those before it should have.
+def _rows(asked: Sequence[Any]) -> list | None:
+    """Return the operands of all devices; None where one has ended or is at another equation."""
+    first, rows = asked[0], []
+    for a in asked:
+        # The same equation object: all devices run one text.
+        if a is None or first is None or a[0] is not first[0]:
+            return None
+        rows.append(a[1])
+    return rows
+
+
+def _with_those_behind(
+    programs: Sequence[Any], answers: list, asked: list, ends: dict[int, list]
+) -> list:
+    """Return where all devices are, when the first one that is not in `asked` has ended."""
     start = len(asked) + 1
-    asked = [*asked, None]
+    found = [*asked, None]
     for program, answer in zip(programs[start:], answers[start:], strict=True):
-        try:
-            asked.append(program.send(answer))
-        except StopIteration as end:
-            results.append(end.value)
-            asked.append(None)
-    if len(results) < len(programs):
-        raise _mismatch(programs, asked)
-    return results
+        found.append(_next(program, answer, len(found), ends))
+    return found
 
 
-def _mismatch(programs: Sequence[Any], asked: Sequence[Any]) -> RuntimeError:
+def _next(program: Any, answer: Any, device: int, ends: dict[int, list]) -> Any:
+    """Return what a device asks for next; None if it ended, with its results in `ends`."""
+    try:
+        return program.send(answer)
+    except StopIteration as end:
+        ends[device] = end.value
+        return None
+
+
+def _apart(
+    programs: Sequence[Any], asked: list, ends: dict[int, list], among: Among | None
+) -> list:
+    """Run devices that are at different places, until all meet: return what they ask for there.
+
+    An exchange waits for the devices that it is between, and for no others. Nothing is returned
+    if all have come to their ends.
+    """
+    while any(a is not None for a in asked):
+        if _rows(asked) is not None:
+            return asked
+        meeting = _meeting(asked, among)
+        if not meeting:
+            raise _mismatch(programs, asked, among)
+        for group, exchange in meeting:
+            answers = exchange([asked[device][1] for device in group])
+            for device, answer in zip(group, answers, strict=True):
+                asked[device] = _next(programs[device], answer, device, ends)
+    return []
+
+
+def _meeting(asked: list, among: Among | None) -> list:
+    """Return the groups of which all devices have come to one exchange, and what it does."""
+    if among is None:
+        return []
+    eqns = {id(a[0]): a[0] for a in asked if a is not None}
+    return [
+        (group, exchange)
+        for eqn in eqns.values()
+        for group, exchange in among(eqn)
+        if all(asked[device] is not None and asked[device][0] is eqn for device in group)
+    ]
+
+
+def _mismatch(programs: Sequence[Any], asked: Sequence[Any], among: Among | None) -> RuntimeError:
     """End all programs; return the error that says which device is where."""
     for program in programs:
         program.close()
     at = ["at its end" if a is None else f"at {a[0].primitive.name} ({a[0].site})" for a in asked]
     eqns = [None if a is None else a[0] for a in asked]
-    other = next(i for i, eqn in enumerate(eqns) if eqn is not eqns[0])
+    one, other = _waiting(eqns, among)
     return RuntimeError(
-        f"device {other} is {at[other]}, device 0 {at[0]}: branches and loops that depend on "
-        "values which differ between devices must not hold collectives. Make the condition the "
-        "same on all devices, as with lax.pmax."
+        f"device {other} is {at[other]}, device {one} {at[one]}: branches and loops that depend on "
+        "values which differ between devices must not hold collectives of these devices. Make the "
+        "condition the same on all of them, as with lax.pmax."
     )
+
+
+def _waiting(eqns: list, among: Among | None) -> tuple[int, int]:
+    """Return two devices at different places, one of which waits for the other."""
+    for device, eqn in enumerate(eqns):
+        for group, _ in among(eqn) if among is not None and eqn is not None else ():
+            for other in group if device in group else ():
+                if eqns[other] is not eqn:
+                    return min(device, other), max(device, other)
+    return 0, next(i for i, eqn in enumerate(eqns) if eqn is not eqns[0])
 
 
 def steps(

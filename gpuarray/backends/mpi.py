@@ -279,6 +279,15 @@ class Processes:
         finally:
             world.end()
 
+    def among(self, asked: Eqn | Half) -> list[tuple[list[int], Callable[[list], list]]]:
+        """Return the groups of our devices that are served alone, and what is done for each."""
+        ours = range(len(self.mine))
+        # What a device knows of itself, it waits for nobody to tell; all else is for all at once.
+        if asked.primitive is ops.axis_index_p:
+            said = self(asked, [[] for _ in ours])
+            return [([i], lambda operands, i=i: [said[i]]) for i in ours]
+        return [([*ours], lambda operands: self(asked, operands))]
+
     def _started(self, exchange: Callable, operands: list[list]) -> Going:
         """Start an exchange."""
         steps = exchange(operands)

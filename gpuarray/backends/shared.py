@@ -52,6 +52,7 @@ class SharedMemory:
         self._made: Recent = Recent(1 << 10)
         # By equation, whose params and avals need not be looked at again.
         self._by_eqn: dict[int, tuple[Eqn, Callable]] = {}
+        self._groups_by_eqn: dict[int, tuple[Eqn, list]] = {}
 
     def __call__(self, eqn: Eqn, operands: list[list]) -> list[list]:
         # By id: the equation is kept beside it, so no other one can get its number.
@@ -60,24 +61,39 @@ class SharedMemory:
             known = self._by_eqn[id(eqn)] = (eqn, self._exchange(eqn))
         return known[1](operands)
 
-    def _exchange(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
+    def among(self, eqn: Eqn) -> list[tuple[list[int], Callable[[list], list]]]:
+        """Return the groups of devices that an exchange is between, and what it does for each."""
+        known = self._groups_by_eqn.get(id(eqn))
+        if known is None:
+            known = self._groups_by_eqn[id(eqn)] = (eqn, self._parts(eqn))
+        return known[1]
+
+    def _parts(self, eqn: Eqn) -> list[tuple[list[int], Callable[[list], list]]]:
         prim, params = eqn.primitive, eqn.params
         if prim in (once_p, once_with_effect_p):
-            return self._once(eqn)
-        names = ops.names_in(params)
-        groups = groups_of(self.sizes, names, params.get("axis_index_groups"))
+            return [(list(range(self.count)), self._once(eqn))]
+        groups = groups_of(self.sizes, ops.names_in(params), params.get("axis_index_groups"))
+        # What a device knows of itself, it waits for nobody to tell.
         if prim is ops.axis_index_p:
-            answer = [[n] for n in numbers_in(groups)]
-            return lambda operands: answer
+            return [([i], _saying(n)) for i, n in enumerate(numbers_in(groups))]
+        if prim is ops.pcast_p:
+            return [([i], lambda operands: operands) for i in range(self.count)]
         # One function for each size of a group, since shapes follow from it.
         functions = {n: self._function(eqn, n) for n in map(len, groups)}
-        if groups == [list(range(self.count))]:
-            return functions[self.count]
+        return [(group, functions[len(group)]) for group in groups]
+
+    def _exchange(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
+        parts = self._parts(eqn)
+        if eqn.primitive is ops.axis_index_p:
+            answer = [row for _, said in parts for row in said([])]
+            return lambda operands: answer
+        if [group for group, _ in parts] == [list(range(self.count))]:
+            return parts[0][1]
 
         def exchange(operands: list[list]) -> list[list]:
             results: list[Any] = [None] * len(operands)
-            for group in groups:
-                found = functions[len(group)]([operands[device] for device in group])
+            for group, function in parts:
+                found = function([operands[device] for device in group])
                 for device, values in zip(group, found, strict=True):
                     results[device] = values
             return results
@@ -95,6 +111,10 @@ class SharedMemory:
         key = (prim, avals, params_key(eqn.params), size)
         found = self._made.find(key)
         return found or self._made.put(key, meaning(prim, avals, eqn.params, size, self.compile))
+
+
+def _saying(number: np.int32) -> Callable[[list], list]:
+    return lambda operands: [[number]]
 
 
 def run_once(eqn: Eqn) -> Callable[[list], list]:

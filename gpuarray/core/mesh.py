@@ -280,6 +280,9 @@ class NamedSharding(Frozen, Sharding):
             return self if any(parts[ndim:]) else self.update(spec=self.spec.update(parts[:ndim]))
         return self.update(spec=self.spec.update((*parts, *[None] * (ndim - len(parts)))))
 
+    def _without_cuts_beyond(self, ndim: int) -> NamedSharding:
+        return self if len(self._cut) <= ndim else self.update(spec=self.spec.update(()))
+
     @property
     def num_devices(self) -> int:
         return self.mesh.size

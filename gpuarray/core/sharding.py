@@ -163,6 +163,10 @@ class Sharding:
     def _where(self) -> tuple[Device, ...] | None:
         return self._devices
 
+    # The layout itself where it cuts no axis beyond this rank; else one that cuts none at all.
+    def _without_cuts_beyond(self, ndim: int) -> Sharding:
+        return self
+
     # Hashable and equal for two layouts that cut arrays of this rank alike; () for no cut at all.
     def _parts(self, ndim: int) -> tuple:
         return ()

@@ -405,7 +405,8 @@ def all_to_all(
 def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
     """Send values along a named axis: `perm` holds pairs (from, to).
 
-    Elements that receive nothing get zeros.
+    Elements that receive nothing get zeros. Along several axes of a mesh, elements are numbered in
+    the order that the axes have in the mesh, whatever the order of their names here.
 
     >>> import gpuarray as ga
     >>> from gpuarray import lax
@@ -413,8 +414,11 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     >>> ga.vmap(lambda x: lax.ppermute(x, "i", shift), axis_name="i")(ga.numpy.arange(3.0))
     Array([2., 0., 1.], dtype=float32)
     """
-    # Each element sends at most once and receives at most once.
     names = _named(axis_name)
+    # In JAX this is so for what is sent, though axis_index and all_gather follow the names.
+    if set(names) <= set(order := contexts.abstract.axis_names if contexts.abstract else ()):
+        names = tuple(sorted(names, key=order.index))
+    # Each element sends at most once and receives at most once.
     size = axis_size(names)
     pairs = tuple((int(a), int(b)) for a, b in perm)
     sources, targets = {a for a, _ in pairs}, {b for _, b in pairs}

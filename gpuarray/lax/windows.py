@@ -92,12 +92,12 @@ def reduce_window(
     strides = _or_ones(window_strides, len(window))
     base, inner = _or_ones(base_dilation, len(window)), _or_ones(window_dilation, len(window))
     pads: Any = padding
-    # "SAME" counts dilated lengths, so the geometry is checked before it is used.
+    # The geometry is checked before it is used. "SAME" counts the holes of windows, as in JAX, and
+    # not those of the operand.
     if isinstance(padding, str):
         check_window("reduce_window", shape, window, strides, ((0, 0),) * len(window), base, inner)
-        sizes = [dilated(n, d) for n, d in zip(shape, base)]
         spans = [dilated(w, d) for w, d in zip(window, inner)]
-        pads = padtype_to_pads(sizes, spans, strides, padding)
+        pads = padtype_to_pads(shape, spans, strides, padding)
     geometry = {
         "window_dimensions": window,
         "window_strides": strides,

@@ -126,8 +126,9 @@ def full(shape, fill_value, dtype=None, *, device=None, out_sharding=None) -> Ar
     if getattr(fill, "shape", ()):
         fill = fill if wanted is None else as_type(fill, wanted)
         return _placed(_spread(fill, shape), device, out_sharding)
-    # Without a dtype, a weakly typed value gives a weak array, unless it is placed, as in JAX.
-    if wanted is None and not (device is None and out_sharding is None):
+    # Without a dtype, a weakly typed value gives a weak array, unless it is put on a device, as in
+    # JAX; a layout over the mesh in context changes no type.
+    if wanted is None and device is not None:
         wanted = aval_of(fill).dtype
     return _filled(shape, fill, wanted, device, out_sharding)
 
@@ -189,8 +190,8 @@ def _like(name: str, a, fill, dtype, shape, device, out_sharding) -> Array:
     if not (hasattr(a, "shape") and hasattr(a, "dtype")):
         check_arraylike(name, a)
     aval = aval_like(a)
-    # Like its model, weak type included.
-    weak = dtype is None and aval.weak_type and device is None and out_sharding is None
+    # Like its model, weak type included; as in `full`.
+    weak = dtype is None and aval.weak_type and device is None
     dtype = aval.dtype if dtype is None else dtypes.requested_dtype(dtype, name)
     shape = aval.shape if shape is None else canonicalize_shape(shape)
     like = sharding_like(a, shape) if device is None and out_sharding is None else None

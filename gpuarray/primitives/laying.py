@@ -29,7 +29,9 @@ from gpuarray.primitives.factors import factors_of, runs_once
 #: Operations whose result has the axes of its operand, longer or shorter: they stay cut.
 _SAME_AXES = frozenset(
     """
-    slice split dynamic_slice pad rev concatenate roll fft reduce_window conv_general_dilated
+    slice split dynamic_slice pad rev concatenate roll fft conv_general_dilated
+    reduce_window reduce_window_sum reduce_window_max reduce_window_min
+    select_and_gather_add select_and_scatter_add
     dynamic_update_slice scatter scatter-add scatter-mul scatter-min scatter-max scatter-sub
     """.split()
 )
@@ -48,6 +50,11 @@ _WHOLE = {
 } | dict.fromkeys(
     ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"),
     "Input should be unsharded over the axis being reduced",
+)
+
+#: What JAX calls an operation whose result would have uneven pieces.
+_ON_SHARDED = {"slice": "slicing", "pad": "padding"} | dict.fromkeys(
+    ("reduce_window_sum", "reduce_window_max", "reduce_window_min"), "reduce_window"
 )
 
 #: Folds by a function of the user's: the axes that are cut go.
@@ -238,11 +245,9 @@ class _Rule:
                 if cuts[d]:
                     self.unclear(self.differ())
                 elif out.shape[d] % pieces:
-                    what = {"slice": "slicing", "pad": "padding", "split": "split"}.get(
-                        self.prim.name
-                    )
+                    what = _ON_SHARDED.get(self.prim.name, self.prim.name)
                     self.unclear(
-                        f"{what or self.prim.name} on sharded dims where out dim ({out.shape[d]}) "
+                        f"{what} on sharded dims where out dim ({out.shape[d]}) "
                         f"is not divisible by mesh axes ({pieces}) with spec ({','.join(names)}) "
                         f"is not implemented. Got input type={a.str_short(True)} and output "
                         f"shape={out.shape}. Lay the operand anew first: "

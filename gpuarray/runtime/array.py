@@ -290,7 +290,9 @@ class ArrayImpl(Array):
     @property
     def sharding(self):
         """How the array is laid over devices."""
-        return self._place.sharding
+        found = self._place.sharding
+        # On one device a result has the Place of what it was computed from, of whatever rank.
+        return found._without_cuts_beyond(self.ndim) if self._place.is_single else found
 
     @property
     def device(self):
@@ -354,7 +356,7 @@ class ArrayImpl(Array):
 
     def _piece(self, device: Any, buffer: Any) -> ArrayImpl:
         """Return one device's piece as an array of its own."""
-        shape = self._place.sharding.shard_shape(self.aval.shape)
+        shape = self.sharding.shard_shape(self.aval.shape)
         return ArrayImpl(
             self.aval.update(shape=shape, layout=None), place_of(device, True), [buffer]
         )
@@ -381,7 +383,7 @@ class ArrayImpl(Array):
     def on_device_size_in_bytes(self) -> int:
         """Return how many bytes of device memory the elements take, on all devices together."""
         self._check_alive()
-        piece = self._place.sharding.shard_shape(self.aval.shape)
+        piece = self.sharding.shard_shape(self.aval.shape)
         size = math.prod(piece) * self.aval.dtype.itemsize
         return size * len(self._place.all_devices)
 

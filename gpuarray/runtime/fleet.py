@@ -127,7 +127,7 @@ class HostFleet:
         # to the next.
         if talks:
             programs = [call(*row) for call, row in zip(calls, operands, strict=True)]
-            return _columns(lockstep.run(programs, self.engine))
+            return _columns(lockstep.run(programs, self.engine, self.engine.among))
         # A callback runs once a device, even where all devices compute the same.
         if self.each:
             return _columns([call(*row) for call, row in zip(calls, operands, strict=True)])
@@ -202,7 +202,7 @@ class GpuFleet:
                 program = _shown(str(self.devices[d]), program)
             programs.append(program)
         try:
-            return _columns(lockstep.run(programs, self._exchange))
+            return _columns(lockstep.run(programs, self._exchange, self.engine.among))
         except BaseException:
             # Nobody waits for what is going on, and its memory is about to be used again.
             self.engine.settle()

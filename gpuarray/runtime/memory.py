@@ -66,7 +66,7 @@ def _bytes(array: ArrayImpl, device: Device | None) -> int:
     """Return the bytes that an array takes, on one device or on all of this process."""
     place = array._place
     # Pieces are equally large on all devices.
-    piece = math.prod(place.sharding.shard_shape(array.shape)) * array.dtype.itemsize
+    piece = math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize
     if device is not None or place.is_single:
         return piece
     # Devices of one memory share the buffers of what they have alike.

@@ -168,6 +168,12 @@ class Nccl(Peers):
             return super().exchange(eqn)
         return lambda operands: self._end(self._start(way, groups, operands))
 
+    def among(self, eqn: Eqn | Half) -> list[tuple[list[int], Callable[[list], list]]]:
+        # Exchanges are enqueued for all GPUs at once.
+        if isinstance(eqn, Half) or eqn.primitive is not ops.axis_index_p:
+            return [(list(range(len(self.gpus))), lambda operands: self(eqn, operands))]
+        return super().among(eqn)
+
     def _known(self, eqn: Eqn) -> tuple[_Way | None, list[list[int]]]:
         """Return how NCCL does an equation, None if it does not; and between whom."""
         known = self._ways.get(id(eqn))

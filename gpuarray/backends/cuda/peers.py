@@ -47,6 +47,7 @@ class Peers:
         self.insides = [Inside(gpu, plans) for gpu in gpus]
         # By equation, whose params and avals need not be looked at again.
         self._by_eqn: dict[int, tuple[Eqn, Callable]] = {}
+        self._groups_by_eqn: dict[int, tuple[Eqn, list]] = {}
 
     #: Whether exchanges go on while GPUs compute, so that programs should ask for halves.
     overlaps = False
@@ -65,34 +66,59 @@ class Peers:
         chosen = eqn.params.get("axis_index_groups")
         return groups_of(self.sizes, ops.names_in(eqn.params), chosen)
 
-    def exchange(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
-        """Return an equation as a function of the operands of all GPUs."""
+    def among(self, eqn: Eqn) -> list[tuple[list[int], Callable[[list], list]]]:
+        """Return the groups of our GPUs that an exchange is between, and what it does for each."""
+        known = self._groups_by_eqn.get(id(eqn))
+        if known is None:
+            known = self._groups_by_eqn[id(eqn)] = (eqn, self.parts(eqn))
+        return known[1]
+
+    def parts(self, eqn: Eqn) -> list[tuple[list[int], Callable[[list], list]]]:
+        """Return what `among` does, made anew."""
         groups = self.groups(eqn)
+        # What a GPU knows of itself, it waits for nobody to tell.
         if eqn.primitive is ops.axis_index_p:
-            found = numbers_in(groups)
-            pairs = [(self.gpus[row], found[number]) for number, row in self.rows.items()]
-            return lambda operands: [[gpu.upload(n)] for gpu, n in pairs]
+            numbers = numbers_in(groups)
+            return [([row], self._saying(row, numbers[n])) for n, row in self.rows.items()]
         avals = tuple(a.aval for a in eqn.invars)
         groups = [[self.rows[d] for d in group] for group in groups if group[0] in self.rows]
-        functions = [
-            meaning(eqn.primitive, avals, eqn.params, len(g), self.insides[g[0]], on_host=False)
-            for g in groups
-        ]
+        return [(group, self._copies(eqn, avals, group)) for group in groups]
+
+    def exchange(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
+        """Return an equation as a function of the operands of all GPUs."""
+        parts = self.parts(eqn)
 
         def run(operands: list[list]) -> list[list]:
             results: list[list] = [[] for _ in operands]
-            for group, function in zip(groups, functions, strict=True):
-                root = self.gpus[group[0]]
-                given = [[_on(root, b) for b in operands[device]] for device in group]
-                # What leaves an exchange is in memory that nothing else holds.
-                taken = {id(b.memory) for row in given for b in row}
-                rows = root.attempt(function, given)
-                for device, found in zip(group, rows, strict=True):
-                    gpu = self.gpus[device]
-                    for b in found:
-                        own = gpu is root and id(b.memory) not in taken
-                        results[device].append(b if own else gpu.attempt(gpu.copy, b))
-                        taken.add(id(b.memory))
+            for group, function in parts:
+                found = function([operands[row] for row in group])
+                for row, values in zip(group, found, strict=True):
+                    results[row] = values
+            return results
+
+        return run
+
+    def _saying(self, row: int, number: Any) -> Callable[[list], list]:
+        return lambda operands: [[self.gpus[row].upload(number)]]
+
+    def _copies(self, eqn: Eqn, avals: tuple, group: list[int]) -> Callable[[list], list]:
+        """Return an exchange as a function of the operands of the GPUs of one group."""
+        inside = self.insides[group[0]]
+        function = meaning(eqn.primitive, avals, eqn.params, len(group), inside, on_host=False)
+        root = self.gpus[group[0]]
+
+        def run(operands: list[list]) -> list[list]:
+            given = [[_on(root, b) for b in row] for row in operands]
+            # What leaves an exchange is in memory that nothing else holds.
+            taken = {id(b.memory) for row in given for b in row}
+            results: list[list] = []
+            for row, found in zip(group, root.attempt(function, given), strict=True):
+                gpu = self.gpus[row]
+                results.append([])
+                for b in found:
+                    own = gpu is root and id(b.memory) not in taken
+                    results[-1].append(b if own else gpu.attempt(gpu.copy, b))
+                    taken.add(id(b.memory))
             return results
 
         return run

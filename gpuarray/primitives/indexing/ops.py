@@ -396,7 +396,9 @@ def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
         flat = count > 0 and not indexer.trimmed
 
         def scatter(x, at, values):
-            out = x if inplace else np.array(x, order="C")  # our own copy: writing is fine
+            # Our own copy: writing is fine. An operand in another order would be copied when it is
+            # flattened below, and what is written there lost.
+            out = x if inplace and x.flags.c_contiguous else np.array(x, order="C")
             if backwards is not None:
                 values = values.transpose(backwards)
             numbers = starts = None

@@ -21,7 +21,8 @@ def run(fun, values: np.ndarray) -> list[list]:
     plan = plan_graph(graph)
     function = build(plan, [np.asarray(c) for c in plan.graph.consts])
     started = [function(v) for v in values]
-    return lockstep.run(started, SharedMemory({"i": count})) if function.talks else started
+    engine = SharedMemory({"i": count})
+    return lockstep.run(started, engine, engine.among) if function.talks else started
 
 
 def mean_then_max(x):
@@ -114,6 +115,66 @@ def test_devices_are_what_vmap_says(fun, count):
     for k, want in enumerate(wanted):
         got = np.stack([np.asarray(row[k]) for row in found])
         np.testing.assert_allclose(got, np.asarray(want), rtol=2e-6, atol=2e-6)
+
+
+def on_grid(fun, values: np.ndarray) -> np.ndarray:
+    """A function of one device's value on a grid of devices, with axes `i` and `j`."""
+    rows, columns = values.shape[:2]
+    sizes = {"i": rows, "j": columns}
+    with named_axes({name: NamedAxis(n) for name, n in sizes.items()}):
+        graph = ga.make_jaxpr(fun)(values[0, 0]).jaxpr
+    plan = plan_graph(graph)
+    function = build(plan, [np.asarray(c) for c in plan.graph.consts])
+    engine = SharedMemory(sizes)
+    started = [function(v) for v in values.reshape(rows * columns, *values.shape[2:])]
+    found = [np.asarray(out) for (out,) in lockstep.run(started, engine, engine.among)]
+    return np.stack(found).reshape(rows, columns, *found[0].shape)
+
+
+def branches_of_one_row(x):
+    """Rows take different branches, and what a branch exchanges stays in its row."""
+    branches = [lambda v: lax.psum(v, "j"), lambda v: 2 * lax.pmax(v, "j"), lambda v: -v]
+    return lax.switch(lax.axis_index("i"), branches, x)
+
+
+def turns_of_one_row(x):
+    """Rows take as many turns as their number; all add up in the end."""
+    last = lambda s: s[0] < lax.axis_index("i")
+    turn = lambda s: (s[0] + 1, s[1] + lax.pmean(s[1], "j") + lax.axis_index("j"))
+    return lax.psum(lax.while_loop(last, turn, (0, x))[1], "i")
+
+
+def what_rows_should_find(fun, x):
+    """The same by NumPy: x [i, j]."""
+    if fun is branches_of_one_row:
+        both = np.ones_like(x[:1])
+        return np.stack([both[0] * x[0].sum(), both[0] * 2 * x[1].max(), -x[2]])
+    rows = []
+    for i, row in enumerate(x):
+        for _ in range(i):
+            row = row + row.mean() + np.arange(len(row))
+        rows.append(row)
+    return np.broadcast_to(np.sum(rows, axis=0), x.shape)
+
+
+@pytest.mark.parametrize("fun", [branches_of_one_row, turns_of_one_row])
+def test_devices_may_part_from_those_that_they_exchange_nothing_with(fun):
+    x = np.random.default_rng(1).normal(size=(3, 2)).astype(np.float32)
+    np.testing.assert_allclose(on_grid(fun, x), what_rows_should_find(fun, x), rtol=1e-5)
+
+
+def test_devices_of_one_row_may_not_part():
+    def differs(x):
+        return lax.cond(lax.axis_index("j") > 0, lambda v: lax.psum(v, "j"), lambda v: v, x)
+
+    with pytest.raises(RuntimeError, match="device 1 is at psum .* device 0 at its end"):
+        on_grid(differs, np.ones((3, 2), np.float32))
+
+
+def test_a_loop_that_only_asks_where_it_is_may_differ():
+    number = lambda x: lax.while_loop(lambda v: v < lax.axis_index("i"), lambda v: v + 1, x)
+    found = run(number, np.zeros(4, np.int32))
+    assert [int(out) for (out,) in found] == [0, 1, 2, 3]
 
 
 def test_branches_that_differ_between_devices_are_told():

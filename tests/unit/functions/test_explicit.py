@@ -553,3 +553,40 @@ def test_a_struct_like_a_traced_value_says_where_it_will_lie(mesh):
         return gnp.ones(struct.shape, struct.dtype, out_sharding=struct.sharding)
 
     assert f(ga.reshard(gnp.ones((8, 2)), P("x"))).sharding.spec == P("x", None)
+
+
+#: Windows, strides and padding, and the axis of the result, 8 long before, that is cut in four.
+WINDOWS = [((3, 1), (1, 1), "SAME", 8), ((1, 3), (2, 1), "VALID", 4), ((2, 2), (2, 2), "VALID", 4)]
+
+
+@pytest.mark.parametrize("fold", ["add", "max", "min", "mul"])
+@pytest.mark.parametrize("window, strides, padding, long", WINDOWS)
+def test_windows_keep_axes_cut(fold, window, strides, padding, long):
+    start = {"add": 0.0, "max": -np.inf, "min": np.inf, "mul": 1.0}[fold]
+    folded = lambda x: lax.reduce_window(x, start, getattr(lax, fold), window, strides, padding)
+    value = np.random.default_rng(0).normal(size=(8, 6)).astype(np.float32)
+    x = ga.device_put(value, P("x", None))
+    out = folded(x)
+    assert out.shape[0] == long and spec(out) == P("x", None)
+    np.testing.assert_allclose(out, folded(gnp.array(value)), rtol=1e-6)
+    if fold != "mul":
+        f = lambda x: (folded(x), *ga.jvp(folded, (x,), (gnp.cos(x),)))
+        assert [spec(y) for y in ga.jit(f)(x)] == [P("x", None)] * 3
+        loss = lambda x: gnp.sin(folded(x)).sum()
+        grad = ga.jit(ga.grad(loss))(x)
+        assert spec(grad) == P("x", None)
+        np.testing.assert_allclose(grad, ga.grad(loss)(gnp.array(value)), rtol=1e-5, atol=1e-6)
+
+
+def test_windows_whose_results_do_not_divide_are_refused():
+    x = ga.device_put(np.ones((8, 6), np.float32), P("x", None))
+    with pytest.raises(ShardingTypeError, match=r"reduce_window on .* out dim \(7\)"):
+        lax.reduce_window(x, 0.0, lax.add, (2, 1), (1, 1), "VALID")
+
+
+def test_a_layout_leaves_a_weak_type():
+    weak = gnp.full((8, 4), 3.0, out_sharding=P("x"))
+    assert weak.weak_type and spec(weak) == P("x", None)
+    assert (weak * gnp.ones((8, 4), "bfloat16")).dtype == "bfloat16"
+    assert gnp.zeros_like(weak, out_sharding=P(None, "y")).weak_type
+    assert not gnp.full((8, 4), 3.0, "float32", out_sharding=P("x")).weak_type

@@ -221,6 +221,37 @@ def test_several_names_count_as_one_axis():
     )() == 8  # fmt: skip
 
 
+def test_what_is_sent_along_several_axes_counts_as_the_mesh_does():
+    # In JAX 0.10.2 axis_index and all_gather follow the order of the names; ppermute does not.
+    mesh = Mesh(np.array(ga.devices()[:8]).reshape(4, 2), ("i", "j"))
+    x = np.arange(8.0, dtype=np.float32)
+    both = lambda f: ga.shard_map(f, mesh=mesh, in_specs=P(("i", "j")), out_specs=P(("i", "j")))
+    ring = [(k, (k + 1) % 8) for k in range(8)]
+    for names in (("i", "j"), ("j", "i")):
+        send = both(lambda v, names=names: lax.ppermute(v, names, ring))
+        same(send(x), np.roll(x, 1))
+        same(ga.jit(ga.grad(lambda v, send=send: (send(v) * x).sum()))(x), np.roll(x, -1))
+        same(both(lambda v, names=names: lax.pshuffle(v, names, [7, *range(7)]))(x), np.roll(x, 1))
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_branches_may_differ_along_axes_that_they_exchange_nothing_along(jitted):
+    mesh = Mesh(np.array(ga.devices()[:8]).reshape(4, 2), ("i", "j"))
+
+    def body(v):
+        stage = lambda v: ga.lax.psum(gnp.sin(v), "j")
+        v = lax.cond(lax.axis_index("i") > 1, stage, lambda v: 3 * v, v)
+        return lax.ppermute(v, "i", [(k, (k + 1) % 4) for k in range(4)])
+
+    along = P(("i", "j"))
+    f = ga.shard_map(body, mesh=mesh, in_specs=along, out_specs=along, check_vma=False)
+    x = RNG.standard_normal((4, 2)).astype(np.float32)
+    staged = np.broadcast_to(np.sin(x).sum(1, keepdims=True), x.shape)
+    want = np.roll(np.concatenate([3 * x[:2], staged[2:]]), 1, axis=0)
+    found = (ga.jit(f) if jitted else f)(x.reshape(8))
+    np.testing.assert_allclose(np.asarray(found).reshape(4, 2), want, rtol=1e-5)
+
+
 BAD = {
     "no such axis": (lambda x: lax.psum(x, "z"), NameError, "unbound axis name: z"),
     "no partition": (

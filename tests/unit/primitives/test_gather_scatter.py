@@ -7,6 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+import gpuarray as ga
+import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.core.avals import ShapedArray
 from gpuarray.lax.shapes import as_array
@@ -265,3 +267,23 @@ def test_update_graph_names_the_merge():
     graph = update_graph(scatter_max_p, np.dtype(np.float32))
     assert [e.primitive.name for e in graph.eqns] == ["max"]
     assert graph.in_avals == [ShapedArray((), np.float32)] * 2
+
+
+@pytest.mark.parametrize("how", ["add", "subtract", "multiply", "max", "min", "set"])
+def test_an_operand_written_over_may_lie_in_any_order(how):
+    # The operand is dead behind the scatter, and its memory is in the order of a transpose.
+    def f(x):
+        c = x.sum(2).T
+        places = gnp.argsort((c * 2).ravel())[:8] % 8
+        update = getattr((c * 2 + 1).at[places], how)
+        return c, places, update(1.5) * 2
+
+    x = np.random.default_rng(0).normal(size=(3, 4, 8, 4)).astype(np.float32)
+    ufunc = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply}.get(how)
+    ufunc = ufunc or {"max": np.maximum, "min": np.minimum, "set": lambda a, b: a * 0 + b}[how]
+    sums, places, found = ga.jit(ga.vmap(f))(x)
+    for c, at, got in zip(np.asarray(sums), np.asarray(places), np.asarray(found), strict=True):
+        want = c * 2 + 1
+        for row in at:
+            want[row] = ufunc(want[row], np.float32(1.5))
+        np.testing.assert_allclose(got, want * 2, rtol=1e-5)

@@ -208,3 +208,20 @@ def test_live_arrays():
     gone = weakref.ref(x)
     del x, pieces
     assert gone() is None and len(ga.live_arrays()) == before
+
+
+@pytest.mark.parametrize("kind", ["Auto", "Explicit"])
+@pytest.mark.parametrize("spec", [P("x"), P(None, "x"), P("x", "y")])
+def test_a_result_on_a_mesh_of_one_device_has_a_sharding_that_fits_it(spec, kind):
+    axis_types = (getattr(ga.sharding.AxisType, kind),) * 2
+    alone = ga.make_mesh((1, 1), ("x", "y"), axis_types, devices=ga.devices()[5:6])
+    x = ga.device_put(VALUE, NamedSharding(alone, spec))
+    results = [x.sum(), x.sum(0), x[0], x.reshape(-1), x.T, x[None], ga.jit(lambda v: v.sum(1))(x)]
+    for y in [*results, *ga.value_and_grad(lambda v: gnp.sin(v).sum())(x)]:
+        assert y.sharding.shard_shape(y.shape) == y.shape and y.sharding.mesh == alone
+        assert y.committed and y.devices() == {ga.devices()[5]}
+        (shard,) = y.addressable_shards
+        assert shard.index == (ALL,) * y.ndim
+        np.testing.assert_array_equal(shard.data, y)
+        assert y.on_device_size_in_bytes() == y.nbytes
+        assert ga.device_put(y, y.sharding).sharding == y.sharding

@@ -421,7 +421,7 @@ BOUNDED = {
     ],
     "by what is alive or under way": [
         "pytree/structure.py:_interned", "backends/cuda/cubins.py:_turns",
-        "random/arguments.py:_consumed", "backends/simulator.py:_waiting", "sites.py:scopes",
+        "runtime/key_reuse.py:_used", "backends/simulator.py:_waiting", "sites.py:scopes",
         "backends/hostcc.py:_running", "backends/hostcc.py:_places",
         "experimental/jet.py:terms_up_to",
     ],

@@ -21,7 +21,7 @@ from gpuarray.backends.numpy import program as host
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.config import config
 from gpuarray.core import dtypes
-from gpuarray.core.graph import Graph, has_effect
+from gpuarray.core.graph import Graph, has_effect, stored_constants
 from gpuarray.core.target import PROCESSOR
 from gpuarray.util import function_of_text, lazy_module
 
@@ -103,13 +103,24 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
                 why = f"raised {error!r}"
             wanted = plain(*buffers, *owned)
             try:
-                agree = found is not None and compared.agree(found, wanted, buffers, exact)
+                if found is not None:
+                    agree = compared.agree(found, wanted, buffers, exact)
+                    agree = agree or is_unsteady(found, wanted, buffers, owned)
             except MemoryError as error:
                 why = f"could not be compared with NumPy ({error!r})"
             if not agree:
                 _log.info("%s: native code %s; NumPy goes on", name, why)
             become(new if agree else plain)
             return wanted
+
+        def is_unsteady(found: list, wanted: list, buffers: list, owned: tuple) -> bool:
+            # A chain that accepts or rejects, a step of chaos: last digits make other results, and
+            # NumPy does not agree with itself. What is left to compare is of what kind they are.
+            other = None if exact else compared.nudged(buffers)
+            if other is None or not compared.alike(found, wanted):
+                return False
+            again = plain(*other, *(frozenset() for _ in owned))
+            return not compared.agree(again, wanted, buffers, exact)
 
         names = [f"a{i}" for i in range(len(plan.graph.invars))]
         owned = ["owned"] * bool(donated)
@@ -136,7 +147,7 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
 def compile_graph(graph: Graph) -> Callable[..., list]:
     """Compile a Graph by itself, such as what a collective computes, to a function on buffers."""
     plan = plan_graph(graph)
-    return build_later(plan, [np.asarray(c) for c in plan.graph.consts], frozenset())
+    return build_later(plan, stored_constants(plan.graph), frozenset())
 
 
 def _nothing(seconds: float) -> None:

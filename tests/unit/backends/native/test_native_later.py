@@ -11,9 +11,11 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray import lax
 from gpuarray.backends.native import background, compared, later
 from gpuarray.backends.native import program as native
 from gpuarray.compiler.pipeline import plan_graph
+from gpuarray.util import function_of_text
 from tests.support import natively
 
 natively.need_compiler()
@@ -36,13 +38,13 @@ def wrong(monkeypatch, change):
     """Let the compiler make a function whose results are changed."""
     right = native.compile_behind
 
-    def compile_behind(*given):
-        made: Any = right(*given)
+    def compile_behind(plan, consts, donated, space):
+        made: Any = right(plan, consts, donated, space)
         made.__dict__["kernels"] = ["wrong"]
-
-        def results(*buffers):
-            return change(made(*buffers))
-
+        # Its names are those of the function that it may replace.
+        space |= {"changed": change, "made": made}
+        text = "def plan(*buffers): return changed(made(*buffers))"
+        results: Any = function_of_text(text, "<plan>", space)
         results.__dict__.update(made.__dict__)
         return results
 
@@ -154,3 +156,34 @@ def test_what_is_the_same():
     assert not agree(np.array([np.nan, np.inf, 1]), np.array([1, np.inf, 1]))
     assert not agree(np.array([1, 2, 3]), np.array([1, 2, 4]), exact=True)
     assert not agree(x, x.astype(np.float64))
+
+
+def unsteady(x):
+    """Rotations of a circle and back: after 60 turns the last digit decides."""
+    return lax.fori_loop(0, 60, lambda i, x: 4 * x * (1 - x), x)
+
+
+@pytest.mark.parametrize(
+    "change, takes_over",
+    [
+        (lambda out: [np.flip(out[0])], True),  # other results of the same kind
+        (lambda out: [out[0] * 100], False),
+        (lambda out: [out[0] * np.nan], False),
+        (lambda out: [out[0][:3]], False),
+    ],
+)
+def test_results_that_last_digits_decide(at_once, monkeypatch, change, takes_over):
+    wrong(monkeypatch, change)
+    x = np.linspace(0.1, 0.4, 64, dtype=np.float32)
+    f = built(lambda x: [unsteady(x)], x)
+    for _ in range(4):
+        f(x)
+    assert hasattr(f, "kernels") == takes_over
+
+
+def test_integers_have_no_last_digits(at_once, monkeypatch):
+    wrong(monkeypatch, lambda out: [out[0] + 1])
+    f = built(lambda x: [lax.fori_loop(0, 9, lambda i, x: x * 3 + 1, x)], np.arange(5))
+    for _ in range(4):
+        f(np.arange(5))
+    assert not hasattr(f, "kernels")

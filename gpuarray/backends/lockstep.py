@@ -56,6 +56,20 @@ def run(programs: Sequence[Any], engine: Engine, among: Among | None = None) -> 
         answers = engine(asked[0][0], rows)
 
 
+def of_all(parts: list[tuple[list[int], Callable[[list], list]]]) -> Callable[[list], list]:
+    """Return an exchange of all devices, from what it does for each group of them."""
+
+    def exchange(operands: list) -> list:
+        results: list[list] = [[] for _ in operands]
+        for group, function in parts:
+            found = function([operands[device] for device in group])
+            for device, values in zip(group, found, strict=True):
+                results[device] = values
+        return results
+
+    return exchange
+
+
 def _rows(asked: Sequence[Any]) -> list | None:
     """Return the operands of all devices; None where one has ended or is at another equation."""
     first, rows = asked[0], []

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.backends import lockstep
 from gpuarray.backends.numpy.program import compile_graph
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, params_key
@@ -89,16 +90,7 @@ class SharedMemory:
             return lambda operands: answer
         if [group for group, _ in parts] == [list(range(self.count))]:
             return parts[0][1]
-
-        def exchange(operands: list[list]) -> list[list]:
-            results: list[Any] = [None] * len(operands)
-            for group, function in parts:
-                found = function([operands[device] for device in group])
-                for device, values in zip(group, found, strict=True):
-                    results[device] = values
-            return results
-
-        return exchange
+        return lockstep.of_all(parts)
 
     def _once(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
         """Return an operation that runs on the first device's operands, for all."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gpuarray.backends import lockstep
 from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.program import Inside
 from gpuarray.backends.shared import groups_of, meaning, numbers_in
@@ -86,17 +87,7 @@ class Peers:
 
     def exchange(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
         """Return an equation as a function of the operands of all GPUs."""
-        parts = self.parts(eqn)
-
-        def run(operands: list[list]) -> list[list]:
-            results: list[list] = [[] for _ in operands]
-            for group, function in parts:
-                found = function([operands[row] for row in group])
-                for row, values in zip(group, found, strict=True):
-                    results[row] = values
-            return results
-
-        return run
+        return lockstep.of_all(self.parts(eqn))
 
     def _saying(self, row: int, number: Any) -> Callable[[list], list]:
         return lambda operands: [[self.gpus[row].upload(number)]]

@@ -178,14 +178,13 @@ class NativeWriter(Statements, abc.ABC):
         """A choice; between places of one array, the same for a whole row, one read from the place
         that is chosen: a loop of such reads is vectorised, a loop of choices is not.
         """
+        if self.inner is None:
+            return super().guarded(access, depth, scope)
         leaves, tests = chosen_from(access)
-        steps = (
-            {x.index.coefficient(self.inner) for x in leaves} if self.inner is not None else set()
-        )
+        steps = {x.index.coefficient(self.inner) for x in leaves}
         indices = [*(x.index for x in leaves), *(t.index for t in tests)]
         if (
-            self.inner is None
-            or len(steps) != 1
+            len(steps) != 1
             or None in steps
             or len({x.source for x in leaves}) > 1
             or any(self.inner in axes_of(t.index) for t in tests)

@@ -3,7 +3,7 @@
 // They take the place of the prelude's, which call the C library one element at a time. Polynomials are near-minimax
 // (Remez, in 60 digits). Greatest errors in units of the last place, measured against long double and double:
 //   float   exp and exp2 1.0, expm1 1.5, log 0.9, log1p 1.4, cosh 2.0, sinh 2.2, tanh and logistic 2.5, erf 1.4, sin and cos
-//           1.6, pow 0.5, asinh 2.0, acosh 2.2, atanh 2.1
+//           1.6, pow 0.52, asinh 2.0, acosh 2.2, atanh 2.1
 //   double  exp 1.0, exp2 1.1, expm1 2.0, log 0.9, log1p 1.5, tanh 2.6, sinh 2.5, cosh 2.0, erf 3.8, inverse hyperbolic
 //           functions 2.5
 
@@ -45,10 +45,17 @@ template <class T, class K> GA_INLINE T ga_scaled(T x, K k) {
 // ---- exponentials ----
 
 //@ ga_within
-// x between two bounds; nan stays.
+// x between two bounds; nan stays. Compilers make three choices of these two, so floats have one and `ga_turns_most`.
 template <class T> GA_INLINE T ga_within(T x, T least, T most) {
     const T y = x < least ? least : x;
     return y > most ? most : y;
+}
+
+//@ ga_bounded
+// x where |x| is at most a bound, else the bound with the sign of x; nan stays. One comparison and a choice.
+GA_INLINE double ga_bounded(double x, double most) {
+    const double a = fabs(x);
+    return copysign(a > most ? most : a, x);
 }
 
 //@ ga_exp_rest
@@ -74,59 +81,73 @@ GA_INLINE double ga_exp_series(double f) {
         0.16666666666666685, 0.5);
 }
 
-//@ ga_turns ga_turns_float
-// The nearest integer to x y, of less than 2^22, as the last bits of a float: with `ga_turns_float` a number again.
-GA_INLINE float ga_turns(float x, float y) { return ga_fma(x, y, 12582912.0f); }
-GA_INLINE float ga_turns_float(float turns) { return turns - 12582912.0f; }
+//@ ga_turns ga_turns_float ga_turns_exponent
+// The integer n nearest to x y, of less than 2^22, as the last bits of a float, plus BIAS: with `ga_turns_float` n as a
+// number, with `ga_turns_exponent` the bits of 2^n if BIAS is 127.
+template <int BIAS = 0> GA_INLINE float ga_turns(float x, float y) { return ga_fma(x, y, 12582912.0f + BIAS); }
+template <int BIAS = 0> GA_INLINE float ga_turns_float(float turns) { return turns - (12582912.0f + BIAS); }
+GA_INLINE unsigned ga_turns_exponent(float turns) { return __float_as_uint(turns) << 23; }
 
-//@ ga_turns_scaled ga_half_turns
-// y 2^n in two factors, as in `ga_scaled`: n where the exponent is, and half of it with its fraction cut off.
-GA_INLINE unsigned ga_half_turns(unsigned n) { return (unsigned)((int)n >> 1) & 0xff800000u; }
+//@ ga_turns_most
+// Turns of at most MOST, BIAS included, as integers, of which the smaller is one instruction. With fewer turns than there
+// are, the rest is a large number, whose exponential is as infinite as it should be.
+template <int MOST> GA_INLINE float ga_turns_most(float turns) {
+    const int n = __float_as_int(turns), most = 0x4b400000 + MOST;
+    return __int_as_float(n < most ? n : most);
+}
+
+//@ ga_half_turns
+// The bits of 2^floor(n / 2), of turns with a BIAS of 254: without them, those of `ga_turns_exponent` are of 2^ceil(n / 2).
+GA_INLINE unsigned ga_half_turns(float turns) { return __float_as_uint(turns) >> 1 << 23; }
+
+//@ ga_turns_scaled
+// y 2^n in two factors, as in `ga_scaled`, of turns with a BIAS of 254.
 GA_INLINE float ga_turns_scaled(float y, float turns) {
-    const unsigned n = __float_as_uint(turns) << 23, half = ga_half_turns(n);
-    return y * __uint_as_float(half + 0x3f800000u) * __uint_as_float(n - half + 0x3f800000u);
+    const unsigned half = ga_half_turns(turns);
+    return y * __uint_as_float(half) * __uint_as_float(ga_turns_exponent(turns) - half);
 }
 
 //@ ga_exp
 GA_INLINE float ga_exp(float x) {
-    const float t = ga_within(x, -104.0f, 89.0f);
-    const float turns = ga_turns(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float(turns));
+    const float t = x < -104.0f ? -104.0f : x, turns = ga_turns_most<254 + 150>(ga_turns<254>(t, 1.44269504f));
+    const float f = ga_exp_rest(t, ga_turns_float<254>(turns));
     return ga_turns_scaled(1.0f + ga_fma(f * f, ga_exp_series(f), f), turns);
 }
 GA_INLINE double ga_exp(double x) {
-    const double t = ga_within(x, -746.0, 710.0);
+    const double t = ga_bounded(x, 746.0);
     const double n = ga_nearest(t * 1.4426950408889634), f = ga_exp_rest(t, n);
     return ga_scaled(1.0 + ga_fma(f * f, ga_exp_series(f), f), ga_whole(n));
 }
 
 //@ ga_exp2
 GA_INLINE float ga_exp2(float x) {
-    const float t = ga_within(x, -151.0f, 129.0f);
-    const float turns = t + 12582912.0f, f = (t - ga_turns_float(turns)) * 0.693147182f;
+    const float t = x < -151.0f ? -151.0f : x, turns = ga_turns_most<254 + 150>(t + (12582912.0f + 254));
+    const float f = (t - ga_turns_float<254>(turns)) * 0.693147182f;
     return ga_turns_scaled(1.0f + ga_fma(f * f, ga_exp_series(f), f), turns);
 }
 GA_INLINE double ga_exp2(double x) {
-    const double t = ga_within(x, -1076.0, 1025.0), n = ga_nearest(t), f = (t - n) * 0.6931471805599453;
+    const double t = ga_bounded(x, 1076.0), n = ga_nearest(t), f = (t - n) * 0.6931471805599453;
     return ga_scaled(1.0 + ga_fma(f * f, ga_exp_series(f), f), ga_whole(n));
 }
 
 //@ ga_exp_normal
 // exp(t) for -87 <= t <= 88, whose results are normal numbers.
 GA_INLINE float ga_exp_normal(float t) {
-    const float turns = ga_turns(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float(turns));
+    const float turns = ga_turns<127>(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float<127>(turns));
     const float y = 1.0f + ga_fma(f * f, ga_exp_series(f), f);
-    return y * __uint_as_float((__float_as_uint(turns) << 23) + 0x3f800000u);
+    return y * __uint_as_float(ga_turns_exponent(turns));
 }
 
 //@ ga_expm1_part GA_HALF GA_QUARTER
-// exp(t) - 1 times PART, a power of two as bits, where the product of 2^n and PART is normal. A part, as 2^128 is no float.
-template <unsigned PART> GA_INLINE float ga_expm1_part(float t) {
-    const float turns = ga_turns(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float(turns));
-    const float s = __uint_as_float((__float_as_uint(turns) << 23) + PART);
-    return ga_fma(ga_fma(f * f, ga_exp_series(f), f), s, s - __uint_as_float(PART));
+// exp(t) - 1 times a power of two, PART as its exponent, where the product of 2^n with it is normal: 2^128 is no float.
+template <int PART> GA_INLINE float ga_expm1_part(float t) {
+    const float turns = ga_turns_most<254>(ga_turns<PART>(t, 1.44269504f));
+    const float f = ga_exp_rest(t, ga_turns_float<PART>(turns));
+    const float s = __uint_as_float(ga_turns_exponent(turns));
+    return ga_fma(ga_fma(f * f, ga_exp_series(f), f), s, s - __uint_as_float((unsigned)PART << 23));
 }
-#define GA_HALF 0x3f000000u
-#define GA_QUARTER 0x3e800000u
+#define GA_HALF 126
+#define GA_QUARTER 125
 
 //@ ga_expm1_of
 // exp(t) - 1, or a quarter of it, for -40 <= t <= 710.6.
@@ -138,7 +159,7 @@ template <long long QUARTERS> GA_INLINE double ga_expm1_of(double t) {
 
 //@ ga_expm1
 GA_INLINE float ga_expm1(float x) {
-    const float y = 2.0f * ga_expm1_part<GA_HALF>(ga_within(x, -20.0f, 89.0f));
+    const float y = 2.0f * ga_expm1_part<GA_HALF>(x < -20.0f ? -20.0f : x);
     return x == 0.0f ? x : y;
 }
 GA_INLINE double ga_expm1(double x) {
@@ -146,14 +167,26 @@ GA_INLINE double ga_expm1(double x) {
     return fabs(x) < 1e-290 ? x : y;
 }
 
+//@ ga_exp_wide
+// exp(t) for |t| <= 700, in double, but for 30 bits.
+GA_INLINE double ga_exp_wide(double t) {
+    const double turns = ga_fma(t, 1.4426950408889634, 6755399441055744.0);
+    const double f = ga_fma(turns - 6755399441055744.0, -0.6931471805599453, t);
+    const double even = ga_horner(f * f, 0.0013946189717182979, 0.04166626826385627, 0.5000000078434021, 1.0);
+    const double odd = ga_horner(f * f, 0.00019917972586305067, 0.00833326516389351, 0.16666666856881016, 1.0);
+    const double e = ga_fma(odd, f, even);
+    // An integer of less than 2^51 in the last bits: 2^n is a normal double.
+    return e * __longlong_as_double((__double_as_longlong(turns) << 52) + 0x3ff0000000000000ll);
+}
+
 //@ ga_logistic
 // 1 / (1 + 2^n y), from both sides times 2^-n/2, which neither overflows nor ends early.
 GA_INLINE float ga_logistic(float x) {
-    const float t = ga_within(-x, -104.0f, 104.0f);
-    const float turns = ga_turns(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float(turns));
-    const unsigned n = __float_as_uint(turns) << 23, half = ga_half_turns(n);
-    const float y = 1.0f + ga_fma(f * f, ga_exp_series(f), f), part = __uint_as_float(0x3f800000u - half);
-    return part / ga_fma(y, __uint_as_float(n - half + 0x3f800000u), part);
+    const float t = x > 104.0f ? 104.0f : x, turns = ga_turns_most<254 + 150>(ga_turns<254>(t, -1.44269504f));
+    const float f = ga_exp_rest(-t, ga_turns_float<254>(turns));
+    const unsigned half = ga_half_turns(turns);
+    const float y = 1.0f + ga_fma(f * f, ga_exp_series(f), f), part = __uint_as_float((254u << 23) - half);
+    return part / ga_fma(y, __uint_as_float(ga_turns_exponent(turns) - half), part);
 }
 // From exp(-|x|), which cannot overflow.
 GA_INLINE double ga_logistic(double x) {
@@ -164,10 +197,12 @@ GA_INLINE double ga_logistic(double x) {
 //@ ga_tanh
 // With s = 2^n and r = tanh(h) for x = n log(2) / 2 + h: (s - 1 + (s + 1) r) / (s + 1 + (s - 1) r).
 GA_INLINE float ga_tanh(float x) {
-    const float t = ga_within(x, -10.0f, 10.0f), turns = ga_turns(t, 2.88539008f), n = ga_turns_float(turns);
-    const float h = ga_fma(n, -1.5973092e-05f, ga_fma(n, -0.34655762f, t)), g = h * h;
+    const float size = fabsf(x), t = size > 10.0f ? 10.0f : size;
+    const float turns = ga_turns<127>(t, 2.88539008f), n = ga_turns_float<127>(turns);
+    // n is small and log(2) / 2 as a float is nearer than most, so that one word is enough.
+    const float h = ga_fma(n, -0.34657359f, t), g = h * h;
     const float r = ga_fma(h * g, ga_horner(g, -0.052710857f, 0.13331127f, -0.33333322f), h);
-    const float s = __uint_as_float((__float_as_uint(turns) << 23) + 0x3f800000u), a = s - 1.0f, b = s + 1.0f;
+    const float s = __uint_as_float(ga_turns_exponent(turns)), a = s - 1.0f, b = s + 1.0f;
     return copysignf(ga_fma(b, r, a) / ga_fma(a, r, b), x);
 }
 GA_INLINE double ga_tanh(double x) {
@@ -192,9 +227,9 @@ GA_INLINE double ga_sinh(double x) {
 // 2 e + 1 / (8 e) for e = exp(|x|) / 4.
 GA_INLINE float ga_cosh(float x) {
     const float a = fabsf(x), t = a > 89.5f ? 89.5f : a;
-    const float turns = ga_turns(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float(turns));
+    const float turns = ga_turns<GA_QUARTER>(t, 1.44269504f), f = ga_exp_rest(t, ga_turns_float<GA_QUARTER>(turns));
     const float y = 1.0f + ga_fma(f * f, ga_exp_series(f), f);
-    const float e = y * __uint_as_float((__float_as_uint(turns) << 23) + 0x3e800000u);
+    const float e = y * __uint_as_float(ga_turns_exponent(turns));
     return 2.0f * e + 0.125f / e;
 }
 GA_INLINE double ga_cosh(double x) {
@@ -397,7 +432,7 @@ GA_INLINE float ga_pow(float x, float y) {
     const float a = fabsf(x), b = fabsf(y);
     const double t = (double)y * ga_log_of(a < GA_INFF && a > 0.0f ? (double)a : 1.0);
     const bool whole = ga_nearest(y) == y, odd = whole & (b < 16777216.0f) & (ga_nearest(y * 0.5f) != y * 0.5f);
-    float r = (float)ga_exp(ga_within(t, -120.0, 100.0));
+    float r = (float)ga_exp_wide(ga_bounded(t, 120.0));
     r = a == 0.0f ? (y < 0.0f ? GA_INFF : 0.0f) : r;
     r = a == GA_INFF ? (y < 0.0f ? 0.0f : GA_INFF) : r;
     r = b == GA_INFF ? ((a > 1.0f) == (y > 0.0f) ? GA_INFF : 0.0f) : r;

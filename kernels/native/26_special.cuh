@@ -58,18 +58,6 @@ GA_INLINE double ga_erfcx_above(float a) {
     return r * ga_fma(odd, r, even);
 }
 
-//@ ga_exp_wide
-// exp(t) for |t| <= 700, in double, but for 30 bits.
-GA_INLINE double ga_exp_wide(double t) {
-    const double turns = ga_fma(t, 1.4426950408889634, 6755399441055744.0);
-    const double f = ga_fma(turns - 6755399441055744.0, -0.6931471805599453, t);
-    const double even = ga_horner(f * f, 0.0013946189717182979, 0.04166626826385627, 0.5000000078434021, 1.0);
-    const double odd = ga_horner(f * f, 0.00019917972586305067, 0.00833326516389351, 0.16666666856881016, 1.0);
-    const double e = ga_fma(odd, f, even);
-    // An integer of less than 2^51 in the last bits: 2^n is a normal double.
-    return e * __longlong_as_double((__double_as_longlong(turns) << 52) + 0x3ff0000000000000ll);
-}
-
 //@ ga_erfc
 // Beyond 10.2 no float is small enough.
 GA_INLINE float ga_erfc(float x) {

@@ -81,6 +81,34 @@ template <class T> GA_INLINE ga_arg<T> ga_argmin(ga_arg<T> a, ga_arg<T> b) {
     return {take ? b.value : a.value, take ? b.at : a.at};
 }
 
+//@ ga_arg_so_far ga_arg_first ga_arg_by
+// The fold of a short row, whose elements come in order: of equal ones the first is there already, so that one comparison of
+// keys decides. They are as wide as the numbers, and those of argmax are turned round. An empty fold is at the first place.
+template <class T> struct ga_arg_so_far {
+    typedef typename ga_place_type<(sizeof(T) > 4 ? 8 : 4)>::type key_type;
+    key_type key, at;
+    T value;
+};
+template <class T> GA_INLINE ga_arg_so_far<T> ga_arg_first(ga_arg_so_far<T> a, ga_arg_so_far<T> b) {
+    const bool take = b.key < a.key;
+    return {take ? b.key : a.key, take ? b.at : a.at, take ? b.value : a.value};
+}
+template <class T> GA_INLINE ga_arg_so_far<T> ga_arg_by(unsigned long long key, ga_arg<T> x) {
+    typedef typename ga_arg_so_far<T>::key_type key_type;
+    return {(key_type)key, (key_type)(x.at == ~0ull ? 0 : x.at), x.value};
+}
+
+//@ ga_argmax_begun
+template <class T> GA_INLINE auto ga_argmax_begun(ga_arg<T> x) { return ga_arg_by(~ga_ordered(x.value), x); }
+template <class T> GA_INLINE auto ga_argmax(ga_arg_so_far<T> a, ga_arg<T> b) { return ga_arg_first(a, ga_argmax_begun(b)); }
+
+//@ ga_argmin_begun
+template <class T> GA_INLINE auto ga_argmin_begun(ga_arg<T> x) {
+    constexpr unsigned long long NAN_FIRST = (T)0.5 != (T)0.25;  // the number of nan, plus 1, is 0
+    return ga_arg_by(ga_ordered(x.value) + NAN_FIRST, x);
+}
+template <class T> GA_INLINE auto ga_argmin(ga_arg_so_far<T> a, ga_arg<T> b) { return ga_arg_first(a, ga_argmin_begun(b)); }
+
 //@ ga_argmax_of_lanes if ga_parts_of_arg ga_argmax
 // An element behind those of its lane: taken if it is the first, or larger, or not comparable, as nan. Nothing is behind nan.
 template <class T> GA_INLINE auto ga_argmax(ga_arg_at<T> a, ga_arg<T> b) {

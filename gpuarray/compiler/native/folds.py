@@ -95,3 +95,18 @@ def _takes_long(member: Member) -> bool:
 def declared(name: str, reducer: Reducer, count: int, begin: str = "") -> str:
     """The declaration of partial results side by side, all set to the identity of the fold."""
     return f"ga_parts<{reducer.state}, {count}> {name}({begin or reducer.identity});"
+
+
+def alone(name: str, reducer: Reducer) -> str:
+    """The declaration of one partial result."""
+    return f"{reducer.state} {name} = {reducer.identity};"
+
+
+def in_order(name: str, reducer: Reducer) -> str:
+    """The declaration of one partial result of a row, whose elements come in order from the first
+    on: for a value and its position the prelude has a shorter comparison then (`f_begun`).
+    """
+    called = re.match(r"\w+(?=\()", reducer.merge("p", "q"))
+    if not called or f"{called[0]}_begun" not in blocks(native=True):
+        return alone(name, reducer)
+    return f"auto {name} = {called[0]}_begun({reducer.identity});"

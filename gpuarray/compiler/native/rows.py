@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gpuarray.compiler.lower.kernel import Rows
 from gpuarray.compiler.lower.passes import Pass
-from gpuarray.compiler.native.folds import FoldWriter, declared
+from gpuarray.compiler.native.folds import FoldWriter, alone, declared, in_order
 from gpuarray.compiler.native.schedule import lanes_of, pieces_of
 from gpuarray.compiler.native.writer import NativeSource, end_of_piece
 from gpuarray.compiler.text import types as ct
@@ -76,7 +76,9 @@ class RowsWriter(FoldWriter):
                 self.line(depth, declared(name, reducer, self.lanes), what)
                 states[v] = f"{name}[lane]"
             else:
-                text = f"{reducer.state} {name} = {reducer.identity};"
+                # Of several axes, the fastest in memory is the last, wherever it is in the row.
+                single = ends is None and len(self.reduced) == 1
+                text = (in_order if single else alone)(name, reducer)
                 self.line(depth, text, reducer.eqn.primitive.name)
                 states[v] = name
         self.read_ahead(depth, set(self.parallel), one.members, scope)

@@ -33,18 +33,6 @@ template <class T, ga_index N> struct ga_parts<ga_arg<T>, N> {
     }
     __forceinline__ ga_arg_at<T> operator[](ga_index lane) { return {value[lane], at[lane]}; }
 };
-// The lanes as one: halves onto halves, in loops that stay loops until they are vectorised.
-template <ga_index HALF, class T, ga_index N, class Merge>
-__forceinline__ void ga_merge_halves(ga_parts<ga_arg<T>, N>& parts, Merge merge) {
-#pragma GCC unroll 1
-    for (ga_index l = 0; l < HALF; ++l) parts[l] = merge(parts[l], parts[l + HALF]);
-    if constexpr (HALF > 1) ga_merge_halves<HALF / 2>(parts, merge);
-}
-template <class T, ga_index N, class Merge> __forceinline__ ga_arg<T> ga_merged(ga_parts<ga_arg<T>, N>& parts, Merge merge) {
-    ga_merge_halves<N / 2>(parts, merge);
-    return parts[0];
-}
-
 //@ ga_ordered
 // A number that is ordered as x is, nan above all: g++ makes branches of comparisons of floats, which are guessed wrong
 // half of the time, and no vectors.

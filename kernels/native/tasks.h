@@ -184,9 +184,13 @@ template <ga_index LANES, class Step> __forceinline__ void ga_short_lanes(ga_ind
 #pragma GCC unroll 1
     for (ga_index l = 0; l < left; ++l) step(j + l, l);
 }
-// The lanes as one: halves onto halves.
+// The lanes as one: halves onto halves, in loops that stay loops until they are vectorised.
+template <ga_index HALF, class Parts, class Merge> __forceinline__ void ga_merge_halves(Parts& parts, Merge merge) {
+#pragma GCC unroll 1
+    for (ga_index l = 0; l < HALF; ++l) parts[l] = merge(parts[l], parts[l + HALF]);
+    if constexpr (HALF > 1) ga_merge_halves<HALF / 2>(parts, merge);
+}
 template <class T, ga_index N, class Merge> __forceinline__ T ga_merged(ga_parts<T, N>& parts, Merge merge) {
-    for (ga_index half = N / 2; half > 0; half /= 2)
-        for (ga_index l = 0; l < half; ++l) parts[l] = merge(parts[l], parts[l + half]);
+    if constexpr (N > 1) ga_merge_halves<N / 2>(parts, merge);
     return parts[0];
 }

@@ -50,7 +50,9 @@ def lanes_of(length: int) -> int:
     """How many partial results a fold of so many elements keeps side by side: merging them must
     cost less than they save.
     """
-    return PROCESSOR.lanes if length >= 64 else 16 if length >= 32 else 1
+    if length >= PROCESSOR.lanes_from:
+        return PROCESSOR.lanes
+    return PROCESSOR.lanes // 2 if length >= 64 else 16 if length >= 32 else 1
 
 
 def pieces_of(rows: int, lengths: list[int]) -> tuple[int, int]:

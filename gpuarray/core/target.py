@@ -474,6 +474,9 @@ class Processor(Struct):
     #: Elements of a block that goes through several kernels before the next: what one makes is in
     #: the second cache when the next reads it. Measure: map_coordinates.
     chained: int = 1 << 12
+    #: Bytes of such blocks on the stack of a thread, in the second cache, of values that nothing
+    #: else reads.
+    chain_bytes: int = 1 << 18
     #: Operations on a block after which a loop looks for signals.
     patience: int = 1 << 26
     #: Calls after which a program that takes so few seconds each is left to NumPy: what native code

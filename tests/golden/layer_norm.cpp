@@ -1,6 +1,6 @@
 // k0_rows: convert_element_type x3, reduce_sum x2, div x2, sub x2, square, add x2, rsqrt, mul x2
 //   in0 bf16[8192,4096], in1 bf16[4096], in2 bf16[4096] -> out0 bf16[8192,4096]    134234112 bytes
-//   8192 rows of 4096, 32 lanes
+//   8192 rows of 4096, 64 lanes
 GA_TASKS k0_rows(
     ga_index first, ga_index last,
     const ga_bf16* GA_ALONE in0,
@@ -8,16 +8,16 @@ GA_TASKS k0_rows(
     const ga_bf16* GA_ALONE in2,
     ga_bf16* GA_ALONE out0) {
     for (ga_index row = first; row < last; ++row) {
-        ga_parts<float, 32> r0(0.0f);                                     // reduce_sum
-        ga_lanes<32>(0, 4096, [&](ga_index i1, ga_index lane) GA_STEP {   // pass 1 over the row
+        ga_parts<float, 64> r0(0.0f);                                     // reduce_sum
+        ga_lanes<64>(0, 4096, [&](ga_index i1, ga_index lane) GA_STEP {   // pass 1 over the row
             const float x0 = ga_value(in0[row * 4096 + i1]);
             r0[lane] = r0[lane] + x0;
         });
         const float r1 = ga_merged(r0, [](float p, float q) -> float { return p + q; });
         const float v2 = r1 / 4096.0f;                                    // div
         const float v3 = ga_round<ga_bf16>(v2);                           // convert_element_type
-        ga_parts<float, 32> r4(0.0f);                                     // reduce_sum
-        ga_lanes<32>(0, 4096, [&](ga_index i1, ga_index lane) GA_STEP {   // pass 2 over the row
+        ga_parts<float, 64> r4(0.0f);                                     // reduce_sum
+        ga_lanes<64>(0, 4096, [&](ga_index i1, ga_index lane) GA_STEP {   // pass 2 over the row
             const float x0 = ga_value(in0[row * 4096 + i1]);
             const float v5 = x0 - v2;                                     // sub
             const float v6 = v5 * v5;                                     // square

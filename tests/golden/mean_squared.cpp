@@ -8,8 +8,8 @@ GA_TASKS k0_rows_pieces(
     float* GA_ALONE part0) {
     for (ga_index task = first; task < last; ++task) {
         const ga_index begin = task * 65536, end = begin + 65536;
-        ga_parts<float, 32> r0(0.0f);                                     // reduce_sum
-        ga_lanes<32>(begin, end, [&](ga_index i0, ga_index lane) GA_STEP {
+        ga_parts<float, 64> r0(0.0f);                                     // reduce_sum
+        ga_lanes<64>(begin, end, [&](ga_index i0, ga_index lane) GA_STEP {
             const float x0 = in0[i0];
             const float x1 = in1[i0];
             const float v1 = x0 - x1;                                     // sub

@@ -55,6 +55,12 @@ _CHOICES = (
     ("-march=native", "-mcpu=native"),
     ("-mprefer-vector-width=512",),
 )
+#: Loads of elements that are looked up by one instruction, which g++ avoids on CPUs that it does not
+#: know and on those where it once was slow. The last name is that of before g++ 13.
+_GATHERS = tuple(
+    f"-mtune-ctrl=use_gather_2parts,use_gather_4parts,{name}"
+    for name in ("use_gather_8parts", "use_gather")
+)
 _LINKED = ("-shared", "-Wl,-Bsymbolic")
 
 #: Functions of Python's that loops call.
@@ -177,12 +183,22 @@ def _compiled(name: str, text: str, libraries: tuple[str, ...]) -> pathlib.Path:
 def _tuned(cxx: str) -> tuple[str, ...]:
     """Return the flags of `_CHOICES` that the compiler has."""
     found: tuple[str, ...] = ()
-    for choices in _CHOICES:
+    for choices in (*_CHOICES, *([_GATHERS] if _gathers_fast() else [])):
         for flag in choices:
             if hostcc.accepts(cxx, flag):
                 found += (flag,)
                 break
     return found
+
+
+def _gathers_fast() -> bool:
+    """Return whether such loads are fast: on Intel's CPUs that need no protection of them."""
+    threat = pathlib.Path("/sys/devices/system/cpu/vulnerabilities/gather_data_sampling")
+    try:
+        safe = threat.read_text().strip() == "Not affected"
+    except OSError:  # an older kernel, which does not say
+        return False
+    return safe and "GenuineIntel" in pathlib.Path("/proc/cpuinfo").read_text()
 
 
 @functools.cache

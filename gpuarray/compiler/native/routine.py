@@ -85,6 +85,8 @@ class StepsWriter:
         self.length = 0  # elements of a loop that goes over blocks of them
         self.chain: list[tuple[str, int, int, Sequence[str]]] = []  # calls that take turns
         self.left = 0  # steps of a chain that are to come
+        self.within: set[Var] = set()  # values that only its steps read
+        self.near: list[tuple[str, str, int, int]] = []  # memory for these: see `buffer`
         self.work = 0.0
 
     def routine(self, steps: Sequence[DeviceStep], outputs: list[Var]) -> Routine:
@@ -159,15 +161,20 @@ class StepsWriter:
         """Memory for a value in the scope of these lines: a local array, or a piece of the room."""
         name = self.new("b")
         if self.length and elements == self.length:
-            # Positions are those in the whole: only the block's own are there.
-            self.line(depth, f"{kind} of_{name}[{PROCESSOR.block}];")
-            self.line(depth, f"{kind}* const {name} = of_{name} - first;")
+            self.line_of_block(depth, kind, name, PROCESSOR.block)
         elif elements * size <= PROCESSOR.local_bytes:
             self.line(depth, f"{kind} {name}[{max(1, elements)}];")
         else:
             at = self.room.take(name, elements * size)
             self.line(depth, f"{kind}* const {name} = ({kind}*)(room + {at});")
         return name
+
+    def line_of_block(self, depth: int, kind: str, name: str, block: int) -> None:
+        """Memory for the elements of a block: positions are those in the whole, of which only the
+        block's own are there.
+        """
+        self.line(depth, f"{kind} of_{name}[{block}];")
+        self.line(depth, f"{kind}* const {name} = of_{name} - first;")
 
     def buffer_for(self, depth: int, aval: ShapedArray) -> str:
         return self.buffer(depth, ct.memory_type(aval), aval.size, storage_dtype(aval).itemsize)
@@ -242,7 +249,7 @@ class StepsWriter:
                 at = self.place(a)
                 self.places[v] = f"({at} + {offset})" if offset else at
                 continue
-            self.open_chain(steps[number:])
+            self.open_chain(steps, number, last)
             taken = {v: over[v] for v in step_outputs(step) if v in over and v not in targets}
             own = {**targets, **{v: self.places[a] for v, a in taken.items()}}
             self.step(depth, step, own)
@@ -267,13 +274,24 @@ class StepsWriter:
             found.append(at)
         return found
 
-    def open_chain(self, steps: Sequence[DeviceStep]) -> None:
-        """Begin a run of kernels whose elements each go through all of them, block by block."""
+    def open_chain(self, steps: Sequence[DeviceStep], number: int, last: dict[Var, int]) -> None:
+        """Begin a run of kernels whose elements each go through all of them, block by block; `last`
+        is the step that reads a value last.
+        """
         if self.left or self.length:
             return
-        count = one_after_another(steps[: PROCESSOR.routine])
-        if count > 1:
-            self.left, self.chain = count, []
+        chain = steps[number : number + PROCESSOR.routine]
+        count = one_after_another(chain)
+        if count < 2:
+            return
+        self.left, self.chain, self.near = count, [], []
+        # Blocks of what is not read later may be in the same memory, which stays in a cache.
+        free = PROCESSOR.chain_bytes // PROCESSOR.chained
+        for v in (v for step in chain[:count] for v in step_outputs(step)):
+            size = storage_dtype(v.aval).itemsize
+            if last[v] < number + count and size <= free:
+                self.within.add(v)
+                free -= size
 
     def close_chain(self, depth: int) -> bool:
         """After a step: call those of a finished chain. False: it goes on."""
@@ -284,6 +302,9 @@ class StepsWriter:
         numbers = {tasks for _, tasks, _, _ in calls}
         if len(numbers) > 1:
             # A form of which a task is not one element.
+            for name, kind, elements, size in self.near:
+                at = self.room.take(name, elements * size)
+                self.line(depth, f"{kind}* const {name} = ({kind}*)(room + {at});")
             for call in calls:
                 self.call(depth, *call)
         elif calls:
@@ -291,6 +312,8 @@ class StepsWriter:
             block = PROCESSOR.chained
             what = f"0, {-(-n // block)}, {n}, {block}, {max(1, PROCESSOR.task // block)}"
             self.line(depth, f"ga_blocks({what}, [&](ga_index first, ga_index last) {{")
+            for name, kind, _, _ in self.near:
+                self.line_of_block(depth + 1, kind, name, block)
             for function, _, _, given in calls:
                 self.line(depth + 1, f"{function}(first, last, {', '.join(given)});")
             self.line(depth, "});")
@@ -385,7 +408,13 @@ class StepsWriter:
 
     def made(self, depth: int, v: Var, targets: dict[Var, str]) -> str:
         """Memory for a value that a step is about to make."""
-        self.places[v] = targets.get(v) or self.buffer_for(depth, v.aval)
+        if v in self.within:
+            # Whether its blocks are all there is of it is known at the end of the chain.
+            self.places[v] = self.new("b")
+            size = storage_dtype(v.aval).itemsize
+            self.near.append((self.places[v], ct.memory_type(v.aval), v.aval.size, size))
+        else:
+            self.places[v] = targets.get(v) or self.buffer_for(depth, v.aval)
         return self.places[v]
 
     def kernel(self, depth: int, kernel: Kernel, targets: dict[Var, str]) -> None:

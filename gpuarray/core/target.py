@@ -413,6 +413,9 @@ class Processor(Struct):
     #: Operations on a small matrix that is factored, or whose systems are solved, by loops: for
     #: more, LAPACK's blocks are faster than starting it is slow. Measure: kalman, cholesky_8x8.
     matrix_work: float = 1 << 13
+    #: Rows of a matrix for which LAPACK is called by native code, on one thread: for more of them,
+    #: its own threads save more than calls of Python's cost. Measure: newton_sqrtm (bench).
+    library_rows: int = 256
     #: Rows of a matrix on which LAPACK works beside others, in memory of the thread's stack.
     #: Measure: eigh.
     stacked_rows: int = 64

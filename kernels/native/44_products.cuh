@@ -84,13 +84,15 @@ static inline void ga_matmul(ga_index first, ga_index last, const T* GA_ALONE x,
     }
 }
 
-//@ ga_gemm ga_gemm_of ga_gemv_of ga_blas ga_blas_alone
-// The functions sgemm, dgemm, sgemv and dgemv that SciPy hands to compiled code, and how a call says that it needs the
-// library for itself, on one thread; set when the unit is loaded.
-GA_CALLED void* ga_blas[4];
-void* ga_blas[4];
+//@ ga_blas ga_blas_alone
+// The functions sgemm, dgemm, sgemv, dgemv, strsm and dtrsm that SciPy hands to compiled code, and how a call says that it
+// needs the library for itself, on one thread; set when the unit is loaded.
+GA_CALLED void* ga_blas[6];
+void* ga_blas[6];
 GA_CALLED void (*ga_blas_alone)(bool begin);
 void (*ga_blas_alone)(bool begin);
+
+//@ ga_gemm ga_gemm_of ga_gemv_of
 // Fortran's arguments, all by address: o = a b, and o = a x, by columns.
 template <class T>
 inline void ga_gemm_of(char left, char right, int m, int n, int k, const T* a, int ma, const T* b, int mb, T* o, int mo) {

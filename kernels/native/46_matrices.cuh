@@ -1,4 +1,4 @@
-// Factors of small matrices, their systems and eigenvalues, a matrix a task.
+// Factors of matrices, their systems and eigenvalues, a matrix a task.
 //
 // As LAPACK's: the same choices and the same order of the results; sums may be rounded in another order.
 
@@ -85,10 +85,82 @@ static inline void ga_triangular(
     }
 }
 
-//@ ga_eigh ga_lapack
-// The functions ssyevd and dsyevd that SciPy hands to compiled code; set when the unit is loaded.
-GA_CALLED void* ga_lapack[2];
-void* ga_lapack[2];
+// ---- larger ones, by the library ----
+
+//@ ga_lapack
+// The functions ssyevd, dsyevd, sgetrf, dgetrf, spotrf and dpotrf that SciPy hands to compiled code; set when the unit is
+// loaded. Arguments are Fortran's, all by address, and matrices by columns: turned.
+GA_CALLED void* ga_lapack[6];
+void* ga_lapack[6];
+
+//@ ga_cholesky_by_library
+// As `ga_cholesky`.
+template <class T, ga_index N>
+static void ga_cholesky_by_library(ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE o) {
+    typedef void (*call)(char*, int*, T*, int*, int*);
+    ga_blas_alone(true);
+    for (ga_index task = first; task < last; ++task) {
+        T* const l = o + task * N * N;
+        for (ga_index i = 0; i < N * N; ++i) l[i] = x[task * N * N + i];
+        char part = 'U';
+        int n = N, info;
+        ((call)ga_lapack[4 + (sizeof(T) == 8)])(&part, &n, l, &n, &info);
+        bool whole = info == 0;
+        for (ga_index i = 0; i < N; ++i) {
+            whole &= l[i * N + i] > 0;
+            for (ga_index j = i + 1; j < N; ++j) l[i * N + j] = 0;
+        }
+        if (!whole)
+            for (ga_index i = 0; i < N * N; ++i) l[i] = (T)GA_NAN;
+    }
+    ga_blas_alone(false);
+}
+
+//@ ga_lu_by_library
+// As `ga_lu`.
+template <class T, ga_index M, ga_index N>
+static void ga_lu_by_library(
+    ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE o, int* GA_ALONE pivots, int* GA_ALONE rows) {
+    typedef void (*call)(int*, int*, T*, int*, int*, int*);
+    constexpr ga_index K = M < N ? M : N;
+    T a[M * N];
+    ga_blas_alone(true);
+    for (ga_index task = first; task < last; ++task) {
+        int *const pivot = pivots + task * K, *const row = rows + task * M;
+        ga_turn(a, M, x + task * M * N, N, N, M);
+        int m = M, n = N, info;
+        ((call)ga_lapack[2 + (sizeof(T) == 8)])(&m, &n, a, &m, pivot, &info);
+        ga_turn(o + task * M * N, N, a, M, M, N);
+        for (ga_index i = 0; i < M; ++i) row[i] = (int)i;
+        for (ga_index k = 0; k < K; ++k) {
+            const int at = --pivot[k], kept = row[k];
+            row[k] = row[at];
+            row[at] = kept;
+        }
+    }
+    ga_blas_alone(false);
+}
+
+//@ ga_triangular_by_library
+// Y with op(A) Y = B, or Y op(A) = B, for N x N and R x C matrices. By columns the result is turned, and so is the order of
+// the product.
+template <class T, ga_index N, ga_index R, ga_index C, bool LEFT, bool LOWER, bool TURNED, bool UNIT>
+static void ga_triangular_by_library(
+    ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE b, T* GA_ALONE o) {
+    typedef void (*call)(char*, char*, char*, char*, int*, int*, T*, const T*, int*, T*, int*);
+    ga_blas_alone(true);
+    for (ga_index task = first; task < last; ++task) {
+        T* const y = o + task * R * C;
+        for (ga_index i = 0; i < R * C; ++i) y[i] = b[task * R * C + i];
+        char side = LEFT ? 'R' : 'L', part = LOWER ? 'U' : 'L', turned = TURNED ? 'T' : 'N', unit = UNIT ? 'U' : 'N';
+        int m = C, n = R, of_a = N;
+        T one = 1;
+        ((call)ga_blas[4 + (sizeof(T) == 8)])(&side, &part, &turned, &unit, &m, &n, &one, x + task * N * N, &of_a, y, &m);
+    }
+    ga_blas_alone(false);
+}
+
+//@ ga_eigh
 // COUNT vectors (as columns), if they are wanted, and values, from FIRST on, of symmetric N x N matrices, of which one triangle
 // is read; nan where an element is not finite, or where the iteration does not end.
 template <class T, ga_index N, bool LOWER, ga_index FIRST, ga_index COUNT, bool WANTED>

@@ -71,9 +71,9 @@ _PYTHON = {
 }
 
 #: BLAS in the order of `ga_blas` (kernels/native/44_products.cuh).
-_PRODUCTS = ("sgemm", "dgemm", "sgemv", "dgemv")
+_BLAS = ("sgemm", "dgemm", "sgemv", "dgemv", "strsm", "dtrsm")
 #: LAPACK in the order of `ga_lapack` (kernels/native/46_matrices.cuh).
-_EIGENVALUES = ("ssyevd", "dsyevd")
+_LAPACK = ("ssyevd", "dsyevd", "sgetrf", "dgetrf", "spotrf", "dpotrf")
 _linalg = util.lazy_module("scipy.linalg")
 
 _store = Store("native", ".so")
@@ -95,13 +95,13 @@ class Unit:
             function = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p)
             ctypes.c_void_p.in_dll(library, ours).value = function.value
         if hasattr(library, "ga_blas"):
-            products = (ctypes.c_void_p * len(_PRODUCTS)).in_dll(library, "ga_blas")
-            products[:] = _functions(_linalg.cython_blas, _PRODUCTS)
+            products = (ctypes.c_void_p * len(_BLAS)).in_dll(library, "ga_blas")
+            products[:] = _functions(_linalg.cython_blas, _BLAS)
             alone = ctypes.cast(_pool_with_blas().ga_blas_alone, ctypes.c_void_p)
             ctypes.c_void_p.in_dll(library, "ga_blas_alone").value = alone.value
         if hasattr(library, "ga_lapack"):
-            routines = (ctypes.c_void_p * len(_EIGENVALUES)).in_dll(library, "ga_lapack")
-            routines[:] = _functions(_linalg.cython_lapack, _EIGENVALUES)
+            routines = (ctypes.c_void_p * len(_LAPACK)).in_dll(library, "ga_lapack")
+            routines[:] = _functions(_linalg.cython_lapack, _LAPACK)
 
     def function(self, name: str, operands: int, brief: bool) -> Callable[..., int]:
         """Return a function of so many arrays; it returns 1 if one of them has to be copied first.

@@ -1,8 +1,8 @@
-"""Factorisations of small matrices as functions of native code (kernels/native/46_matrices.cuh).
+"""Factorisations of matrices as functions of native code (kernels/native/46_matrices.cuh).
 
 Floor 2. In: equations. Out: the function that computes each, its numbers, how many matrices there
-are and the work on one. Other dtypes than the floats of BLAS are for LAPACK and for NumPy.
-Eigenvalues are LAPACK's here too, called for each matrix: the signs of vectors are its choice.
+are and the work on one. Small matrices have loops; others have calls of LAPACK, as eigenvalues of
+any do: the signs of vectors are its choice. Other dtypes than the floats of BLAS are for NumPy.
 """
 
 from __future__ import annotations
@@ -20,10 +20,23 @@ def _of_floats(eqn: Any) -> bool:
     return aval.dtype.name in ("float32", "float64") and aval.size > 0
 
 
+def _by_size(eqn: Any, loops: Loops, numbers: tuple[int, ...], rows: int) -> Loops | None:
+    """The loops, or a call of LAPACK with `numbers` where it is faster on one thread; None where it
+    had better have several.
+    """
+    if not _of_floats(eqn):
+        return None
+    if loops.work <= PROCESSOR.matrix_work:
+        return loops
+    if rows > PROCESSOR.library_rows:
+        return None
+    return loops._replace(function=f"{loops.function}_by_library", numbers=numbers, library=True)
+
+
 def cholesky(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
     """The loops of a Cholesky factorisation."""
     *stack, n, _ = eqn.invars[0].aval.shape
-    return Loops("ga_cholesky", (n,), math.prod(stack), n**3 / 3) if _of_floats(eqn) else None
+    return _by_size(eqn, Loops("ga_cholesky", (n,), math.prod(stack), n**3 / 3), (n,), n)
 
 
 def eigh(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
@@ -51,8 +64,8 @@ def eigh(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
 def lu(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
     """The loops of a factorisation with row swaps."""
     *stack, m, n = eqn.invars[0].aval.shape
-    work = m * n * min(m, n)
-    return Loops("ga_lu", (m, n), math.prod(stack), work) if _of_floats(eqn) else None
+    loops = Loops("ga_lu", (m, n), math.prod(stack), m * n * min(m, n))
+    return _by_size(eqn, loops, (m, n), max(m, n))
 
 
 def triangular_solve(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
@@ -67,5 +80,8 @@ def triangular_solve(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
     of_a = (1, n) if turned else (n, 1)
     of_b = (columns, 1) if left else (1, columns)
     lower = params["lower"] != turned
-    numbers = (n, systems, *of_a, *of_b, int(lower), int(params["unit_diagonal"]))
-    return Loops("ga_triangular", numbers, math.prod(stack), n * n * systems)
+    unit = int(params["unit_diagonal"])
+    numbers = (n, systems, *of_a, *of_b, int(lower), unit)
+    loops = Loops("ga_triangular", numbers, math.prod(stack), n * n * systems)
+    ways = (int(left), int(params["lower"]), int(params["transpose_a"]), unit)
+    return _by_size(eqn, loops, (n, rows, columns, *ways), max(rows, columns))

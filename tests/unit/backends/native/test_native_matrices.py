@@ -11,11 +11,13 @@ from scipy.linalg import lapack
 
 import gpuarray as ga
 from gpuarray import lax
+from gpuarray.core.target import PROCESSOR
 from tests.support import natively
 
 natively.need_compiler()
 
-SHAPES = [(1, ()), (2, (3,)), (5, ()), (7, (20,)), (16, (2, 2))]
+#: Of the last one factors and systems are LAPACK's.
+SHAPES = [(1, ()), (2, (3,)), (5, ()), (7, (20,)), (16, (2, 2)), (33, (2,))]
 
 
 def run(cases):
@@ -165,7 +167,31 @@ def test_vectors_that_nobody_reads_are_not_computed(rng):
     assert "ga_eigh<" in "".join(s.source or "" for s in e.steps)
 
 
-def test_large_matrices_are_for_lapack(rng):
-    x = drawn(rng, (40, 40), "float32")
+def test_no_factor_of_a_larger_matrix_is_nan_for_that_matrix_alone(rng):
+    a = drawn(rng, (4, 40, 40), "float32")
+    a = a @ np.swapaxes(a, -1, -2) + 40 * np.eye(40, dtype=np.float32)
+    a[1, 20, 20], a[2, 0, 0] = -1, np.nan
+    f = lambda x: lax.linalg.cholesky(x * 1, symmetrize_input=False) + 0
+    ((factor,),), native = run([(f, (a,))])
+    assert native == 1
+    assert np.isnan(np.tril(factor[[1, 2]])[:, *np.tril_indices(40)]).all()
+    np.testing.assert_allclose(factor[[0, 3]], np.linalg.cholesky(a[[0, 3]]), **near("float32"))
+
+
+def test_loops_with_larger_matrices_are_one_call(rng):
+    a = drawn(rng, (48, 48), "float64") + 50 * np.eye(48)
+
+    def inverse(a):
+        return lax.fori_loop(0, 20, lambda _, x: 0.5 * (x + ga.numpy.linalg.inv(x)), a)
+
+    with ga.enable_x64(True):
+        program = natively.written(ga.jit(inverse).lower(a).jaxpr)
+    assert not program.writer.by_host
+    natively.compile_all([program])
+    np.testing.assert_allclose(program(a)[0], np.eye(48), atol=1e-12)
+
+
+def test_the_largest_matrices_are_for_threads_of_lapack(rng):
+    x = drawn(rng, (PROCESSOR.library_rows + 1,) * 2, "float32")
     _, native = run([(lambda x: [*lax.linalg.lu(x * 1), x + 1], (x,))])
     assert native == 0

@@ -7,7 +7,8 @@
 typedef unsigned long long ga_index;
 
 #define GA_ALONE __restrict__                 // no other argument leads to this memory
-#define GA_TASKS static void                  // a function over a range of tasks
+// A function over a range of tasks. Within another one, the compiler would forget that its arguments are alone.
+#define GA_TASKS static __attribute__((noinline)) void
 #define GA_FEW static inline __attribute__((always_inline)) void  // the same for little work, in a loop
 #define GA_NEAR_OR_ALL template <bool NEAR> static inline bool  // the same, done if no number was too far for NEAR
 #define GA_STEP __attribute__((always_inline))  // a call inside a loop would keep it from being vectorised

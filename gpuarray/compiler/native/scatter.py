@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from gpuarray.compiler.lower.kernel import Scatter
+from gpuarray.compiler.native.accesses import always_looked_up
 from gpuarray.compiler.native.writer import NativeSource, NativeWriter, Phase
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.folds import merged
@@ -87,7 +88,10 @@ class ScatterWriter(NativeWriter):
         """
         place = linear(self.places, out.aval.shape)
         tests = [t for t in dict.fromkeys(self.tests_of) if t.always is None]
-        looked = [(atom, Index(((atom, 1),))) for atom in atoms(place) if isinstance(atom, Lookup)]
+        atoms_of = [a for a in atoms(place) if isinstance(a, Lookup)]
+        # So are those that the new value is looked up at: a test of one is then no part of the loop.
+        atoms_of += always_looked_up(self.new) if self.new is not None else []
+        looked = [(atom, Index(((atom, 1),))) for atom in dict.fromkeys(atoms_of)]
         known, order = set(opened), [axis for axis in self.order if axis not in opened]
         scope: dict = {}
         for k, axis in enumerate([None, *order]):

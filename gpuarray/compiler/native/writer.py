@@ -18,6 +18,7 @@ from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.steps import named_operations, step_work
 from gpuarray.compiler.native.accesses import always_looked_up, chosen_from, heavy_parts
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.expressions import expression
 from gpuarray.compiler.text.prelude import blocks
 from gpuarray.compiler.text.statements import Fetched, Statements
 from gpuarray.core.avals import ShapedArray
@@ -167,6 +168,19 @@ class NativeWriter(Statements, abc.ABC):
             below = ">=" if fails else "<"
             return f"(ga_index)({self.at(test.index, scope)}) {below} {test.bound}"
         return super().test(test, scope, fails)
+
+    def operands_of(
+        self, access: Applied, texts: list[str], depth: int, scope: Fetched
+    ) -> list[str]:
+        """What a choice is between is read before: a loop of choices of values is vectorised, one of
+        choices of reads is not.
+        """
+        if access.eqn is None or "? " not in expression(access.eqn, texts)[access.number]:
+            return texts
+        return [
+            self.name_repeated(a, t, depth, scope) if _READ.search(t) else t
+            for a, t in zip(access.operands, texts, strict=True)
+        ]
 
     def applied(self, access: Applied, depth: int, scope: Fetched) -> str:
         """The text of an operation; a choice that reads in it is a test too."""
@@ -506,9 +520,10 @@ class NativeWriter(Statements, abc.ABC):
         )
 
 
-#: A read from the end to the beginning; one that a condition may skip; a loop of a fixed length
+#: A read; one from the end to the beginning; one that a condition may skip; a loop of a fixed length
 #: inside another; partial results.
 _BACKWARDS = re.compile(r"\bin\d+\[[^\]]*- i\d+")
+_READ = re.compile(r"\bin\d+\[")
 _CONDITIONAL = re.compile(r"\? .*\bin\d+\[|^ +if \((?!first == last)")
 _LANES = re.compile(r"\bga_lanes<(\d+)>\(")
 _SHORT = re.compile(r"        +for \(ga_index \w+ = \w+; \w+ < (\d+); ")

@@ -1,7 +1,28 @@
 // Products of matrices: small ones as loops, others by the library that SciPy brings.
 
+//@ ga_along ga_offsets ga_offsets_along
+// Several products: LENGTH of them, whose operands and results are so far apart; and where the i-th begins, along several
+// such axes, the last the fastest.
+template <ga_index LENGTH, ga_index X, ga_index Y, ga_index O> struct ga_along {
+    enum : ga_index { length = LENGTH, x = X, y = Y, o = O };
+};
+struct ga_offsets {
+    ga_index x, y, o;
+};
+template <class... B> GA_INLINE ga_offsets ga_offsets_along(ga_index i) {
+    ga_offsets at = {0, 0, 0};
+    ga_index each = (1 * ... * (ga_index)B::length);
+    const auto add = [&](ga_index length, ga_index x, ga_index y, ga_index o) {
+        each /= length;
+        const ga_index k = i / each % length;
+        at = {at.x + k * x, at.y + k * y, at.o + k * o};
+    };
+    (add(B::length, B::x, B::y, B::o), ...);
+    return at;
+}
+
 //@ ga_matmul
-// o[b, m, n] = sum over k of x[b, m, k] y[b, k, n], with the strides of each operand along these axes. The sum goes up k for
+// o[m, n] = sum over k of x[m, k] y[k, n], with the strides of each operand along these axes, for several products. The sum goes up k for
 // every element, whatever the lengths; a few rows and columns at a time stay in registers.
 template <class T> GA_INLINE T ga_step_of(T x, T y, T sum) { return x * y + sum; }
 GA_INLINE float ga_step_of(float x, float y, float sum) { return ga_fma(x, y, sum); }
@@ -68,14 +89,15 @@ GA_INLINE void ga_matmul_of(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALON
     }
 }
 // Tasks are blocks of R rows.
-template <class T, ga_index R, ga_index M, ga_index N, ga_index K, ga_index XB, ga_index XM, ga_index XK, ga_index YB,
-          ga_index YN, ga_index YK>
+template <class T, ga_index R, ga_index M, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN, ga_index YK,
+          class... B>
 static inline void ga_matmul(ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     constexpr ga_index blocks = (M + R - 1) / R;
     for (ga_index task = first; task < last; ++task) {
-        const ga_index b = task / blocks, m = task % blocks * R;
-        const T *left = x + b * XB + m * XM, *right = y + b * YB;
-        T* const out = o + (b * M + m) * N;
+        const ga_index m = task % blocks * R;
+        const ga_offsets at = ga_offsets_along<B...>(task / blocks);
+        const T *left = x + at.x + m * XM, *right = y + at.y;
+        T* const out = o + at.o + m * N;
         if (m + R <= M) {
             ga_matmul_of<R, N, K, XM, XK, YN, YK>(left, right, out);
         } else if constexpr (M % R != 0) {
@@ -106,20 +128,21 @@ template <class T> inline void ga_gemv_of(char turned, int m, int n, const T* a,
     int next = 1;
     ((call)ga_blas[2 + (sizeof(T) == 8)])(&turned, &m, &n, &one, a, &ma, x, &step, &zero, o, &next);
 }
-// As `ga_matmul`, in pieces of PM rows and PN columns of the result. What the library does with a piece on one thread does
+// As `ga_matmul`, in pieces of PM rows and PN columns of a result with rows OM apart. What the library does with a piece on one thread does
 // not depend on how many there are. One of the two strides of each matrix is 1.
-template <class T, ga_index PM, ga_index PN, ga_index M, ga_index N, ga_index K, ga_index XB, ga_index XM, ga_index XK,
-          ga_index YB, ga_index YN, ga_index YK>
+template <class T, ga_index PM, ga_index PN, ga_index M, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN,
+          ga_index YK, ga_index OM, class... B>
 static void ga_gemm(ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     constexpr ga_index down = (M + PM - 1) / PM, across = (N + PN - 1) / PN;
     // For less work the library takes one thread by itself.
     constexpr bool large = PM * PN * K > (M == 1 || N == 1 ? 1 << 13 : 1 << 17);
     if (large) ga_blas_alone(true);
     for (ga_index task = first; task < last; ++task) {
-        const ga_index b = task / (down * across), m = task / across % down * PM, n = task % across * PN;
+        const ga_index m = task / across % down * PM, n = task % across * PN;
+        const ga_offsets at = ga_offsets_along<B...>(task / (down * across));
         const int rows = (int)ga_least(PM, M - m), columns = (int)ga_least(PN, N - n), k = (int)K;
-        const T *left = x + b * XB + m * XM, *right = y + b * YB + n * YN;
-        T* const out = o + (b * M + m) * N + n;
+        const T *left = x + at.x + m * XM, *right = y + at.y + n * YN;
+        T* const out = o + at.o + m * OM + n;
         if constexpr (M == 1) {
             if (YN == 1) ga_gemv_of('N', columns, k, right, (int)YK, left, (int)XK, out);
             else ga_gemv_of('T', k, columns, right, (int)YN, left, (int)XK, out);
@@ -130,7 +153,7 @@ static void ga_gemm(ga_index first, ga_index last, const T* GA_ALONE x, const T*
             // By columns the result is turned, and so are the operands, in the other order.
             const bool a = YN != 1, c = XK != 1;
             ga_gemm_of(
-                a ? 'T' : 'N', c ? 'T' : 'N', columns, rows, k, right, (int)(a ? YN : YK), left, (int)(c ? XK : XM), out, (int)N);
+                a ? 'T' : 'N', c ? 'T' : 'N', columns, rows, k, right, (int)(a ? YN : YK), left, (int)(c ? XK : XM), out, (int)OM);
         }
     }
     if (large) ga_blas_alone(false);

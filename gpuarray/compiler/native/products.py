@@ -35,49 +35,117 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
     if len(dtypes) > 1 or storage_dtype(out).kind not in "fiu" or storage_dtype(out).itemsize < 4:
         raise NoKernel("a product of other numbers than float32, float64 and integers")
     # Any contraction is a batch of products: rows x steps by steps x columns.
-    batch, rows, columns, steps = map(math.prod, rules.extents(eqn))
-    work = batch * rows * columns * steps
+    whole = tuple(map(math.prod, rules.extents(eqn)))
+    work = math.prod(whole)
     if not work:
         raise NoKernel("an empty product")
-    left, right = (
-        tuple(_stride(a.aval.shape, axes) for axes in roles)
-        for a, roles in zip(eqn.invars, rules.roles(eqn), strict=True)
-    )
+    batches, left, right = _strides(eqn)
+    rows, columns, steps = left[0], right[0], whole[3]
     by_library = (
         storage_dtype(out).kind == "f"
         and rows * columns * steps >= _loops_end(rows, columns, steps, left, right)
-        and _is_plain(left, rows, steps)
-        and _is_plain(right, columns, steps)
+        and _is_plain(left, steps)
+        and _is_plain(right, steps)
     )
     if work > limit and not by_library:
         raise NoKernel("a product that a library computes faster")
-    (lb, lm, lk), (rb, rn, rk) = left, right
-    strides = (lb, lm, lk, rb, rn, rk)
+    if columns < whole[2] and not by_library:
+        raise NoKernel("a product along axes that are not one in memory")
+    count = math.prod(b.length for b in batches)
+    along = [f"ga_along<{', '.join(map(str, b))}>" for b in batches]
+    sizes = (rows, columns, steps, *left[1:], *right[1:])
     # Each piece of a product is a task, which the library computes on the one thread of it.
     if by_library:
-        piece = _piece(batch, rows, columns, steps)
-        tasks = batch * -(-rows // piece[0]) * -(-columns // piece[1])
+        piece = _piece(count, rows, columns, steps)
+        tasks = count * -(-rows // piece[0]) * -(-columns // piece[1])
         name, block = "ga_gemm", math.prod(piece)
-        numbers = (ct.memory_type(out), *piece, rows, columns, steps, *strides)
+        numbers = (ct.memory_type(out), *piece, *sizes, whole[2], *along)
     else:
         block = min(rows, PROCESSOR.product_rows)
-        tasks, name = batch * -(-rows // max(1, block)), "ga_matmul"
-        numbers = (ct.memory_type(out), block, rows, columns, steps, *strides)
+        tasks, name = count * -(-rows // max(1, block)), "ga_matmul"
+        numbers = (ct.memory_type(out), block, *sizes, *along)
         block *= columns
     grain = max(1, PROCESSOR.product_task // max(1, block * steps))
     return ProductCall(f"{name}<{', '.join(map(str, numbers))}>", tasks, grain, float(work))
 
 
-def _loops_end(rows: int, columns: int, steps: int, left: tuple, right: tuple) -> int:
+class Along(NamedTuple):
+    """An axis along which products follow one another: its length, and how far apart they are in
+    the left operand, the right one and the result.
+    """
+
+    length: int
+    left: int
+    right: int
+    out: int
+
+
+class Matrix(NamedTuple):
+    """An operand of one product: its rows (or columns, on the right), how far apart they are, and
+    their elements.
+    """
+
+    length: int
+    own: int
+    step: int
+
+
+def _strides(eqn: Eqn) -> tuple[list[Along], Matrix, Matrix]:
+    """The axes along which there are several products, and the operands of one. Own axes that are
+    not one in memory are such axes too, but for the last run of them.
+    """
+    rules = eqn.primitive.rewrite.product
+    assert rules is not None
+    _, rows, columns, _ = map(math.prod, rules.extents(eqn))
+    shapes = [a.aval.shape for a in eqn.invars]
+    roles = rules.roles(eqn)
+    steps = [_runs(shapes[k : k + 1], [roles[k].steps]) for k in (0, 1)]
+    if max(map(len, steps)) > 1:
+        raise NoKernel("a product along axes that are not one in memory")
+    own = [_runs(shapes[k : k + 1], [roles[k].own]) for k in (0, 1)]
+    batch = _runs(shapes, [roles[0].batch, roles[1].batch])
+    step = [one[0][1] if one else 0 for one in steps]
+    last = [one.pop() if one else (1, 0) for one in own]
+    # A result is in one piece: the batch, rows, columns. From the inside outwards.
+    inside = (last[1][0], last[0][0] * columns, rows * columns)
+    axes = ([(n, 0, y) for n, y in own[1]], [(n, x, 0) for n, x in own[0]], batch)
+    found: list[Along] = []
+    for several, apart in zip(axes, inside, strict=True):
+        for n, x, y in reversed(several):
+            found.insert(0, Along(n, x, y, apart))
+            apart *= n
+    left, right = (Matrix(*last[k], step[k]) for k in (0, 1))
+    return found, left, right
+
+
+def _runs(shapes, axes) -> list[tuple[int, ...]]:
+    """Corresponding axes of several arrays as few as possible: the length of each, and how far
+    apart neighbours along it are in each array.
+    """
+    found: list[tuple[int, ...]] = []
+    for places in zip(*axes, strict=True):
+        length = shapes[0][places[0]]
+        strides = [math.prod(s[d + 1 :]) for s, d in zip(shapes, places, strict=True)]
+        # An axis of one element is nowhere, and does not tell how its neighbours lie.
+        if length == 1:
+            continue
+        if found and all(a == length * b for a, b in zip(found[-1][1:], strides, strict=True)):
+            found[-1] = (found[-1][0] * length, *strides)
+        else:
+            found.append((length, *strides))
+    return found
+
+
+def _loops_end(rows: int, columns: int, steps: int, left: Matrix, right: Matrix) -> int:
     """The multiply-adds from which on a library computes a product faster than loops."""
-    along = left[2] == 1 and right[2] == 1  # sums of neighbours
+    along = left.step == 1 and right.step == 1  # sums of neighbours
     uneven = rows > 1 and columns % 8 != 0
     return PROCESSOR.awkward_product if along or uneven else PROCESSOR.even_product
 
 
-def _is_plain(strides: tuple[int, ...], length: int, steps: int) -> bool:
+def _is_plain(matrix: Matrix, steps: int) -> bool:
     """Whether BLAS takes a matrix: neighbours along one of its axes, and 32-bit numbers."""
-    _, along, inner = strides
+    length, along, inner = matrix
     if steps < 2:
         return False
     if length == 1:
@@ -100,13 +168,3 @@ def _cut(length: int, pieces: int) -> int:
     """The length of so many pieces, of whole vectors."""
     step = PROCESSOR.product_rows
     return min(length, math.ceil(length / pieces / step) * step)
-
-
-def _stride(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-    """The distance of neighbours along several axes as one."""
-    # An axis of one element is nowhere, and does not tell how its neighbours lie.
-    long = [d for d in axes if shape[d] > 1]
-    for d, e in zip(long, long[1:]):
-        if math.prod(shape[d + 1 :]) != shape[e] * math.prod(shape[e + 1 :]):
-            raise NoKernel("a product along axes that are not one in memory")
-    return math.prod(shape[long[-1] + 1 :]) if long else 0

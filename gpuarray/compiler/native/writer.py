@@ -177,10 +177,11 @@ class NativeWriter(Statements, abc.ABC):
         """
         if access.eqn is None or "? " not in expression(access.eqn, texts)[access.number]:
             return texts
-        return [
-            self.name_repeated(a, t, depth, scope) if _READ.search(t) else t
-            for a, t in zip(access.operands, texts, strict=True)
-        ]
+        named = list(texts)
+        for k, operand in enumerate(access.operands):
+            if _READ.search(texts[k]):
+                named[k] = self.name_repeated(operand, texts[k], depth, scope)
+        return named
 
     def applied(self, access: Applied, depth: int, scope: Fetched) -> str:
         """The text of an operation; a choice that reads in it is a test too."""

@@ -260,8 +260,8 @@ class Reader:
             often = repeated(access.eqn, len(texts) + len(access.places))
             for k in (k for k in often if k < len(texts)):
                 texts[k] = self.name_repeated(access.operands[k], texts[k], depth, scope)
-        texts = self.operands_of(access, texts, depth, scope)
         texts += [self.at(index, scope) for index in access.places]
+        texts = self.operands_of(access, texts, depth, scope)
         texts = [bracketed(t) for t in texts]
         # Without an equation it is a template, with the types that it may name.
         if access.eqn is None:
@@ -276,7 +276,7 @@ class Reader:
         return text
 
     def operands_of(self, access: Applied, texts: list[str], depth: int, scope: Scope) -> list[str]:
-        """The operands of an operation in its text; forms may want names for some."""
+        """The operands and places of an operation in its text; forms may want names for some."""
         return texts
 
     def name_repeated(self, access: Access, text: str, depth: int, scope: Scope) -> str:

@@ -32,6 +32,12 @@ PRODUCTS = [
     ("bik,bkj->bij", (40, 37, 50, 3)),
     ("bik,bjk->bij", (1, 37, 256, 3)),
     ("ik,kj->ij", (300, 260, 200, 1)),
+    # Axes that are not one in memory.
+    ("ik,bkj->ibj", (70, 36, 60, 3)),
+    ("kbj,ik->bji", (70, 36, 60, 3)),
+    ("ibk,jbk->bij", (40, 33, 64, 5)),
+    ("ibk,kbj->bij", (1, 1030, 300, 3)),
+    ("kbi,kj->bij", (35, 32, 60, 4)),
 ]
 
 

@@ -1,5 +1,17 @@
 // Products of matrices: small ones as loops, others by the library that SciPy brings.
 
+//@ ga_widened
+// Halves as floats.
+template <class T> static void ga_widened(ga_index first, ga_index last, const T* GA_ALONE from, float* GA_ALONE to) {
+    for (ga_index i = first; i < last; ++i) to[i] = ga_value(from[i]);
+}
+
+//@ ga_narrowed
+// Floats as halves, each rounded.
+template <class T> static void ga_narrowed(ga_index first, ga_index last, const float* GA_ALONE from, T* GA_ALONE to) {
+    for (ga_index i = first; i < last; ++i) to[i] = T(from[i]);
+}
+
 //@ ga_along ga_offsets ga_offsets_along
 // Several products: LENGTH of them, whose operands and results are so far apart; and where the i-th begins, along several
 // such axes, the last the fastest.

@@ -37,6 +37,7 @@ from gpuarray.compiler.native.loops import RoutineWriter, updates_over
 from gpuarray.compiler.native.routine import Routine
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.pipeline import Plan, plan_graph
+from gpuarray.compiler.text.types import is_half
 from gpuarray.config import state
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype, stored_constants
 from gpuarray.core.target import PROCESSOR
@@ -172,7 +173,10 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         steps = self.steps[number:end]
         work = [s for s in steps if not self.is_alias(s)]
         held = any(isinstance(s, Eqn) and _replaces_calls(s) for s in work)
-        if not held and sum(isinstance(s, Kernel) or _is_product(s) for s in work) < 2:
+        # A product that is a program by itself is for the threads of BLAS.
+        whole = sum(not self.is_alias(s) for s in self.steps)
+        held = held or (whole > 1 and any(_is_product(s) for s in work))
+        if not held and sum(isinstance(s, Kernel) for s in work) < 2:
             return None
         # What later steps or the caller read, and what the views of it look at.
         later = {v for s in self.steps[end:] for v in step_inputs(s)}
@@ -295,7 +299,9 @@ def _replaces_calls(eqn: Eqn) -> bool:
     a call of Python's, and NumPy sorts on one thread.
     """
     p = eqn.primitive
-    return bool(p.flow or p.rewrite.loops or p.rewrite.windows or p.order)
+    # NumPy makes floats of halves one at a time.
+    halves = _is_product(eqn) and any(is_half(a.aval) for a in (*eqn.invars, *eqn.outvars))
+    return bool(p.flow or p.rewrite.loops or p.rewrite.windows or p.order or halves)
 
 
 def _is_product(step: DeviceStep) -> bool:

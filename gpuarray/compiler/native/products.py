@@ -31,9 +31,14 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
     rules = eqn.primitive.rewrite.product
     assert rules is not None
     out = eqn.outvars[0].aval
-    dtypes = {storage_dtype(a.aval) for a in (*eqn.invars, eqn.outvars[0])}
-    if len(dtypes) > 1 or storage_dtype(out).kind not in "fiu" or storage_dtype(out).itemsize < 4:
-        raise NoKernel("a product of other numbers than float32, float64 and integers")
+    # Halves are multiplied as floats.
+    kinds = {ct.value_type(a.aval) for a in (*eqn.invars, eqn.outvars[0])}
+    kind = storage_dtype(out).kind
+    if len(kinds) > 1 or not (
+        ct.is_half(out) or kind in "fiu" and storage_dtype(out).itemsize >= 4
+    ):
+        raise NoKernel("a product of other numbers than floats and integers")
+    (number,) = kinds
     # Any contraction is a batch of products: rows x steps by steps x columns.
     whole = tuple(map(math.prod, rules.extents(eqn)))
     work = math.prod(whole)
@@ -42,7 +47,7 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
     batches, left, right = _strides(eqn)
     rows, columns, steps = left[0], right[0], whole[3]
     by_library = (
-        storage_dtype(out).kind == "f"
+        number in ("float", "double")
         and rows * columns * steps >= _loops_end(rows, columns, steps, left, right)
         and _is_plain(left, steps)
         and _is_plain(right, steps)
@@ -59,11 +64,11 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
         piece = _piece(count, rows, columns, steps)
         tasks = count * -(-rows // piece[0]) * -(-columns // piece[1])
         name, block = "ga_gemm", math.prod(piece)
-        numbers = (ct.memory_type(out), *piece, *sizes, whole[2], *along)
+        numbers = (number, *piece, *sizes, whole[2], *along)
     else:
         block = min(rows, PROCESSOR.product_rows)
         tasks, name = count * -(-rows // max(1, block)), "ga_matmul"
-        numbers = (ct.memory_type(out), block, *sizes, *along)
+        numbers = (number, block, *sizes, *along)
         block *= columns
     grain = max(1, PROCESSOR.product_task // max(1, block * steps))
     return ProductCall(f"{name}<{', '.join(map(str, numbers))}>", tasks, grain, float(work))

@@ -326,21 +326,52 @@ class StepsWriter:
         if not isinstance(step, Eqn):
             raise NoKernel(f"{step.name} has no kernel")
         if step.primitive.rewrite.product is not None:
-            # In a loop, calls of a library would be calls of Python's.
-            p = product_call(step, PROCESSOR.looped_product if self.inside else PROCESSOR.product)
-            (v,) = step.outvars
-            left, right = map(self.place, step.invars)
-            self.call(
-                depth, p.function, p.tasks, p.grain, [left, right, self.made(depth, v, targets)]
-            )
-            self.work += p.work
-            self.kernels += 1
+            self.product(depth, step, targets)
         elif step.primitive.rewrite.windows is not None:
             self.windows(depth, step, targets)
         elif step.primitive.order is not None:
             self.put_in_order(depth, step, targets)
         else:
             self.hand_written(depth, step, targets)
+
+    def product(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
+        """Call the function that computes a product; halves become floats before, and floats halves
+        behind it.
+        """
+        # In a loop, calls of a library would be calls of Python's.
+        p = product_call(eqn, PROCESSOR.looped_product if self.inside else PROCESSOR.product)
+        (v,) = eqn.outvars
+        wide: list[str] = []
+
+        def floats(aval: ShapedArray) -> str:
+            wide.append(self.buffer(depth, "float", aval.size, 4))
+            return wide[-1]
+
+        given: list[str] = []
+        for a in eqn.invars:
+            given.append(self.place(a))
+            if ct.is_half(a.aval):
+                near = [given.pop(), floats(a.aval)]
+                self.call(
+                    depth,
+                    f"ga_widened<{ct.memory_type(a.aval)}>",
+                    a.aval.size,
+                    PROCESSOR.task,
+                    near,
+                )
+                given.append(near[1])
+        out = self.made(depth, v, targets)
+        given.append(floats(v.aval) if ct.is_half(v.aval) else out)
+        self.call(depth, p.function, p.tasks, p.grain, given)
+        if ct.is_half(v.aval):
+            near = [given[-1], out]
+            self.call(
+                depth, f"ga_narrowed<{ct.memory_type(v.aval)}>", v.aval.size, PROCESSOR.task, near
+            )
+        for name in wide:
+            self.room.free(name)
+        self.work += p.work
+        self.kernels += 1
 
     def windows(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
         """Call the functions that compute sums over windows."""

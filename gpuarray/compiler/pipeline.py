@@ -36,6 +36,7 @@ from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
 from gpuarray.compiler.rewrite.split_axes import split_axes
 from gpuarray.compiler.rewrite.sweeps import sweep_products
+from gpuarray.compiler.rewrite.windows import fold_windows_by_axis
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind
 from gpuarray.util import Struct, cached_property
@@ -119,7 +120,8 @@ def _plan_for_native(plan: Plan) -> Plan:
     """
     graph, fusion = plan.graph, plan.fusion
     if fusion:
-        graph = _rewrite(crop, _rewrite(expand_small_products, graph))
+        graph = _rewrite(expand_small_products, graph)
+        graph = _rewrite(crop, _rewrite(fold_windows_by_axis, graph))
     if graph is not plan.graph:
         graph = _rewrite(split_axes, graph) if fusion else graph
         steps, refusals = fuse(graph, fusion)

@@ -159,6 +159,9 @@ class Rewrite(Struct):
         results are read is told.
     windows : (eqn) -> Windows
         What is summed over which windows.
+    by_axis : (eqn) -> list of (params, aval)
+        Folds along one axis each, one after another, that make the same in fewer steps; none if
+        there are none.
     loop : (eqn, loop) -> Eqn
         The equation of another Loop; its operands are set afterwards.
     algebra : str or (eqn) -> str
@@ -175,6 +178,7 @@ class Rewrite(Struct):
     product: Product | None = None
     loops: Callable[[Any, tuple[bool, ...]], Loops | None] | None = None
     windows: Callable[[Any], Windows] | None = None
+    by_axis: Callable[[Any], Any] | None = None
     loop: Callable[[Any, Any], Any] | None = None
     algebra: str | Callable[[Any], str] = ""
 

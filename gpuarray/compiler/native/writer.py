@@ -140,6 +140,8 @@ class NativeWriter(Statements, abc.ABC):
         self.edges: dict[int, set[int]] = {}
         self.other_tests = False
         self.copies = 1  # how often the innermost line is there after loops were split
+        # Places of rows that are chosen by position, and their names: see `define_rows`.
+        self.rows_chosen: dict[str, str] | None = None
 
     @abc.abstractmethod
     def source(self) -> NativeSource:
@@ -211,6 +213,10 @@ class NativeWriter(Statements, abc.ABC):
         (step,) = steps
         along = Index(tuple((a, k) for a, k in leaves[0].index.terms if self.inner in a.axes))
         place = self.place_of(access, scope)
+        if self.rows_chosen is not None:
+            self.rows_chosen.setdefault(place, f"row{self.count}")
+            self.count += 1
+            place = self.rows_chosen[place]
         if step:
             place = f"{self.at(along, scope)} + {place}"
         return self.read_from(f"{self.in_name[leaves[0].source]}[{place}]", leaves[0].source.aval)
@@ -268,6 +274,8 @@ class NativeWriter(Statements, abc.ABC):
                     depth += streamed.depth
                 opened.append((axis, len(self.lines), bounds))
                 self.open_axis(depth + k - 1, axis, *bounds)
+                if k == len(axes) and axis == self.inner:
+                    self.rows_chosen = {}
                 known.add(axis)
                 del self.ahead[axis]
                 scope = dict(scope)  # names end with the loop that they are defined in
@@ -288,12 +296,27 @@ class NativeWriter(Statements, abc.ABC):
         # Loops end from the inside outwards.
         for k in reversed(range(len(axes))):
             self.close_axis(depth + k, axes[k])
-            self.split_loop(depth + k, *opened[k])
+            axis, begun, bounds = opened[k]
+            before = len(self.lines)
+            if k == len(axes) - 1:
+                self.define_rows(depth + k, begun)
+            self.split_loop(depth + k, axis, begun + len(self.lines) - before, bounds)
             if k == len(axes) - 1:
                 depth = self.close_streams(depth + k, streamed) - k
 
     def fetch_ahead(self, depth: int, axis: int, end: str, members: list[Member]) -> None:
         """At the beginning of a turn of the innermost loop: ask for what later turns need."""
+
+    def define_rows(self, depth: int, opened: int) -> None:
+        """Before the innermost loop, which begins at line `opened`: where the rows are that it reads.
+        Within it g++ would make a choice of reads of the read from a place that is chosen.
+        """
+        lines = [
+            f"{'    ' * depth}const ga_index {name} = {place.removeprefix('(').removesuffix(')')};"
+            for place, name in (self.rows_chosen or {}).items()
+        ]
+        self.lines[opened:opened] = lines
+        self.rows_chosen = None
 
     # ---- loops in pieces ----
     def note_edges(self, test: Test) -> None:

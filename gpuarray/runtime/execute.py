@@ -25,7 +25,7 @@ from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import needed_device
 from gpuarray.core import dtypes, ranges
 from gpuarray.core.avals import ShapedArray, typed_scalar
-from gpuarray.core.graph import Graph, is_pure_structure
+from gpuarray.core.graph import Graph, is_pure_structure, stored_constants
 from gpuarray.core.sharding import Device, Place
 from gpuarray.errors import JaxRuntimeError
 from gpuarray.primitives.reshard import meshes_in
@@ -188,16 +188,18 @@ class Program:
         self.plan = plan
         self.gpu = gpu_of(device)
         self.run: Any
+        # Constants of a program are inputs; those left are a loop's, of what moved out of it.
+        consts = stored_constants(plan.graph)
         if self.gpu is not None:
-            self.run = cuda_build(plan, (), donated, gpu=self.gpu)
+            self.run = cuda_build(plan, consts, donated, gpu=self.gpu)
         elif device.platform == "simulator":
-            self.run = simulator.build(plan, [], donated)
+            self.run = simulator.build(plan, consts, donated)
         elif native == "auto":
-            self.run = build_later(plan, [], donated)
+            self.run = build_later(plan, consts, donated)
         elif native == "wait":
-            self.run = compiled.build(plan, [], donated)
+            self.run = compiled.build(plan, consts, donated)
         else:
-            self.run = driver.build(plan, [], donated)
+            self.run = driver.build(plan, consts, donated)
 
     def __call__(self, *buffers) -> list:
         run = self.run if ranges.session is None else profiled(self.run)

@@ -43,6 +43,18 @@ def test_what_is_made_of_constants_alone():
     np.testing.assert_allclose(ga.jit(softened)(C, X), softened_by_numpy(C, X), 1e-5)
 
 
+@pytest.mark.parametrize("platform", ["cpu", "simulator"])
+def test_constants_of_the_body_move_with_what_is_made_of_them(platform):
+    """They are no inputs of the program, as constants outside of loops are."""
+    step = lambda i, x: x / 2 + gnp.median((x**2).sum(-1))
+    with ga.default_device(platform):
+        found = ga.jit(lambda x: lax.fori_loop(0, 3, step, x))(C)
+    wanted = C
+    for _ in range(3):
+        wanted = wanted / 2 + np.median((wanted**2).sum(-1))
+    np.testing.assert_allclose(found, wanted, 1e-6)
+
+
 def test_cheap_values_are_made_again():
     around, body = planned(
         lambda c, x: lax.fori_loop(0, 9, lambda i, x: gnp.sum((c + 1) * x, 0), x), C, X

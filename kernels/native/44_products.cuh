@@ -2,14 +2,28 @@
 
 //@ ga_widened
 // Halves as floats.
-template <class T> static void ga_widened(ga_index first, ga_index last, const T* GA_ALONE from, float* GA_ALONE to) {
+template <class T, class F> static void ga_widened(ga_index first, ga_index last, const T* GA_ALONE from, F* GA_ALONE to) {
     for (ga_index i = first; i < last; ++i) to[i] = ga_value(from[i]);
 }
 
 //@ ga_narrowed
 // Floats as halves, each rounded.
-template <class T> static void ga_narrowed(ga_index first, ga_index last, const float* GA_ALONE from, T* GA_ALONE to) {
+template <class T, class F> static void ga_narrowed(ga_index first, ga_index last, const F* GA_ALONE from, T* GA_ALONE to) {
     for (ga_index i = first; i < last; ++i) to[i] = T(from[i]);
+}
+
+//@ ga_integers_widened
+// Integers as floats that hold them.
+template <class T, class F>
+static void ga_integers_widened(ga_index first, ga_index last, const T* GA_ALONE from, F* GA_ALONE to) {
+    for (ga_index i = first; i < last; ++i) to[i] = (F)from[i];
+}
+
+//@ ga_integers_narrowed
+// Floats that are integers as such, which wrap.
+template <class T, class F>
+static void ga_integers_narrowed(ga_index first, ga_index last, const F* GA_ALONE from, T* GA_ALONE to) {
+    for (ga_index i = first; i < last; ++i) to[i] = (T)(long long)from[i];
 }
 
 //@ ga_along ga_offsets ga_offsets_along

@@ -55,8 +55,8 @@ _CHOICES = (
     ("-march=native", "-mcpu=native"),
     ("-mprefer-vector-width=512",),
 )
-#: Loads of elements that are looked up by one instruction, which g++ avoids on CPUs that it does not
-#: know and on those where it once was slow. The last name is that of before g++ 13.
+#: Loads of elements that are looked up by one instruction, which g++ avoids on CPUs that it does
+#: not know and on those where it once was slow. The last name is that of before g++ 13.
 _GATHERS = tuple(
     f"-mtune-ctrl=use_gather_2parts,use_gather_4parts,{name}"
     for name in ("use_gather_8parts", "use_gather")

@@ -37,7 +37,6 @@ from gpuarray.compiler.native.loops import RoutineWriter, updates_over
 from gpuarray.compiler.native.routine import Routine
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.pipeline import Plan, plan_graph
-from gpuarray.compiler.text.types import is_half
 from gpuarray.config import state
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype, stored_constants
 from gpuarray.core.target import PROCESSOR
@@ -299,9 +298,9 @@ def _replaces_calls(eqn: Eqn) -> bool:
     a call of Python's, and NumPy sorts on one thread.
     """
     p = eqn.primitive
-    # NumPy makes floats of halves one at a time.
-    halves = _is_product(eqn) and any(is_half(a.aval) for a in (*eqn.invars, *eqn.outvars))
-    return bool(p.flow or p.rewrite.loops or p.rewrite.windows or p.order or halves)
+    # NumPy makes floats of halves one at a time, and looks which integers are small.
+    narrow = _is_product(eqn) and any(storage_dtype(a.aval).itemsize < 4 for a in eqn.invars)
+    return bool(p.flow or p.rewrite.loops or p.rewrite.windows or p.order or narrow)
 
 
 def _is_product(step: DeviceStep) -> bool:

@@ -16,11 +16,12 @@ from gpuarray.core.target import PROCESSOR
 
 
 class ProductCall(NamedTuple):
-    """A function that computes a product, its tasks and how many a thread takes at a time, and its
-    multiply-adds.
+    """A function that computes a product, the type of its numbers, its tasks and how many a thread
+    takes at a time, and its multiply-adds.
     """
 
     function: str
+    number: str
     tasks: int
     grain: int
     work: float
@@ -30,15 +31,7 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
     """The function that computes a product of at most so many multiply-adds."""
     rules = eqn.primitive.rewrite.product
     assert rules is not None
-    out = eqn.outvars[0].aval
-    # Halves are multiplied as floats.
-    kinds = {ct.value_type(a.aval) for a in (*eqn.invars, eqn.outvars[0])}
-    kind = storage_dtype(out).kind
-    if len(kinds) > 1 or not (
-        ct.is_half(out) or kind in "fiu" and storage_dtype(out).itemsize >= 4
-    ):
-        raise NoKernel("a product of other numbers than floats and integers")
-    (number,) = kinds
+    number = _number(eqn)
     # Any contraction is a batch of products: rows x steps by steps x columns.
     whole = tuple(map(math.prod, rules.extents(eqn)))
     work = math.prod(whole)
@@ -71,7 +64,28 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
         numbers = (number, block, *sizes, *along)
         block *= columns
     grain = max(1, PROCESSOR.product_task // max(1, block * steps))
-    return ProductCall(f"{name}<{', '.join(map(str, numbers))}>", tasks, grain, float(work))
+    call = f"{name}<{', '.join(map(str, numbers))}>"
+    return ProductCall(call, number, tasks, grain, float(work))
+
+
+def _number(eqn: Eqn) -> str:
+    """The type in which a product is computed: halves as floats, and narrow integers as floats that
+    hold all of their sums, since a library has no products of them.
+    """
+    out = eqn.outvars[0].aval
+    avals = [a.aval for a in eqn.invars]
+    kinds = {ct.value_type(a) for a in (*avals, out)}
+    types = [storage_dtype(a) for a in (*avals, out)]
+    if all(t.kind in "iu" for t in types) and all(t.itemsize < 4 for t in types[:2]):
+        assert eqn.primitive.rewrite.product is not None
+        steps = math.prod(eqn.primitive.rewrite.product.extents(eqn).steps)
+        most = steps << sum(8 * t.itemsize - (t.kind == "i") for t in types[:2])
+        if most <= 1 << 53:
+            return "float" if most <= 1 << 24 else "double"
+    floats = types[2].kind == "f" or ct.is_half(out)
+    if len(kinds) > 1 or not (floats or (types[2].kind in "iu" and types[2].itemsize >= 4)):
+        raise NoKernel("a product of other numbers than floats and integers")
+    return kinds.pop()
 
 
 class Along(NamedTuple):

@@ -335,39 +335,36 @@ class StepsWriter:
             self.hand_written(depth, step, targets)
 
     def product(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
-        """Call the function that computes a product; halves become floats before, and floats halves
-        behind it.
+        """Call the function that computes a product, behind what makes its numbers of others, and
+        before what makes others of its numbers.
         """
         # In a loop, calls of a library would be calls of Python's.
         p = product_call(eqn, PROCESSOR.looped_product if self.inside else PROCESSOR.product)
         (v,) = eqn.outvars
         wide: list[str] = []
 
-        def floats(aval: ShapedArray) -> str:
-            wide.append(self.buffer(depth, "float", aval.size, 4))
+        def numbers(aval: ShapedArray) -> str:
+            wide.append(self.buffer(depth, p.number, aval.size, 8 if p.number == "double" else 4))
             return wide[-1]
+
+        def convert(aval: ShapedArray, one: str, two: str, way: str) -> None:
+            of = "" if ct.is_half(aval) else "integers_"
+            name = f"ga_{of}{way}<{ct.memory_type(aval)}, {p.number}>"
+            self.call(depth, name, aval.size, PROCESSOR.task, [one, two])
 
         given: list[str] = []
         for a in eqn.invars:
-            given.append(self.place(a))
-            if ct.is_half(a.aval):
-                near = [given.pop(), floats(a.aval)]
-                self.call(
-                    depth,
-                    f"ga_widened<{ct.memory_type(a.aval)}>",
-                    a.aval.size,
-                    PROCESSOR.task,
-                    near,
-                )
-                given.append(near[1])
-        out = self.made(depth, v, targets)
-        given.append(floats(v.aval) if ct.is_half(v.aval) else out)
-        self.call(depth, p.function, p.tasks, p.grain, given)
-        if ct.is_half(v.aval):
-            near = [given[-1], out]
-            self.call(
-                depth, f"ga_narrowed<{ct.memory_type(v.aval)}>", v.aval.size, PROCESSOR.task, near
-            )
+            at = self.place(a)
+            if ct.memory_type(a.aval) != p.number:
+                at, narrow = numbers(a.aval), at
+                convert(a.aval, narrow, at, "widened")
+            given.append(at)
+        at = self.made(depth, v, targets)
+        is_other = ct.memory_type(v.aval) != p.number
+        out = numbers(v.aval) if is_other else at
+        self.call(depth, p.function, p.tasks, p.grain, [*given, out])
+        if is_other:
+            convert(v.aval, out, at, "narrowed")
         for name in wide:
             self.room.free(name)
         self.work += p.work

@@ -89,7 +89,8 @@ class ScatterWriter(NativeWriter):
         place = linear(self.places, out.aval.shape)
         tests = [t for t in dict.fromkeys(self.tests_of) if t.always is None]
         atoms_of = [a for a in atoms(place) if isinstance(a, Lookup)]
-        # So are those that the new value is looked up at: a test of one is then no part of the loop.
+        # So are those that the new value is looked up at: tests of these are then no part of the
+        # loop.
         atoms_of += always_looked_up(self.new) if self.new is not None else []
         looked = [(atom, Index(((atom, 1),))) for atom in dict.fromkeys(atoms_of)]
         known, order = set(opened), [axis for axis in self.order if axis not in opened]

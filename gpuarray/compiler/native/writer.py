@@ -174,8 +174,8 @@ class NativeWriter(Statements, abc.ABC):
     def operands_of(
         self, access: Applied, texts: list[str], depth: int, scope: Fetched
     ) -> list[str]:
-        """What a choice is between is read before: a loop of choices of values is vectorised, one of
-        choices of reads is not.
+        """What a choice is between is read before: a loop of choices of values is vectorised, one
+        of choices of reads is not.
         """
         if access.eqn is None or "? " not in expression(access.eqn, texts)[access.number]:
             return texts
@@ -308,8 +308,8 @@ class NativeWriter(Statements, abc.ABC):
         """At the beginning of a turn of the innermost loop: ask for what later turns need."""
 
     def define_rows(self, depth: int, opened: int) -> None:
-        """Before the innermost loop, which begins at line `opened`: where the rows are that it reads.
-        Within it g++ would make a choice of reads of the read from a place that is chosen.
+        """Before the innermost loop, which begins at line `opened`: where the rows are that it
+        reads. Within it g++ would make a choice of reads of the read from a place that is chosen.
         """
         lines = [
             f"{'    ' * depth}const ga_index {name} = {place.removeprefix('(').removesuffix(')')};"
@@ -544,8 +544,8 @@ class NativeWriter(Statements, abc.ABC):
         )
 
 
-#: A read; one from the end to the beginning; one that a condition may skip; a loop of a fixed length
-#: inside another; partial results.
+#: A read; one from the end to the beginning; one that a condition may skip; a loop of a fixed
+#: length inside another; partial results.
 _BACKWARDS = re.compile(r"\bin\d+\[[^\]]*- i\d+")
 _READ = re.compile(r"\bin\d+\[")
 _CONDITIONAL = re.compile(r"\? .*\bin\d+\[|^ +if \((?!first == last)")

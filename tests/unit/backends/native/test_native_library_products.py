@@ -139,3 +139,35 @@ def test_a_blas_that_cannot_be_told_is_called_by_turns(threads, rng):
         assert inside.is_set()
     finally:
         use.value = before
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_halves_are_multiplied_as_floats_and_rounded_once(kind, rng):
+    x, y = (gnp.asarray(rng.standard_normal(n), kind) for n in ((70, 40), (40, 90)))
+    f = lambda x, y: (x @ y, gnp.matmul(x, y, preferred_element_type="float32"))
+    p = natively.written(ga.jit(f).lower(x, y).jaxpr)
+    assert not p.writer.by_host
+    natively.compile_all([p])
+    narrow, wide = p(np.asarray(x), np.asarray(y))
+    exact = np.asarray(x, np.float64) @ np.asarray(y, np.float64)
+    np.testing.assert_allclose(wide, exact, 1e-5, 1e-5)
+    np.testing.assert_array_equal(narrow, np.asarray(wide).astype(narrow.dtype))
+
+
+@pytest.mark.parametrize(
+    "left, right, out, steps",
+    [("int8", "int8", "int32", 300), ("uint8", "int8", "int32", 3000), ("int16", "int8", None, 9)],
+)
+def test_narrow_integers_are_exact(left, right, out, steps, rng):
+    ends = [(np.iinfo(d).min, np.iinfo(d).max) for d in (left, right)]
+    x = rng.choice(ends[0], (40, steps)).astype(left)
+    y = rng.choice(ends[1], (steps, 50)).astype(right)
+    x[0], y[:, 0] = ends[0][0], ends[1][0]  # the largest sum
+    f = lambda x, y: gnp.matmul(x, y, preferred_element_type=out)
+    with ga.enable_x64(True):
+        p = natively.written(ga.jit(f).lower(x, y).jaxpr)
+    assert not p.writer.by_host
+    natively.compile_all([p])
+    wanted = x.astype(np.int64) @ y.astype(np.int64)
+    found = p(x, y)[0]
+    np.testing.assert_array_equal(found, wanted.astype(found.dtype))

@@ -114,20 +114,35 @@ GA_INLINE void ga_matmul_of(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALON
         if constexpr (N % C != 0) ga_matmul_columns<N % C, M, N, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
     }
 }
+// Columns that lie side by side go into vectors, so operands that do so the other way are turned first, if they are small.
 // Tasks are blocks of R rows.
 template <class T, ga_index R, ga_index M, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN, ga_index YK,
           class... B>
 static inline void ga_matmul(ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     constexpr ga_index blocks = (M + R - 1) / R;
+    constexpr bool TURN_X = XM == 1 && XK > 1 && M > 1 && N > 1 && K > 1 && R * K <= 4096;
+    constexpr bool TURN_Y = YK == 1 && YN > 1 && N > 1 && K > 1 && K < 32 && N * K <= 4096;
+    T of_x[TURN_X ? R * K : 1], of_y[TURN_Y ? N * K : 1];
+    const T* turned = nullptr;
     for (ga_index task = first; task < last; ++task) {
         const ga_index m = task % blocks * R;
         const ga_offsets at = ga_offsets_along<B...>(task / blocks);
         const T *left = x + at.x + m * XM, *right = y + at.y;
         T* const out = o + at.o + m * N;
+        if constexpr (TURN_X) {
+            ga_turn(of_x, K, left, XK, ga_least(R, M - m), K);
+            left = of_x;
+        }
+        if constexpr (TURN_Y) {
+            if (turned != right) ga_turn(of_y, N, right, YN, K, N);
+            turned = right;
+            right = of_y;
+        }
+        constexpr ga_index xm = TURN_X ? K : XM, xk = TURN_X ? 1 : XK, yn = TURN_Y ? 1 : YN, yk = TURN_Y ? N : YK;
         if (m + R <= M) {
-            ga_matmul_of<R, N, K, XM, XK, YN, YK>(left, right, out);
+            ga_matmul_of<R, N, K, xm, xk, yn, yk>(left, right, out);
         } else if constexpr (M % R != 0) {
-            ga_matmul_of<M % R, N, K, XM, XK, YN, YK>(left, right, out);
+            ga_matmul_of<M % R, N, K, xm, xk, yn, yk>(left, right, out);
         }
     }
 }

@@ -45,7 +45,8 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
         and _is_plain(left, steps)
         and _is_plain(right, steps)
     )
-    if work > limit and not by_library:
+    # Of many small ones NumPy would have the library compute each.
+    if rows * columns * steps > limit and not by_library:
         raise NoKernel("a product that a library computes faster")
     if columns < whole[2] and not by_library:
         raise NoKernel("a product along axes that are not one in memory")

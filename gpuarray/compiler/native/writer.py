@@ -493,7 +493,7 @@ class NativeWriter(Statements, abc.ABC):
                 "}",
             ]
         self.lines, self.edges, self.other_tests, self.copies = [], {}, False, 1
-        self.phases.append(Phase(name, tasks, grain, tuple(a for _, a in arguments)))
+        self.phases.append(Phase(name, tasks, even(tasks, grain), tuple(a for _, a in arguments)))
 
     def for_near_numbers(self) -> list[str] | None:
         """The lines of a function that notes whether numbers were near, for which some functions of
@@ -551,6 +551,20 @@ _READ = re.compile(r"\bin\d+\[")
 _CONDITIONAL = re.compile(r"\? .*\bin\d+\[|^ +if \((?!first == last)")
 _LANES = re.compile(r"\bga_lanes<(\d+)>\(")
 _SHORT = re.compile(r"        +for \(ga_index \w+ = \w+; \w+ < (\d+); ")
+
+
+def even(tasks: int, grain: int) -> int:
+    """As many tasks at a time, or a little fewer where the last of a few shares would be short.
+
+    >>> even(150, 109), even(22500, 1 << 14), even(1 << 20, 1 << 14)
+    (75, 11264, 16384)
+    """
+    shares = -(-tasks // grain)
+    if not 1 < shares < PROCESSOR.many_tasks:
+        return grain
+    # Shares of elements end where lines of a cache do.
+    step = PROCESSOR.line if grain >= PROCESSOR.line * PROCESSOR.many_tasks else 1
+    return min(grain, math.ceil(tasks / shares / step) * step)
 
 
 def end_of_piece(begin: str, cut: int, length: int, end: str = "") -> str:

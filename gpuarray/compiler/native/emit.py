@@ -25,7 +25,7 @@ from gpuarray.compiler.native.map import MapWriter
 from gpuarray.compiler.native.rows import RowsWriter
 from gpuarray.compiler.native.scan import ScanWriter
 from gpuarray.compiler.native.scatter import ScatterWriter, begun
-from gpuarray.compiler.native.schedule import is_short
+from gpuarray.compiler.native.schedule import is_narrow, is_short
 from gpuarray.compiler.native.tiles import TilesWriter
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.text.prelude import complete, folder
@@ -45,7 +45,9 @@ def emit(kernel: Kernel, user_lines: bool = False) -> NativeSource:
             writer = ColumnsWriter if is_short(kernel) else RowsWriter
             return writer(kernel, user_lines).source()
         case Columns():
-            return ColumnsWriter(kernel, user_lines).source()
+            # A few long columns are rows whose elements are some way apart.
+            writer = RowsWriter if is_narrow(kernel) else ColumnsWriter
+            return writer(kernel, user_lines).source()
         case Scan():
             return ScanWriter(kernel, user_lines).source()
         case Scatter():

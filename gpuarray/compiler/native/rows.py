@@ -5,7 +5,10 @@ Floor 3. In: a Rows kernel. Out: its NativeSource.
 
 from __future__ import annotations
 
-from gpuarray.compiler.lower.kernel import Rows
+import math
+import re
+
+from gpuarray.compiler.lower.kernel import Columns, Rows
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.native.folds import FoldWriter, alone, declared, in_order
 from gpuarray.compiler.native.schedule import lanes_of, pieces_of
@@ -18,9 +21,10 @@ from gpuarray.core.graph import Var
 class RowsWriter(FoldWriter):
     """A task is a row, or a piece of one."""
 
-    def __init__(self, kernel: Rows, user_lines: bool = False):
+    def __init__(self, kernel: Rows | Columns, user_lines: bool = False):
         super().__init__(kernel, user_lines)
-        self.passes, self.rows = self.passes_of(kernel.passes, kernel.length), kernel.rows
+        self.passes = self.passes_of(kernel.passes, kernel.length)
+        self.rows = math.prod(self.axes[i] for i in self.parallel)
         # Lanes lie along the fastest axis: neighbours in memory.
         self.lanes = lanes_of(self.lengths[-1])
         self.inner = self.reduced[-1]
@@ -55,6 +59,18 @@ class RowsWriter(FoldWriter):
         self.line(1, "}")
         self.end_function(self.kernel.name, self.parameters(), self.rows, self.grain(self.length))
         return self.finish(f"{self.rows} rows of {self.length}, {self.lanes} lanes")
+
+    def end_function(self, name: str, arguments: list[tuple[str, str]], tasks: int, grain: int):
+        """End a function. Of elements that are a little apart g++ would load all that lie between,
+        and so compute the last of each turn's lanes one by one.
+        """
+        apart = re.compile(rf"\b{self.axis_name[self.inner]} \* ([2-9]|1\d)\b")
+        if self.lanes > 1:
+            found = sorted({int(n) for line in self.lines for n in apart.findall(line)})
+            known = [f"    const ga_index apart{n} = ga_apart({n});" for n in found]
+            hidden = rf"{self.axis_name[self.inner]} * apart\1"
+            self.lines = [*known, *(apart.sub(hidden, line) for line in self.lines)]
+        super().end_function(name, arguments, tasks, grain)
 
     def sweep(
         self,

@@ -40,6 +40,17 @@ def is_short(kernel: Rows) -> bool:
     return many and takes_long(group)
 
 
+def is_narrow(kernel: Columns) -> bool:
+    """Whether columns are fewer than fill a vector, and elements take so long that vectors had
+    better go down each of them.
+    """
+    group = kernel.group
+    order = [i for i in axis_order(group) if i not in group.reduced]
+    down = [i for i in axis_order(group) if i in group.reduced]
+    few = group.axes[order[-1]] < PROCESSOR.side_by_side
+    return few and group.axes[down[-1]] >= PROCESSOR.short_row and takes_long(group)
+
+
 def takes_long(group: FusedGroup) -> bool:
     """Whether there are operations in a group that take long (an exponential, not a product)."""
     eqns = [*(m.eqn for m in group.members), *group.inlined.values()]

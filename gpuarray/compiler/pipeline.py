@@ -29,6 +29,7 @@ from gpuarray.compiler.lower.steps import (
 )
 from gpuarray.compiler.lower.words import describe
 from gpuarray.compiler.native import schedule as native
+from gpuarray.compiler.rewrite.contributions import add_where_it_is
 from gpuarray.compiler.rewrite.crops import crop
 from gpuarray.compiler.rewrite.hoist import hoist
 from gpuarray.compiler.rewrite.products import exchange_products, expand_small_products
@@ -121,7 +122,8 @@ def _plan_for_native(plan: Plan) -> Plan:
     graph, fusion = plan.graph, plan.fusion
     if fusion:
         graph = _rewrite(expand_small_products, graph)
-        graph = _rewrite(crop, _rewrite(fold_windows_by_axis, graph))
+        graph = _rewrite(add_where_it_is, _rewrite(fold_windows_by_axis, graph))
+        graph = _rewrite(crop, graph)
     if graph is not plan.graph:
         graph = _rewrite(split_axes, graph) if fusion else graph
         steps, refusals = fuse(graph, fusion)

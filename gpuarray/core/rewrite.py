@@ -159,6 +159,8 @@ class Rewrite(Struct):
         results are read is told.
     windows : (eqn) -> Windows
         What is summed over which windows.
+    adds_to : int
+        The operand to which it adds: f(x, ...) is x + f(0, ...).
     by_axis : (eqn) -> list of (params, aval)
         Folds along one axis each, one after another, that make the same in fewer steps; none if
         there are none.
@@ -166,7 +168,8 @@ class Rewrite(Struct):
         The equation of another Loop; its operands are set afterwards.
     algebra : str or (eqn) -> str
         What is known of its values: "exponential" (f(x - y) is f(x) / f(y)), "difference",
-        "quotient", "larger" (of two values), "squared", or "conversion" (to another dtype).
+        "quotient", "larger" (of two values), "squared", "conversion" (to another dtype), or
+        "contributions" (their sum, in any order).
     """
 
     same_as: Callable[[Any], Any] | None = None
@@ -178,6 +181,7 @@ class Rewrite(Struct):
     product: Product | None = None
     loops: Callable[[Any, tuple[bool, ...]], Loops | None] | None = None
     windows: Callable[[Any], Windows] | None = None
+    adds_to: int | None = None
     by_axis: Callable[[Any], Any] | None = None
     loop: Callable[[Any, Any], Any] | None = None
     algebra: str | Callable[[Any], str] = ""

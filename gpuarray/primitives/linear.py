@@ -14,6 +14,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.linear import Zero, is_undefined, is_zero
+from gpuarray.core.rewrite import Rewrite
 from gpuarray.core.trace import kept
 from gpuarray.primitives import cuda_rules
 from gpuarray.primitives.define import NUMERIC, do, elementwise
@@ -29,6 +30,7 @@ add_any_p = elementwise(
     jvp=(lambda t, out, x, y: t, lambda t, out, x, y: t),
     transpose=lambda ct, x, y: (share_of(ct, x), share_of(ct, y)),
     cuda=cuda_rules.ADD,
+    rewrite=Rewrite(algebra="contributions"),
 )
 
 

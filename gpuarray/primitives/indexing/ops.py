@@ -25,6 +25,7 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import Identity
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive
+from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import check_same_dtypes
 from gpuarray.primitives.elementwise.arithmetic import add_p, max_p, min_p, mul_p, sub_p
@@ -494,6 +495,7 @@ def _scatter(
     atomic: Callable[..., str] | None = None,
     sums: str | None = None,
     apart: Callable[[ShapedArray], Identity | None] = lambda aval: None,
+    adds_to: int | None = None,
 ) -> Primitive:
     # How elements of the result are computed in kernels, and how updates are written there.
     element, update = elements.scatter_rules(merge, atomic, sums, apart)
@@ -510,6 +512,7 @@ def _scatter(
         transpose=transpose,
         batch=rules.scatter_batch(name),
         factors=scatter_factors(name),
+        rewrite=Rewrite(adds_to=adds_to),
     )
 
 
@@ -531,6 +534,7 @@ scatter_add_p = _scatter(
     by_class(_ADD),
     _ADD,
     apart=_apart("iu", Identity.ZERO),
+    adds_to=0,
 )
 scatter_sub_p = _scatter(
     "scatter-sub", np.subtract, sub_p, rules.sub_jvp, rules.sub_transpose, _SUB, _ADD

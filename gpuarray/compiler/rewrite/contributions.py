@@ -1,0 +1,49 @@
+"""Contributions to a derivative that are updates of zeros: updates of the other contribution.
+
+Floor 3. In: a Graph. Out: one in which x + f(0, ...) is f(x, ...), where f adds to its operand
+(`Rewrite.adds_to`): an array less to fill, and one less to add.
+"""
+
+from __future__ import annotations
+
+from gpuarray.compiler.rewrite.index import GraphIndex
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view, storage_dtype
+from gpuarray.core.rewrite import algebra_of
+
+
+def add_where_it_is(graph: Graph) -> Graph:
+    """The graph with fewer arrays of zeros; the same one where there are none to save."""
+    index = GraphIndex(graph)
+    changed: dict[Eqn, Eqn] = {}
+    left = set(graph.eqns)
+    for eqn in graph.eqns:
+        if algebra_of(eqn) != "contributions" or storage_dtype(eqn.outvars[0].aval).itemsize < 4:
+            continue
+        for one, other in (eqn.invars, eqn.invars[::-1]):
+            update = _added_to_zeros(index, other)
+            # Scalars stand for arrays of them here, but not in updates.
+            whole = one is not other and one.aval.shape == other.aval.shape
+            if update is None or update not in left or not whole:
+                continue
+            invars = list(update.invars)
+            invars[update.primitive.rewrite.adds_to] = one
+            made = changed[eqn] = update.replace(invars=invars, outvars=eqn.outvars)
+            left.remove(update)
+            index.add([made])
+            break
+    if not changed:
+        return graph
+    return graph.replace(eqns=[changed.get(e, e) for e in graph.eqns if e in left])
+
+
+def _added_to_zeros(index: GraphIndex, a: Atom) -> Eqn | None:
+    """The equation that makes a value of zeros by adding to them, for one reader."""
+    eqn = index.maker(a)
+    if eqn is None or eqn.primitive.rewrite.adds_to is None or not isinstance(a, Var):
+        return None
+    operand = eqn.invars[eqn.primitive.rewrite.adds_to]
+    zeros = index.maker(operand)
+    if index.uses[a] > 1 or zeros is None or not is_view(zeros):
+        return None
+    literal = zeros.invars[0]
+    return eqn if isinstance(literal, Literal) and literal.val == 0 else None

@@ -168,6 +168,14 @@ template <class T, ga_index N> struct ga_parts {
     }
     __forceinline__ T& operator[](ga_index lane) { return part[lane]; }
 };
+// Of bools as numbers as wide as those that are compared: g++ makes no vectors of both.
+template <ga_index N> struct ga_parts<bool, N> {
+    int part[N];
+    explicit __forceinline__ ga_parts(bool value) {
+        for (ga_index l = 0; l < N; ++l) part[l] = value;
+    }
+    __forceinline__ int& operator[](ga_index lane) { return part[lane]; }
+};
 // Call `step(position, lane)` for positions begin ... end, LANES in turn.
 template <ga_index LANES, class Step> __forceinline__ void ga_lanes(ga_index begin, ga_index end, Step step) {
     ga_index j = begin;

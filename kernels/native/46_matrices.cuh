@@ -88,10 +88,10 @@ static inline void ga_triangular(
 // ---- larger ones, by the library ----
 
 //@ ga_lapack
-// The functions ssyevd, dsyevd, sgetrf, dgetrf, spotrf and dpotrf that SciPy hands to compiled code; set when the unit is
-// loaded. Arguments are Fortran's, all by address, and matrices by columns: turned.
-GA_CALLED void* ga_lapack[6];
-void* ga_lapack[6];
+// The functions syevd, getrf, potrf, geqrf and orgqr that SciPy hands to compiled code, of floats and of doubles; set when
+// the unit is loaded. Arguments are Fortran's, all by address, and matrices by columns: turned.
+GA_CALLED void* ga_lapack[10];
+void* ga_lapack[10];
 
 //@ ga_cholesky_by_library
 // As `ga_cholesky`.
@@ -137,6 +137,27 @@ static void ga_lu_by_library(
             row[k] = row[at];
             row[at] = kept;
         }
+    }
+    ga_blas_alone(false);
+}
+
+//@ ga_qr_by_library
+// The first C columns of an orthogonal matrix, and the upper triangle that M x N matrices are with it.
+template <class T, ga_index M, ga_index N, ga_index C>
+static void ga_qr_by_library(ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE q, T* GA_ALONE r) {
+    typedef void (*factor)(int*, int*, T*, int*, T*, T*, int*, int*);
+    typedef void (*columns)(int*, int*, int*, T*, int*, T*, T*, int*, int*);
+    constexpr ga_index K = M < N ? M : N, W = C < N ? N : C;
+    T a[M * W], tau[K], work[32 * W];
+    int m = M, n = N, c = C, k = K, room = 32 * W, info;
+    ga_blas_alone(true);
+    for (ga_index task = first; task < last; ++task) {
+        ga_turn(a, M, x + task * M * N, N, N, M);
+        ((factor)ga_lapack[6 + (sizeof(T) == 8)])(&m, &n, a, &m, tau, work, &room, &info);
+        for (ga_index i = 0; i < C; ++i)
+            for (ga_index j = 0; j < N; ++j) r[(task * C + i) * N + j] = i <= j ? a[j * M + i] : 0;
+        ((columns)ga_lapack[8 + (sizeof(T) == 8)])(&m, &c, &k, a, &m, tau, work, &room, &info);
+        ga_turn(q + task * M * C, C, a, M, M, C);
     }
     ga_blas_alone(false);
 }

@@ -14,6 +14,6 @@ GA_TASKS k0_rows(ga_index first, ga_index last, const ga_f16* GA_ALONE in0, int*
 }
 GA_CALLED int call_k0_rows(ga_array* in0, ga_array* out0) {
     if (!ga_plain(in0, out0)) return 1;
-    ga_tasks(1000, 212, k0_rows, in0, out0);
+    ga_tasks(1000, 200, k0_rows, in0, out0);
     return 0;
 }

@@ -73,7 +73,9 @@ _PYTHON = {
 #: BLAS in the order of `ga_blas` (kernels/native/44_products.cuh).
 _BLAS = ("sgemm", "dgemm", "sgemv", "dgemv", "strsm", "dtrsm")
 #: LAPACK in the order of `ga_lapack` (kernels/native/46_matrices.cuh).
-_LAPACK = ("ssyevd", "dsyevd", "sgetrf", "dgetrf", "spotrf", "dpotrf")
+_LAPACK = tuple(
+    kind + name for name in ("syevd", "getrf", "potrf", "geqrf", "orgqr") for kind in ("s", "d")
+)
 _linalg = util.lazy_module("scipy.linalg")
 
 _store = Store("native", ".so")

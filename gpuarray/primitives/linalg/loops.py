@@ -68,6 +68,16 @@ def lu(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
     return _by_size(eqn, loops, (m, n), max(m, n))
 
 
+def qr(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
+    """The calls of LAPACK that find the factors of each matrix."""
+    *stack, m, n = eqn.invars[0].aval.shape
+    if not _of_floats(eqn) or max(m, n) > PROCESSOR.library_rows or eqn.params["pivoting"]:
+        return None
+    columns = eqn.outvars[0].aval.shape[-1]
+    work = 2 * m * n * max(n, columns)
+    return Loops("ga_qr_by_library", (m, n, columns), math.prod(stack), work, True)
+
+
 def triangular_solve(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
     """The loops of a substitution; x op(a) = b is op(a).T x.T = b.T."""
     b, params = eqn.invars[1].aval, eqn.params

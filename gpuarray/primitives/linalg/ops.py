@@ -254,7 +254,7 @@ def _many_qr(*, pivoting: bool, full_matrices: bool, use_magma=None):
     return None if pivoting else qr
 
 
-qr_p = factorisation("qr", _qr_aval, _qr, jvp=rules.qr_jvp, many=_many_qr)
+qr_p = factorisation("qr", _qr_aval, _qr, jvp=rules.qr_jvp, many=_many_qr, small=loops.qr)
 
 
 # ---- eigenvalues ----

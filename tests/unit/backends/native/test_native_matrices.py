@@ -81,6 +81,23 @@ def test_lu(dtype, rng):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_qr(dtype, rng):
+    cases = [
+        (drawn(rng, (*stack, m, n), dtype), full)
+        for n, stack in SHAPES[1::2]
+        for m, full in ((n, False), (n + 2, False), (n + 2, True), (n - 1, False))
+    ]
+    function = lambda x, full: [y * 1 for y in lax.linalg.qr(x * 1, full_matrices=full)]
+    found, native = run([(lambda x, full=full: function(x, full), (x,)) for x, full in cases])
+    assert native == 1
+    for (x, full), (q, r) in zip(cases, found, strict=True):
+        np.testing.assert_allclose(q @ r, x, **near(dtype))
+        wanted = np.linalg.qr(x, "complete" if full else "reduced")
+        np.testing.assert_allclose(q, wanted.Q, **near(dtype))  # the same signs
+        np.testing.assert_allclose(r, wanted.R, **near(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("part", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2))])
 def test_triangular_systems(dtype, part, rng):
     """All ways, of two of the shapes in turn; the slow parts have the other shapes."""

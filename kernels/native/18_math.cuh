@@ -3,7 +3,7 @@
 // They take the place of the prelude's, which call the C library one element at a time. Polynomials are near-minimax
 // (Remez, in 60 digits). Greatest errors in units of the last place, measured against long double and double:
 //   float   exp and exp2 1.0, expm1 1.5, log 0.9, log1p 1.4, cosh 2.0, sinh 2.2, tanh and logistic 2.5, erf 1.4, sin and cos
-//           1.6, pow 0.52, asinh 2.0, acosh 2.2, atanh 2.1
+//           1.6, tan and cbrt 0.6, asin 2.3, acos 1.1, atan 1.5, pow 0.52, asinh 2.0, acosh 2.2, atanh 2.1
 //   double  exp 1.0, exp2 1.1, expm1 2.0, log 0.9, log1p 1.5, tanh 2.6, sinh 2.5, cosh 2.0, erf 3.8, inverse hyperbolic
 //           functions 2.5
 
@@ -361,17 +361,25 @@ template <int I> GA_INLINE double ga_two_over_pi(double a) {
 // x without the nearest multiple of 4: exact.
 GA_INLINE double ga_rest_of_four(double x) { return x - 4.0 * ga_nearest(x * 0.25); }
 
-//@ ga_circular
-// sin(x + turns pi / 2), for any finite x.
-GA_INLINE float ga_circular(float x, int turns) {
+//@ ga_quarters
+// x 2 / pi as an integer and a rest, for any finite x.
+GA_INLINE double ga_quarters(float x, int& quarter) {
     // x 2 / pi to multiples of 4: products of the 24 bits of x with 24 bits of 2 / pi are exact, and those that are such
     // multiples are left out.
     const double d = x, size = fabs(d), w = d * ga_by_size(size, 0x1p-24, 0x1p-48, 0x1p-72, 0x1p-96, 0x1p-120);
     const double a = ga_rest_of_four(w * ga_two_over_pi<0>(size)), b = ga_rest_of_four(w * 0x1p-24 * ga_two_over_pi<1>(size));
     const double c = w * 0x1p-48 * ga_two_over_pi<2>(size) + w * 0x1p-72 * ga_two_over_pi<3>(size);
-    const double n = ga_nearest(a + b + c), r = ((a - n) + b) + c;
-    const int quarter = (int)n + turns;
-    const float f = (float)(r * 1.5707963267948966), z = f * f;
+    const double n = ga_nearest(a + b + c);
+    quarter = (int)n;
+    return ((a - n) + b) + c;
+}
+
+//@ ga_circular
+// sin(x + turns pi / 2), for any finite x.
+GA_INLINE float ga_circular(float x, int turns) {
+    int quarter;
+    const float f = (float)(ga_quarters(x, quarter) * 1.5707963267948966), z = f * f;
+    quarter += turns;
     const float s = ga_fma(
         z * f, ga_horner(z, 2.7176034653e-06f, -0.00019839261949f, 0.0083333291113f, -0.16666667163f), f);
     const float q = ga_fma(
@@ -424,7 +432,110 @@ template <bool NEAR> GA_INLINE float ga_cos_in(int& far, float x) {
 }
 template <bool NEAR> GA_INLINE double ga_cos_in(int&, double x) { return ga_cos(x); }
 
+//@ ga_tan_of
+// The tangent of r quarters of pi more, for |r| <= pi / 4: in double, and rounded once.
+GA_INLINE float ga_tan_of(double r, int quarter) {
+    const double z = r * r, y = ga_fma(r * z, ga_horner(
+        z, 0.0043768291519618213, 8.8431011685976214e-05, 0.010836669851302328, 0.021281862776100862,
+        0.054059978161167481, 0.13332662803726917, 0.33333349770211949), r);
+    const bool odd = quarter & 1;
+    return (float)((odd ? -1.0 : y) / (odd ? y : 1.0));
+}
+
+//@ ga_tan
+GA_INLINE float ga_tan(float x) {
+    int quarter;
+    const double r = ga_quarters(x, quarter) * 1.5707963267948966;
+    const float y = ga_tan_of(r, quarter);
+    return x - x == 0.0f ? (x == 0.0f ? x : y) : GA_NANF;
+}
+GA_INLINE double ga_tan(double x) { return tan(x); }
+
+//@ ga_tan_in
+template <bool NEAR> GA_INLINE float ga_tan_in(int& far, float x) {
+    if constexpr (!NEAR) return ga_tan(x);
+    far |= !(fabsf(x) < GA_NEAR);
+    const double d = x, turns = ga_fma(d, 0.6366197723675814, 6755399441055744.0), n = turns - 6755399441055744.0;
+    const double r = ga_fma(n, -6.123233995736766e-17, ga_fma(n, -1.5707963267948966, d));
+    const float y = ga_tan_of(r, (int)__double_as_longlong(turns));
+    return x == 0.0f ? x : y;
+}
+template <bool NEAR> GA_INLINE double ga_tan_in(int&, double x) { return ga_tan(x); }
+
+// ---- their inverses ----
+
+//@ ga_atan_part
+// atan(q) for |q| <= 1.
+GA_INLINE float ga_atan_part(float q) {
+    const float z = q * q;
+    return ga_fma(q * z, ga_horner(
+        z, -0.00179362029f, 0.01091459896f, -0.03117783215f, 0.05795757843f, -0.08403449336f, 0.1095218539f,
+        -0.1426424159f, 0.1999854827f, -0.3333329909f), q);
+}
+
+//@ ga_atan
+GA_INLINE float ga_atan(float x) {
+    const float a = fabsf(x);
+    const bool steep = a > 1.0f;
+    const float y = ga_atan_part((steep ? -1.0f : a) / (steep ? a : 1.0f));
+    return copysignf(steep ? 1.57079637f + (y - 4.37113883e-8f) : y, x);
+}
+GA_INLINE double ga_atan(double x) { return atan(x); }
+
+//@ ga_atan2
+GA_INLINE float ga_atan2(float y, float x) {
+    const float a = fabsf(y), b = fabsf(x);
+    const bool steep = a > b;
+    const float top = steep ? b : a, low = steep ? a : b, ratio = top / low;
+    // 0 / 0 is flat, and infinity / infinity a diagonal.
+    const float flat = low == 0.0f ? 0.0f : ratio, part = ga_atan_part((top == GA_INFF) & (low == GA_INFF) ? 1.0f : flat);
+    const float right = steep ? 1.57079637f - (part + 4.37113883e-8f) : part;
+    return copysignf(__float_as_int(x) < 0 ? 3.14159274f - (right + 8.74227766e-8f) : right, y);
+}
+GA_INLINE double ga_atan2(double y, double x) { return atan2(y, x); }
+
+//@ ga_asin_part
+// asin(s) for s >= 0 with s^2 = z <= 1/4.
+GA_INLINE float ga_asin_part(float s, float z) {
+    return ga_fma(s * z, ga_horner(
+        z, 0.0375164688f, 0.01443859228f, 0.03180772142f, 0.04451695489f, 0.07500504185f, 0.1666665999f), s);
+}
+
+//@ ga_asin
+// Beyond 1/2 from pi / 2 on: asin(x) = pi / 2 - 2 asin(sqrt((1 - x) / 2)).
+GA_INLINE float ga_asin(float x) {
+    const float a = fabsf(x);
+    const bool steep = a > 0.5f;
+    const float z = steep ? 0.5f - 0.5f * a : a * a, root = __builtin_sqrtf(z), p = ga_asin_part(steep ? root : a, z);
+    return copysignf(steep ? 1.57079637f - (2.0f * p + 4.37113883e-8f) : p, x);
+}
+GA_INLINE double ga_asin(double x) { return asin(x); }
+
+//@ ga_acos
+GA_INLINE float ga_acos(float x) {
+    const float a = fabsf(x);
+    const bool steep = a > 0.5f;
+    const float z = steep ? 0.5f - 0.5f * a : a * a, root = __builtin_sqrtf(z), p = ga_asin_part(steep ? root : a, z);
+    const float near = 1.57079637f - (copysignf(p, x) + 4.37113883e-8f), twice = 2.0f * p;
+    const float end = x < 0.0f ? 3.14159274f - (twice + 8.74227766e-8f) : twice;
+    return steep ? end : near;
+}
+GA_INLINE double ga_acos(double x) { return acos(x); }
+
 // ---- powers ----
+
+//@ ga_cbrt
+// A third of the exponent, twice made better in double (Halley), and rounded once.
+GA_INLINE float ga_cbrt(float x) {
+    const float a = fabsf(x);
+    const bool small = a < 1.17549435e-38f;  // subnormal
+    const double d = small ? a * 16777216.0f : a, t0 = __uint_as_float(__float_as_uint((float)d) / 3 + 709958130u);
+    const double r0 = t0 * t0 * t0, t1 = t0 * (d + d + r0) / (d + r0 + r0);
+    const double r1 = t1 * t1 * t1, t2 = t1 * (d + d + r1) / (d + r1 + r1);
+    const float y = (float)(t2 * (small ? 0.00390625 : 1.0));
+    return (a > 0.0f) & (a < GA_INFF) ? copysignf(y, x) : x;
+}
+GA_INLINE double ga_cbrt(double x) { return cbrt(x); }
 
 //@ ga_pow
 // exp(y log |x|) in double; then the special values of C99.

@@ -41,6 +41,19 @@ def chosen_from(access: Access) -> tuple[list[Element], list[Test]]:
     return leaves, tests
 
 
+def always_read(access: Access) -> list[Element]:
+    """The elements that an access reads whatever its guards say."""
+    found: list[Element] = []
+    waiting = [access]
+    while waiting:
+        top = waiting.pop()
+        if isinstance(top, Element):
+            found.append(top)
+        elif isinstance(top, Applied):
+            waiting += reversed(top.operands)
+    return list(dict.fromkeys(found))
+
+
 def heavy_parts(access: Access, known: set[int]) -> list[Applied]:
     """The largest parts of an access that are computed whatever its guards say, take long, and vary
     along `known` axes alone.

@@ -16,7 +16,12 @@ from collections.abc import Iterable
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.steps import named_operations, step_work
-from gpuarray.compiler.native.accesses import always_looked_up, chosen_from, heavy_parts
+from gpuarray.compiler.native.accesses import (
+    always_looked_up,
+    always_read,
+    chosen_from,
+    heavy_parts,
+)
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
 from gpuarray.compiler.text.prelude import blocks
@@ -196,7 +201,7 @@ class NativeWriter(Statements, abc.ABC):
         that is chosen: a loop of such reads is vectorised, a loop of choices is not.
         """
         if self.inner is None:
-            return super().guarded(access, depth, scope)
+            return self.chosen(access, depth, scope)
         leaves, tests = chosen_from(access)
         steps = {x.index.coefficient(self.inner) for x in leaves}
         indices = [*(x.index for x in leaves), *(t.index for t in tests)]
@@ -207,7 +212,7 @@ class NativeWriter(Statements, abc.ABC):
             or any(self.inner in axes_of(t.index) for t in tests)
             or any(self.lookups(index) for index in indices)
         ):
-            return super().guarded(access, depth, scope)
+            return self.chosen(access, depth, scope)
         for x in leaves:
             self.touched.note(x.source, x.index)
         (step,) = steps
@@ -220,6 +225,13 @@ class NativeWriter(Statements, abc.ABC):
         if step:
             place = f"{self.at(along, scope)} + {place}"
         return self.read_from(f"{self.in_name[leaves[0].source]}[{place}]", leaves[0].source.aval)
+
+    def chosen(self, access: Guarded, depth: int, scope: Fetched) -> str:
+        """A choice; what both sides read is read before it."""
+        other = set(always_read(access.outside))
+        for part in (x for x in always_read(access.inside) if x in other):
+            self.name_repeated(part, self.value(part, depth, scope), depth, scope)
+        return super().guarded(access, depth, scope)
 
     def place_of(self, access: Access, scope: Fetched) -> str:
         """The place of the row that is read, without the position along the innermost axis."""

@@ -452,6 +452,9 @@ class Processor(Struct):
     #: the near cache). Measure: segment_max, segment_rows.
     update_tasks: int = 8
     update_turns: int = 2
+    #: Operations behind the places and values of single updates from which on a block of both is
+    #: computed in vectors before. Measure: histogram of two values.
+    placed_steps: int = 8
     #: Bytes of a row of updates that is a piece for a task of its own: two lines of the cache, as
     #: they are fetched. Measure: segment_rows.
     updated_bytes: int = 128

@@ -83,6 +83,7 @@ class RowsWriter(FoldWriter):
         """One pass over a row, and the results of its folds. `ends` of the slowest axis."""
         if not (one.members or one.stored):
             return
+        self.copies = 1
         # Partial results, one in each lane.
         states: dict[Var, str] = {}
         for v in one.partial:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 
 from gpuarray.compiler.lower.kernel import Scatter
+from gpuarray.compiler.lower.steps import step_eqns
 from gpuarray.compiler.native.accesses import always_looked_up
-from gpuarray.compiler.native.writer import NativeSource, NativeWriter, Phase
+from gpuarray.compiler.native.writer import NativeSource, NativeWriter, Phase, end_of_piece
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.folds import merged
 from gpuarray.core.element import Lookup, atoms, sources
@@ -66,7 +67,11 @@ class ScatterWriter(NativeWriter):
         columns, (parts, identity) = self.columns(), self.parts()
         if columns < 2 and identity is not None:
             return self.in_parts(out, parts, identity)
-        if columns < 2:
+        if columns < 2 and self.takes_turns():
+            self.line(1, "if (first == last) return;")
+            self.in_blocks(1, out)
+            self.end_function(name, self.parameters(), 1, 1)
+        elif columns < 2:
             self.line(1, "if (first == last) return;")
             self.updates(1, out, {})
             self.end_function(name, self.parameters(), 1, 1)
@@ -113,6 +118,43 @@ class ScatterWriter(NativeWriter):
         self.store(inner, out, self.at(place, scope), new)
         for k in reversed(range(len(order))):
             self.line(depth + k, "}")
+
+    def takes_turns(self) -> bool:
+        """Whether a block of places and of values is computed first, in vectors, and then put where
+        it belongs, one by one.
+        """
+        many = len(self.order) == 1 and self.axes[0] >= 2 * PROCESSOR.block
+        return many and len(step_eqns(self.group)) > PROCESSOR.placed_steps
+
+    def in_blocks(self, depth: int, out: Var) -> None:
+        """The loop over single updates, in blocks."""
+        (axis,) = self.order
+        i, n, block = self.axis_name[axis], self.axes[axis], PROCESSOR.block
+        kind = ct.value_type(out.aval)
+        self.line(depth, f"for (ga_index block = 0; block < {n}; block += {block}) {{")
+        self.line(depth + 1, f"const ga_index over = {end_of_piece('block', block, n)};")
+        self.line(depth + 1, f"long long places[{block}];")
+        self.line(depth + 1, f"{kind} values[{block}];")
+        self.line(depth + 1, f"for (ga_index {i} = block; {i} < over; ++{i}) {{")
+        scope: dict = {}
+        tests = tuple(t for t in dict.fromkeys(self.tests_of) if t.always is None)
+        place = linear(self.places, out.aval.shape)
+        fails = self.fails(tests, depth + 2, scope) if tests else ""
+        for atom in (a for a in atoms(place) if isinstance(a, Lookup)):
+            self.look_up(Index(((atom, 1),)), depth + 2, scope)
+        at = self.at(place, scope)
+        # Without choices, which would be branches: a place that is none is below all.
+        fails = fails if "&&" in fails else fails.replace("||", "|")
+        gone = f" | -(long long)({fails})" if fails else ""
+        self.line(depth + 2, f"places[{i} - block] = (long long)({at}){gone};")
+        new = self.constant() if self.new is None else self.value(self.new, depth + 2, scope, True)
+        self.line(depth + 2, f"values[{i} - block] = {new};")
+        self.line(depth + 1, "}")
+        self.line(depth + 1, "for (ga_index k = 0; k < over - block; ++k) {")
+        self.line(depth + 2, "if (places[k] < 0) continue;")
+        self.store(depth + 2, out, "places[k]", "values[k]")
+        self.line(depth + 1, "}")
+        self.line(depth, "}")
 
     def columns(self) -> int:
         """Into how many pieces the last axis may be cut: updates meet only where it is equal."""

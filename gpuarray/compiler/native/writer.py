@@ -144,7 +144,8 @@ class NativeWriter(Statements, abc.ABC):
         # whether there are other tests.
         self.edges: dict[int, set[int]] = {}
         self.other_tests = False
-        self.copies = 1  # how often the innermost line is there after loops were split
+        # How often the innermost line of a nest is there after loops were split, and if some were.
+        self.copies, self.split = 1, False
         # Places of rows that are chosen by position, and their names: see `define_rows`.
         self.rows_chosen: dict[str, str] | None = None
 
@@ -366,24 +367,28 @@ class NativeWriter(Statements, abc.ABC):
         copies = self.copies * len(pieces)
         if len(body) * copies > PROCESSOR.split_lines or not (lanes or " for (" in head):
             return
-        self.copies = copies
+        self.copies, self.split = copies, True
         del self.edges[axis]
         begin, end = bounds[0], bounds[1] or self.number(length)
         whole = begin == "0" and end == self.number(length)
         del self.lines[opened:]
         given = f"ga_index {i}, ga_index lane" if lanes else f"ga_index {i}"
-        self.line(depth, f"const auto at_{i} = [&]({given}) GA_STEP {{", comment)
+        # Another pass over the same axis may be in the same scope.
+        head = f"{'    ' * depth}const auto at_{i}"
+        number = sum(line.startswith(head) for line in self.lines)
+        at = f"at_{i}_{number}" if number else f"at_{i}"
+        self.line(depth, f"const auto {at} = [&]({given}) GA_STEP {{", comment)
         self.lines += body
         self.line(depth, "};")
         for first, last in pieces:
             if whole and last == first + 1 and not lanes:
-                self.line(depth, f"at_{i}({first});")
+                self.line(depth, f"{at}({first});")
                 continue
             # Tasks may have any part of the axis.
             start = str(first) if whole else f"ga_most({begin}, {first})" if first else begin
             stop = str(last) if whole else f"ga_least({end}, {last})" if last < length else end
-            turns = f"for (ga_index {i} = {start}; {i} < {stop}; ++{i}) at_{i}({i});"
-            self.line(depth, f"{lanes}({start}, {stop}, at_{i});" if lanes else turns)
+            turns = f"for (ga_index {i} = {start}; {i} < {stop}; ++{i}) {at}({i});"
+            self.line(depth, f"{lanes}({start}, {stop}, {at});" if lanes else turns)
 
     # ---- results that are stored past the cache ----
     def open_streams(
@@ -479,7 +484,7 @@ class NativeWriter(Statements, abc.ABC):
         """
         self.tidy()
         # Where loops are split at every test, none of them is left in the pieces.
-        decided = self.copies > 1 and not self.edges and not self.other_tests
+        decided = self.split and not self.edges and not self.other_tests
         if not decided or any(map(_BACKWARDS.search, self.lines)):
             self.lines = _kept_loops(self.lines)
         if any("ga_stream(" in line for line in self.lines):
@@ -504,7 +509,8 @@ class NativeWriter(Statements, abc.ABC):
                 f"    if (!{called}<true>({plain})) {called}<false>({plain});",
                 "}",
             ]
-        self.lines, self.edges, self.other_tests, self.copies = [], {}, False, 1
+        self.lines, self.edges, self.other_tests = [], {}, False
+        self.copies, self.split = 1, False
         self.phases.append(Phase(name, tasks, even(tasks, grain), tuple(a for _, a in arguments)))
 
     def for_near_numbers(self) -> list[str] | None:

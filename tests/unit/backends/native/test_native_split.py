@@ -108,7 +108,8 @@ def test_both_axes_of_a_stencil():
 
 def test_rows_of_one_array_are_read_from_a_chosen_place():
     text = text_of(lambda x: gnp.roll(x, 1, 0) + gnp.roll(x, 1, 1), (200, 300))
-    assert "in0[i1 + (i0 < 1 ? " in text
+    assert "const ga_index row0 = i0 < 1 ? " in text
+    assert "in0[i1 + row0]" in text
     assert "at_i0" not in text and "at_i1(0);" in text
 
 
@@ -157,3 +158,24 @@ def test_heavy_values_of_a_row_are_made_before_its_loop():
     keys = ga.random.split(ga.random.wrap_key_data(gnp.asarray(data)), 20)
     expected = [np.asarray(ga.random.randint(key, (300,), 0, 500)) for key in keys]
     np.testing.assert_array_equal(native(data)[0], expected)
+
+
+def test_several_passes_over_rows_that_are_split(rng):
+    """Each pass is split where conditions change, in one scope."""
+
+    def stencil(m, u):
+        p = m.pad(u, 1)
+        return 4 * u - p[:-2, 1:-1] - p[2:, 1:-1] - p[1:-1, :-2] - p[1:-1, 2:]
+
+    def step(m, u):
+        v = stencil(m, u)
+        rest = u - v / m.sum(u * v)
+        return rest * m.sum(rest * rest), stencil(m, u) + m.sum(rest)
+
+    u = rng.standard_normal((64, 64)).astype(np.float32)
+    program = natively.written(ga.jit(lambda u: step(gnp, u)).lower(u).jaxpr)
+    natively.compile_all([program])
+    (kernel,) = program.kernels
+    assert kernel.text.count("const auto at_i0") >= 2
+    for found, wanted in zip(program(u), step(np, u.astype(np.float64)), strict=True):
+        np.testing.assert_allclose(found, wanted, 1e-4, 1e-4)

@@ -99,3 +99,25 @@ def test_updates_in_a_loop(rng):
         np.add.at(wanted, (PLACES + i)[inside], VALUES[inside])
         wanted = wanted - y[i]
     np.testing.assert_array_equal(program(x)[0], wanted)
+
+
+@pytest.mark.parametrize("n", [1024, 5000])
+@pytest.mark.parametrize("kind", ["float32", "float16", "int32"])
+def test_single_updates_at_places_that_are_computed(n, kind, rng):
+    """Blocks of places and values first; some places are outside, and sums keep their order."""
+    x, y = (rng.normal(4, 3, n).astype(np.float32) for _ in range(2))
+    w = rng.normal(0, 9, n).astype(kind)
+
+    def histogram(x, y, w):
+        i, j = (gnp.floor(a * 1.5 + 0.25).astype("int32") for a in (x, y))
+        return gnp.zeros((12, 9), kind).at[i, j].add(w * 2, mode="drop") + 0
+
+    program = natively.written(ga.jit(histogram).lower(x, y, w).jaxpr)
+    natively.compile_all([program])
+    assert any("places[k]" in k.text for k in program.kernels)
+    wanted = np.zeros((12, 9), kind)
+    i, j = (np.floor(a * np.float32(1.5) + np.float32(0.25)).astype(int) for a in (x, y))
+    for a, b, c in zip(np.where(i < 0, i + 12, i), np.where(j < 0, j + 9, j), w * 2, strict=True):
+        if 0 <= a < 12 and 0 <= b < 9:
+            wanted[a, b] += c
+    np.testing.assert_array_equal(program(x, y, w)[0], wanted)

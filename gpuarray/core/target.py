@@ -379,6 +379,9 @@ class Processor(Struct):
     shortest_row: int = 3
     side_by_side: int = 8
     row_block: int = 1 << 13
+    #: Operations that are done again and again rather than once in a kernel of their own: that
+    #: costs no launch, but their results go through a near cache. Measure: life, cloth, wave.
+    apart_work: float = float(1 << 18)
     #: Bytes of a line of a cache, at which values between steps begin.
     line: int = 64
     #: Bytes of a value between steps that is a local array of a routine; larger ones are in the

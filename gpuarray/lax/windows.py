@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gpuarray.core import dtypes
 from gpuarray.lax.args import shape_of
 from gpuarray.lax.convolution import padtype_to_pads
 from gpuarray.lax.reductions import fold_body, fold_operands, monoid_of
-from gpuarray.primitives.reduce.ops import reduce_max_p, reduce_min_p, reduce_sum_p
+from gpuarray.primitives.reduce.ops import (
+    reduce_and_p,
+    reduce_max_p,
+    reduce_min_p,
+    reduce_or_p,
+    reduce_sum_p,
+)
 from gpuarray.primitives.reduce.window import (
     check_window,
     dilated,
@@ -31,6 +38,8 @@ _PRIMITIVES = {
     reduce_max_p: reduce_window_max_p,
     reduce_min_p: reduce_window_min_p,
 }
+# Of bools, whether some or all are true is the largest or the smallest.
+_OF_BOOLS = {reduce_or_p: reduce_window_max_p, reduce_and_p: reduce_window_min_p}
 
 
 def reduce_window_shape_tuple(
@@ -108,8 +117,9 @@ def reduce_window(
     # Sums, maxima and minima have primitives of their own, with derivatives.
     if len(xs) == 1:
         known = monoid_of(computation, xs[0], starts[0])
-        if known in _PRIMITIVES:
-            out = _PRIMITIVES[known].bind(xs[0], **geometry)
+        folds = _PRIMITIVES | (_OF_BOOLS if dtypes.kind_of(xs[0].dtype) == "b" else {})
+        if known in folds:
+            out = folds[known].bind(xs[0], **geometry)
             return tree.tree_unflatten(treedef, [out])
     # Any other function, as a Graph of scalars.
     body = fold_body("reduce_window", computation, xs, treedef)

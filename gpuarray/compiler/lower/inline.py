@@ -53,7 +53,7 @@ from gpuarray.compiler.rewrite.sweep import is_sweep
 from gpuarray.core.graph import Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind
-from gpuarray.core.target import TARGET
+from gpuarray.core.target import PROCESSOR, TARGET
 from gpuarray.primitives.movement import build
 
 
@@ -379,8 +379,10 @@ class _Inliner:
         if times <= 1:
             return cost <= TARGET.once
         again = cost * (times - 1)
+        # Another kernel costs a GPU a launch, a CPU next to nothing.
+        apart = PROCESSOR.apart_work if self.serial else TARGET.launch_work
         return again <= TARGET.repeated or (
-            cost <= TARGET.once and again * v.aval.size <= TARGET.launch_work
+            cost <= TARGET.once and again * v.aval.size <= apart
         )
 
     def bytes_saved(self, v: Var, readers: list[Step | None]) -> int:

@@ -381,9 +381,7 @@ class _Inliner:
         again = cost * (times - 1)
         # Another kernel costs a GPU a launch, a CPU next to nothing.
         apart = PROCESSOR.apart_work if self.serial else TARGET.launch_work
-        return again <= TARGET.repeated or (
-            cost <= TARGET.once and again * v.aval.size <= apart
-        )
+        return again <= TARGET.repeated or (cost <= TARGET.once and again * v.aval.size <= apart)
 
     def bytes_saved(self, v: Var, readers: list[Step | None]) -> int:
         """Bytes that are not moved if each reader computes a value: it is neither written nor read,

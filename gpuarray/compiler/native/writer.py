@@ -334,14 +334,21 @@ class NativeWriter(Statements, abc.ABC):
     # ---- loops in pieces ----
     def note_edges(self, test: Test) -> None:
         """Note where a test begins or ends to hold, if it is about the position along one axis."""
-        terms = test.index.terms
+        # Axes of loops in the element have negative numbers: a window's.
+        terms = [(a, k) for a, k in test.index.terms if not isinstance(a, Axis) or a.number >= 0]
+        within = [k * a.largest for a, k in test.index.terms if (a, k) not in terms]
         atom, step = terms[0] if len(terms) == 1 else (None, 0)
         if not isinstance(test, Below) or not isinstance(atom, Axis) or abs(step) != 1:
             self.other_tests = True
             return
-        # 0 <= i + c < bound, or 0 <= c - i < bound.
-        c = test.index.constant
-        ends = (-c, test.bound - c) if step == 1 else (c - test.bound + 1, c + 1)
+        # Before the first and behind the last piece they fail for a part of the window.
+        self.other_tests |= bool(within)
+        least, most = (sum(x for x in within if x * sign > 0) for sign in (-1, 1))
+        # 0 <= i + c < bound, or 0 <= c - i < bound, wherever in the window.
+        c, bound = test.index.constant, test.bound
+        ends = (
+            (-c - least, bound - c - most) if step == 1 else (c + most - bound + 1, c + least + 1)
+        )
         self.edges.setdefault(atom.number, set()).update(ends)
 
     def split_loop(

@@ -134,7 +134,7 @@ def _strides(eqn: Eqn) -> tuple[list[Along], Matrix, Matrix]:
         for n, x, y in reversed(several):
             found.insert(0, Along(n, x, y, apart))
             apart *= n
-    left, right = (Matrix(*last[k], step[k]) for k in (0, 1))
+    left, right = (Matrix(last[k][0], last[k][1], step[k]) for k in (0, 1))
     return found, left, right
 
 

@@ -64,11 +64,12 @@ class RowsWriter(FoldWriter):
         """End a function. Of elements that are a little apart g++ would load all that lie between,
         and so compute the last of each turn's lanes one by one.
         """
-        apart = re.compile(rf"\b{self.axis_name[self.inner]} \* ([2-9]|1\d)\b")
+        inner = self.axis_name[self.reduced[-1]]
+        apart = re.compile(rf"\b{inner} \* ([2-9]|1\d)\b")
         if self.lanes > 1:
             found = sorted({int(n) for line in self.lines for n in apart.findall(line)})
             known = [f"    const ga_index apart{n} = ga_apart({n});" for n in found]
-            hidden = rf"{self.axis_name[self.inner]} * apart\1"
+            hidden = rf"{inner} * apart\1"
             self.lines = [*known, *(apart.sub(hidden, line) for line in self.lines)]
         super().end_function(name, arguments, tasks, grain)
 

@@ -20,13 +20,13 @@ def add_where_it_is(graph: Graph) -> Graph:
         if algebra_of(eqn) != "contributions" or storage_dtype(eqn.outvars[0].aval).itemsize < 4:
             continue
         for one, other in (eqn.invars, eqn.invars[::-1]):
-            update = _added_to_zeros(index, other)
+            update, number = _added_to_zeros(index, other)
             # Scalars stand for arrays of them here, but not in updates.
             whole = one is not other and one.aval.shape == other.aval.shape
             if update is None or update not in left or not whole:
                 continue
             invars = list(update.invars)
-            invars[update.primitive.rewrite.adds_to] = one
+            invars[number] = one
             made = changed[eqn] = update.replace(invars=invars, outvars=eqn.outvars)
             left.remove(update)
             index.add([made])
@@ -36,14 +36,17 @@ def add_where_it_is(graph: Graph) -> Graph:
     return graph.replace(eqns=[changed.get(e, e) for e in graph.eqns if e in left])
 
 
-def _added_to_zeros(index: GraphIndex, a: Atom) -> Eqn | None:
-    """The equation that makes a value of zeros by adding to them, for one reader."""
+def _added_to_zeros(index: GraphIndex, a: Atom) -> tuple[Eqn | None, int]:
+    """The equation that makes a value of zeros by adding to them, for one reader, and which of its
+    operands these are.
+    """
     eqn = index.maker(a)
-    if eqn is None or eqn.primitive.rewrite.adds_to is None or not isinstance(a, Var):
-        return None
-    operand = eqn.invars[eqn.primitive.rewrite.adds_to]
-    zeros = index.maker(operand)
+    number = None if eqn is None else eqn.primitive.rewrite.adds_to
+    if eqn is None or number is None or not isinstance(a, Var):
+        return None, 0
+    zeros = index.maker(eqn.invars[number])
     if index.uses[a] > 1 or zeros is None or not is_view(zeros):
-        return None
+        return None, 0
     literal = zeros.invars[0]
-    return eqn if isinstance(literal, Literal) and literal.val == 0 else None
+    found = isinstance(literal, Literal) and literal.val == 0
+    return (eqn if found else None), number

@@ -522,6 +522,24 @@ GA_INLINE float ga_acos(float x) {
 }
 GA_INLINE double ga_acos(double x) { return acos(x); }
 
+// ---- remainders ----
+
+//@ ga_fmod_in
+// From a quotient in double, which may be an integer too large or too small; what is left is exact. For a loop that is run
+// again for all numbers if some quotient is very large, or no number.
+template <bool NEAR> GA_INLINE float ga_fmod_in(int& far, float a, float b) {
+#ifdef __FMA__
+    if constexpr (!NEAR) return ga_fmod(a, b);
+    const double x = fabsf(a), y = fabsf(b), n = __builtin_trunc(x / y), r = ga_fma(-n, y, x);
+    const double s = r < 0.0 ? r + y : r;
+    far |= !(n < 4503599627370496.0) | !(y < GA_INF);
+    return copysignf((float)(s >= y ? s - y : s), a);
+#else
+    return ga_fmod(a, b);
+#endif
+}
+template <bool NEAR> GA_INLINE double ga_fmod_in(int&, double a, double b) { return ga_fmod(a, b); }
+
 // ---- powers ----
 
 //@ ga_cbrt

@@ -22,8 +22,10 @@ template <class T> GA_INLINE T ga_rem(T a, T b) {
     if ((T)-1 < (T)0 && b == (T)-1) return 0;
     return (T)(a % b);
 }
-GA_INLINE float ga_rem(float a, float b) { return fmodf(a, b); }
-GA_INLINE double ga_rem(double a, double b) { return fmod(a, b); }
+
+//@ ga_fmod
+GA_INLINE float ga_fmod(float a, float b) { return fmodf(a, b); }
+GA_INLINE double ga_fmod(double a, double b) { return fmod(a, b); }
 
 //@ ga_max ga_min
 // nan if either operand is.

@@ -180,7 +180,7 @@ rem_p = elementwise(
     arity=2,
     dtypes=INTEGER | FLOATING,
     numpy_pick=by_dtype(integer=_remainder, floating=np.fmod),
-    cuda=by_class("ga_rem({0}, {1})"),
+    cuda=by_class("ga_fmod({0}, {1})", integer="ga_rem({0}, {1})"),
     weight=8,
 )
 neg_p = elementwise(

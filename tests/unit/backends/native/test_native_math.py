@@ -255,3 +255,23 @@ def test_orders_that_are_elements(rng):
     whole = np.r_[0, 4 : len(m)]
     wanted = special.polygamma(m[whole].astype(int), x[whole].astype(np.float64))
     assert errors(found[whole], wanted).max() <= 1
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_remainders_are_exact(near, rng):
+    """A few large quotients, infinities and zeros send all numbers the other way."""
+    x = (rng.standard_normal(3000) * 10.0 ** rng.integers(-3, 9, 3000)).astype(np.float32)
+    y = (rng.standard_normal(3000) * 10.0 ** rng.integers(-2, 3, 3000)).astype(np.float32)
+    x[:1500] = np.round(x[:1500] % 1000) * np.abs(y[:1500])  # beside whole quotients
+    x[1500:1504] = [0.0, -0.0, 1e-42, -3.0]
+    if not near:
+        x[:4], y[4:8] = [np.inf, np.nan, 1e38, -1e38], [np.inf, 0.0, np.nan, 1e-40]
+    program = natively.written(ga.jit(gnp.fmod).lower(x, y).jaxpr)
+    natively.compile_all([program])
+    with np.errstate(all="ignore"):
+        wanted = np.fmod(x, y)
+    found = program(x, y)[0]
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(
+        np.signbit(found), np.signbit(wanted) | np.isnan(wanted) & np.signbit(found)
+    )

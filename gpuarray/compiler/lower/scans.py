@@ -18,7 +18,7 @@ from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, group_of
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import ELEMENT
-from gpuarray.core.graph import Eqn, Var, storage_dtype
+from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.target import TARGET
 from gpuarray.primitives.cuda_rules import is_half
@@ -50,10 +50,24 @@ class Cut(Struct):
 def is_scan(eqn: Eqn) -> bool:
     """Whether an equation is a scan that has a kernel."""
     prim = eqn.primitive
+    graph = merge_graph(eqn)
+    if graph is not None:
+        avals = [*graph.in_avals, *(v.aval for e in graph.eqns for v in e.outvars)]
+        return all(dtypes.in_kernels(a.dtype) for a in avals) and all(
+            e.primitive.has_text([a.aval for a in e.invars], e.params) for e in graph.eqns
+        )
     if prim.kind is not Kind.SCAN or prim.fold is None or not prim.has_fold:
         return False
     # A state that is no element (an argmax, a pair) has no kernel yet.
     return prim.fold.state is ELEMENT and dtypes.in_kernels(eqn.outvars[0].aval.dtype)
+
+
+def merge_graph(eqn: Eqn) -> Graph | None:
+    """The Graph that merges the elements of a scan; None where a Fold does, or it is no scan."""
+    if eqn.primitive.kind is not Kind.SCAN or eqn.primitive.fold is not None:
+        return None
+    graph = eqn.params.get("jaxpr")
+    return graph if isinstance(graph, Graph) else None
 
 
 def is_piecewise(eqn: Eqn) -> bool:
@@ -194,7 +208,9 @@ def scan_group(eqn: Eqn) -> FusedGroup:
     assert isinstance(x, Var)
     dims = tuple(None if n == 1 else i for i, n in enumerate(shape))
     operands = [Load(x, (), dims, shape)]
-    if len(eqn.invars) > 1:
+    if merge_graph(eqn) is not None:
+        operands = [Load(x, (), dims, shape) for x in eqn.invars if isinstance(x, Var)]
+    elif len(eqn.invars) > 1:
         totals = eqn.invars[1]
         assert isinstance(totals, Var)
         # A block reads the totals before its piece by itself, so they run along no axis.

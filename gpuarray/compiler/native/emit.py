@@ -23,7 +23,7 @@ from gpuarray.compiler.lower.kernel import (
 from gpuarray.compiler.native.columns import ColumnsWriter
 from gpuarray.compiler.native.map import MapWriter
 from gpuarray.compiler.native.rows import RowsWriter
-from gpuarray.compiler.native.scan import ScanWriter
+from gpuarray.compiler.native.scan import scan_writer
 from gpuarray.compiler.native.scatter import ScatterWriter, begun
 from gpuarray.compiler.native.schedule import is_short
 from gpuarray.compiler.native.tiles import TilesWriter
@@ -47,7 +47,7 @@ def emit(kernel: Kernel, user_lines: bool = False) -> NativeSource:
         case Columns():
             return ColumnsWriter(kernel, user_lines).source()
         case Scan():
-            return ScanWriter(kernel, user_lines).source()
+            return scan_writer(kernel, user_lines).source()
         case Scatter():
             return ScatterWriter(kernel, user_lines).source()
     raise NoKernel(f"kernels of the form {kernel.form!r} have no native text yet")

@@ -20,6 +20,7 @@ from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import COMPLEX, FLOATING, NUMERIC, check_dtype, do
 from gpuarray.primitives.linear import zeros
 from gpuarray.primitives.reduce.host import wide_of
+from gpuarray.primitives.reduce.prefixes import prefixes
 from gpuarray.primitives.reduce.ops import LARGEST, PRODUCT, SMALLEST, SUM
 
 
@@ -118,57 +119,17 @@ def _directed(forward, axis: int, reverse: bool):
     return lambda x: forward(x[flip])[flip]
 
 
-# ---- the same from other primitives: a scan over pairs, which can be differentiated ----
-
-
-def _along(x, axis: int, start: int, stop: int, step: int = 1):
-    shape = aval_of(x).shape
-    return do.slice(
-        x,
-        start_indices=tuple(start if d == axis else 0 for d in range(len(shape))),
-        limit_indices=tuple(stop if d == axis else n for d, n in enumerate(shape)),
-        strides=tuple(step if d == axis else 1 for d in range(len(shape))),
-    )
-
-
-def _alternate(even, odd, axis: int):
-    """Interleave two arrays along `axis`: even[0], odd[0], even[1], ..."""
-    a, b = aval_of(even), aval_of(odd)
-    # Whether the result ends with an element of `even`.
-    last = a.shape[axis] > b.shape[axis]
-
-    def spaced(x, low: int, high: int):
-        # One hole between neighbours, and an end where the other array has the first or last
-        # element.
-        config = tuple((low, high, 1) if d == axis else (0, 0, 0) for d in range(a.ndim))
-        return do.pad(x, a.dtype.type(0), padding_config=config)
-
-    # Each place holds one element and one padding 0.
-    return do.add(spaced(even, 0, 0 if last else 1), spaced(odd, 1, 1 if last else 0))
-
-
-def _scan(combine, x, axis: int):
-    """Fold pairs of neighbours, scan those, and fill in: 2 log2(n) folds of arrays."""
-    n = aval_of(x).shape[axis]
-    if n < 2:
-        return x
-    # odd[i] is the fold up to element 2i + 1; even[i] adds element 2i to the odd one before it.
-    pairs = combine(_along(x, axis, 0, n - 1, 2), _along(x, axis, 1, n, 2))
-    odd = _scan(combine, pairs, axis)
-    # With an even length the last odd result has no even element after it.
-    before = _along(odd, axis, 0, aval_of(odd).shape[axis] - 1) if n % 2 == 0 else odd
-    even = combine(before, _along(x, axis, 2, n, 2))
-    even = do.concatenate(_along(x, axis, 0, 1), even, dimension=axis)
-    return _alternate(even, odd, axis)
+# ---- the same from other primitives, which can be differentiated ----
 
 
 def _parts(combine):
+    def merge(one: list, two: list) -> list:
+        return [combine(*one, *two)]
+
     def parts(x, *, axis, reverse):
-        if not reverse:
-            # A run from the end is a run of the reversed array, reversed back.
-            return _scan(combine, x, axis)
-        backwards = do.rev(x, dimensions=(axis,))
-        return do.rev(_scan(combine, backwards, axis), dimensions=(axis,))
+        # A run from the end is a run of the reversed array, reversed back.
+        (out,) = prefixes(merge, [do.rev(x, dimensions=(axis,)) if reverse else x], axis)
+        return do.rev(out, dimensions=(axis,)) if reverse else out
 
     return parts
 

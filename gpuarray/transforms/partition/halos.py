@@ -25,6 +25,7 @@ from gpuarray.core.factors import spec_of
 from gpuarray.core.graph import Eqn
 from gpuarray.core.grid import Spec
 from gpuarray.core.primitive import Kind
+from gpuarray.primitives.axes import along
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.contract.factors import combined
 from gpuarray.primitives.define import do
@@ -33,7 +34,7 @@ from gpuarray.primitives.reduce.cumulative import logaddexp
 from gpuarray.transforms.partition.cuts import chosen_cut
 from gpuarray.transforms.partition.moves import gathered, position
 from gpuarray.transforms.partition.pieces import Note, Owed, Piece
-from gpuarray.transforms.partition.windows import Frame, Windows, along, extreme, like, zero
+from gpuarray.transforms.partition.windows import Frame, Windows, extreme, like, zero
 from gpuarray.util import prod
 
 

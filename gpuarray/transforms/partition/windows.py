@@ -23,6 +23,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Eqn
 from gpuarray.core.grid import Spec
 from gpuarray.core.primitive import Kind
+from gpuarray.primitives.axes import along
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import zeros
@@ -390,14 +391,6 @@ def _part(x: Any, starts: Sequence[int], stops: Sequence[int]) -> Any:
     if not any(starts) and tuple(stops) == aval_of(x).shape:
         return x
     return do.slice(x, start_indices=tuple(starts), limit_indices=tuple(stops), strides=None)
-
-
-def along(x: Any, axis: int, start: int, stop: int) -> Any:
-    """Return a part of an axis."""
-    shape = aval_of(x).shape
-    starts, stops = [0] * len(shape), list(shape)
-    starts[axis], stops[axis] = start, stop
-    return _part(x, starts, stops)
 
 
 def _is_float(aval: ShapedArray) -> bool:

@@ -135,44 +135,37 @@ def _recurrence(
     xs: list, dxs: list, ys: list, given: list[bool], varies: list[bool], *, jaxpr, axis, reverse
 ) -> list:
     """The tangents of the results that vary: dy[i] = J[i] dy[i - 1] + u[i]."""
-    n = aval_of(xs[0]).shape[axis]
-    # Merges are those of all elements but the first, each with the result before it.
-    first, rest = slice(0, 1), slice(1, n)
-    before = slice(0, n - 1)
-    if reverse:
-        first, rest, before = slice(n - 1, n), slice(0, n - 1), slice(1, n)
-
-    def part(x: Any, which: slice) -> Any:
-        return along(x, axis, which.start, which.stop)
-
-    merged = [*(part(y, before) for y in ys), *(part(x, rest) for x in xs)]
-    count, wanted = len(xs), tuple(varies)
-
-    def joined(one: Any, others: Any) -> Any:
-        both = (others, one) if reverse else (one, others)
-        return do.concatenate(*both, dimension=axis)
-
+    aval = aval_of(xs[0])
+    n, count, wanted = aval.shape[axis], len(xs), tuple(varies)
+    # All elements are merged with the result before them, and the first, which has none, with
+    # itself: that is a merge like others, where any number might be one that cannot be merged.
+    merged = [*(_before(y, x, axis, n, reverse) for x, y in zip(xs, ys, strict=True)), *xs]
+    place = do.iota(dtype=np.dtype(np.int32), shape=aval.shape, dimension=axis, sharding=None)
+    first = do.eq(place, full_like(place, n - 1 if reverse else 0))
     # u: what the tangent of the element adds; the first result is the first element.
     graph = jvp_filled(jaxpr, (False,) * count + tuple(given), wanted)
-    dx = [t for t in dxs if not is_zero(t)]
-    made = bind_on_arrays(graph, *merged, *(part(t, rest) for t in dx))[count:]
-    firsts = [part(instantiate(t), first) for t, v in zip(dxs, varies, strict=True) if v]
-    u = [joined(one, others) for one, others in zip(firsts, made, strict=True)]
+    moved = bind_on_arrays(graph, *merged, *(t for t in dxs if not is_zero(t)))[count:]
+    tangents = [instantiate(t) for t, v in zip(dxs, varies, strict=True) if v]
+    u = [do.select_n(first, m, t) for t, m in zip(tangents, moved, strict=True)]
     # J by columns: the tangent of a merge along each of the numbers that are carried on.
     jacobian: dict[tuple[int, int], Any] = {}
     numbers = [k for k, v in enumerate(varies) if v]
     for column, k in enumerate(numbers):
-        along_k = tuple(j == k for j in range(2 * count))
-        flags = jvp_graph(jaxpr, along_k).outputs
-        made = bind_on_arrays(
-            jvp_graph(jaxpr, along_k).graph, *merged, full_like(merged[k], 1)
-        )[count:]
-        rows = [row for row, f in enumerate(flags) if f]
-        for row, entry in zip(rows, made, strict=True):
-            # The first result has none before it, so its entry is not read.
-            start = full_like(part(entry, slice(0, 1)), 0)
-            jacobian[numbers.index(row), column] = joined(start, entry)
+        graph, rows = jvp_graph(jaxpr, tuple(j == k for j in range(2 * count)))
+        entries = iter(bind_on_arrays(graph, *merged, full_like(merged[k], 1))[count:])
+        for row, nonzero in zip(range(count), rows, strict=True):
+            if nonzero:
+                entry = next(entries)
+                zero = full_like(entry, 0)
+                jacobian[numbers.index(row), column] = do.select_n(first, entry, zero)
     return linear_recurrence(jacobian, u, axis, reverse)
+
+
+def _before(y: Any, x: Any, axis: int, n: int, reverse: bool) -> Any:
+    """At each place the result before it; at the first one the element."""
+    if reverse:
+        return do.concatenate(along(y, axis, 1, n), along(x, axis, n - 1, n), dimension=axis)
+    return do.concatenate(along(x, axis, 0, 1), along(y, axis, 0, n - 1), dimension=axis)
 
 
 associative_scan_p = Primitive(

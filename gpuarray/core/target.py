@@ -201,14 +201,20 @@ class Target(Struct):
     #: The most elements that a thread keeps of a longer row: each takes two registers. Measure: the
     #: largest of long rows.
     largest_kept: int = 32
-    #: Threads of a block that scans, elements that each handles at a time, and pieces of a row that
-    #: the second kernel adds up. Measure: cumsum of rows, and of one long row.
+    #: Threads of a block that scans, and elements that each handles at a time. Measure: cumsum of
+    #: rows, and of one long row.
     scan_threads: int = 256
     scan_items: int = 4
-    scan_pieces: int = 256
-    #: Elements that a thread scans at a time where blocks look back at one another: looking back
-    #: takes several accesses, one after another, so tiles are large. Measure: cumsum of a long row.
+    #: Words of partial results that a thread holds where blocks look back at one another: looking
+    #: back takes several accesses, one after another, so tiles are large. Measure: cumsum of a long
+    #: row.
     scan_tile_items: int = 16
+    #: The most words of a partial result: with more of them registers spill. Measure: associative
+    #: scans of products of small matrices.
+    scan_state: int = 32
+    #: Columns that a block scans side by side: a line of memory of floats. Measure: cumsum of the
+    #: columns of a narrow matrix.
+    scan_across: int = 32
     #: Rows and columns shorter than this are not cut for a scan; nor are pieces. Measure: as above.
     scan_row: int = 1 << 13
     scan_column: int = 64

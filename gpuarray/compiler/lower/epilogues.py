@@ -10,7 +10,7 @@ from __future__ import annotations
 from gpuarray.compiler.fuse.group import FusedGroup, Inner, Step
 from gpuarray.compiler.fuse.merge import relabelled, view_order
 from gpuarray.compiler.lower.costs import can_emit
-from gpuarray.compiler.lower.scans import is_scan, makes_totals
+from gpuarray.compiler.lower.scans import is_scan
 from gpuarray.compiler.lower.sorts import is_short_sort, takes_largest
 from gpuarray.compiler.lower.steps import makers, sorted_steps, step_inputs, waits_for
 from gpuarray.core.graph import Graph, Var
@@ -55,11 +55,9 @@ def fuse_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
 
 
 def _takes_epilogues(group: FusedGroup) -> bool:
-    """Whether a group is a scan that writes elements, or a sort that keeps all of them."""
+    """Whether a group is a scan, or a sort that keeps all elements."""
     eqn = group.members[0].eqn
-    if is_scan(eqn):
-        return not makes_totals(eqn)
-    return is_short_sort(eqn) and not takes_largest(eqn)
+    return is_scan(eqn) or (is_short_sort(eqn) and not takes_largest(eqn))
 
 
 def _joined(one: FusedGroup, reader: FusedGroup) -> FusedGroup | None:

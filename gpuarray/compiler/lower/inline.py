@@ -36,7 +36,7 @@ from gpuarray.compiler.lower.costs import (
 from gpuarray.compiler.lower.effort import Effort, is_any_view, is_free, variables
 from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, Top, User
 from gpuarray.compiler.lower.pieces import alias_steps, as_single_view, split_wide_join
-from gpuarray.compiler.lower.scans import is_scan, merge_graph, scan_eqns, scan_group
+from gpuarray.compiler.lower.scans import is_scan, read_alone, scan_group
 from gpuarray.compiler.lower.scatters import (
     in_place,
     is_update,
@@ -142,9 +142,7 @@ class _Inliner:
         if (is_custom(step) and User in self.forms) or is_sweep(step):
             return custom_steps(step)
         if is_scan(step) and Scan in self.forms:
-            # One after another a row is not cut.
-            parts = [step] if self.serial else self.note_eqns(scan_eqns(step))
-            return [scan_group(part) for part in parts]
+            return [scan_group(step)]
         if (is_short_sort(step) and Sort in self.forms) or (
             is_long_top(step) and Top in self.forms
         ):
@@ -456,14 +454,6 @@ class _Inliner:
         return found
 
     # ---- the steps ----
-    def without_unread(self, step: FusedGroup) -> FusedGroup:
-        """Copy of a scan of several arrays that writes only the results that are read."""
-        if merge_graph(step.members[0].eqn) is None:
-            return step
-        return step.replace(
-            outputs=tuple(v for v in step.outputs if v in self.uses or v in self.required)
-        )
-
     def emit(self, step: Step) -> None:
         """Append a step to the order, after what it needs in memory; none if it is inlined."""
         outs = step.outputs if isinstance(step, FusedGroup) else step.outvars
@@ -472,7 +462,7 @@ class _Inliner:
             return
         if isinstance(step, FusedGroup):
             if can_emit(step) and not reads_memory(step.members[0].eqn):
-                self.order.append(self.with_producers_inlined(self.without_unread(step)))
+                self.order.append(self.with_producers_inlined(read_alone(step, (self.uses, self.required))))
             else:  # NumPy's rules, or a user's text, read memory
                 for v in step.inputs:
                     self.materialize(v)

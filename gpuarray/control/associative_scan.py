@@ -11,26 +11,28 @@ merge of the prefix before and the element there, whatever the order in which it
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray.control.graph_edits import fixed_point, jvp_filled
+from gpuarray.control.graph_edits import fixed_point, jvp_filled, others, staged
 from gpuarray.control.linear_recurrence import linear_recurrence
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
-from gpuarray.core.linear import Zero, is_zero, tangent_aval
-from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive
+from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
+from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.axes import along, with_axis
 from gpuarray.primitives.define import do
-from gpuarray.primitives.linear import full_like, instantiate
+from gpuarray.primitives.linear import full_like, instantiate, zeros
 from gpuarray.primitives.reduce.prefixes import prefixes
 from gpuarray.primitives.scalar_graph import bind_on_arrays, on_arrays
 from gpuarray.transforms.batch import BatchAxis
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.jvp import jvp_flat
+from gpuarray.transforms.transpose import transpose_flat
 
 #: Pointwise operations whose derivative is complex linear: what else complex numbers may go through
 #: (conj, abs, real) is differentiated by parts.
@@ -68,7 +70,7 @@ def _pick(avals, *, jaxpr: Graph, axis: int, reverse: bool) -> Callable[..., lis
 
 
 def _prefixes(merge: Callable, xs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    """Prefixes along the first axis: those of pairs are every other one, the rest lack one merge."""
+    """Prefixes along the first axis: those of pairs are every other one, others lack one merge."""
     n = len(xs[0])
     if n < 2:
         return xs
@@ -105,6 +107,9 @@ def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
     in the tangents.
     """
     jaxpr: Graph = params["jaxpr"]
+    # Without two elements nothing is merged.
+    if aval_of(primals[0]).shape[params["axis"]] < 2:
+        return list(primals), list(tangents)
     given = [not is_zero(t) for t in tangents]
     # A result varies if its element does, or a result before that it is merged with.
     varies = fixed_point(given, lambda state: _varying(jaxpr, (*state, *given)))
@@ -112,8 +117,8 @@ def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
         return jvp_flat(lambda *xs: _parts(*xs, **params), primals, tangents)
     out = associative_scan_p.bind(*primals, **params)
     found = iter(_recurrence(primals, tangents, out, given, varies, **params))
-    zeros = [Zero(tangent_aval(aval_of(y))) for y in out]
-    return out, [next(found) if v else zero for v, zero in zip(varies, zeros, strict=True)]
+    fixed = [Zero(tangent_aval(aval_of(y))) for y in out]
+    return out, [next(found) if v else zero for v, zero in zip(varies, fixed, strict=True)]
 
 
 def _varying(jaxpr: Graph, nonzero: tuple[bool, ...]) -> tuple[bool, ...]:
@@ -168,6 +173,43 @@ def _before(y: Any, x: Any, axis: int, n: int, reverse: bool) -> Any:
     return do.concatenate(along(x, axis, 0, 1), along(y, axis, 0, n - 1), dimension=axis)
 
 
+# ---- the transpose ----
+
+
+def _transpose(cts: list, *operands, **params) -> list:
+    """A scan that is linear in some of its operands is its own derivative along them."""
+    jaxpr: Graph = params["jaxpr"]
+    linear = [is_undefined(x) for x in operands]
+    _check_linear(jaxpr, linear)
+
+    def fun(*values: Any) -> list:
+        primals = [zeros(aval_of(x)) if f else x for x, f in zip(values, linear, strict=True)]
+        along = [x if f else Zero(aval_of(x)) for x, f in zip(values, linear, strict=True)]
+        return [instantiate(t) for t in _jvp(primals, along, **params)[1]]
+
+    avals = [x.aval if f else aval_of(x) for x, f in zip(operands, linear, strict=True)]
+    graph = staged(fun, avals, "transpose", jaxpr.debug_name)
+    given = iter(transpose_flat(graph, linear, others(operands, linear), cts))
+    return [next(given) if f else None for f in linear]
+
+
+def _check_linear(jaxpr: Graph, linear: Sequence[bool]) -> None:
+    """Raise TypeError if the merge is not linear in these of its operands: if its derivative along
+    them depends on them.
+    """
+    varies = fixed_point(linear, lambda state: _varying(jaxpr, (*state, *linear)))
+    graph = jvp_graph(jaxpr, (*varies, *linear)).graph
+    reached = set(itertools.compress(graph.invars, (*varies, *linear)))
+    for eqn in graph.eqns:
+        if not reached.isdisjoint(eqn.invars):
+            reached.update(eqn.outvars)
+    if not reached.isdisjoint(graph.outvars[len(jaxpr.outvars) :]):
+        raise TypeError(
+            "cannot transpose an associative_scan whose function is not linear in the operands "
+            f"that depend on the arguments: {jaxpr}"
+        )
+
+
 associative_scan_p = Primitive(
     "associative_scan",
     Kind.SCAN,
@@ -175,7 +217,7 @@ associative_scan_p = Primitive(
     aval=_aval,
     numpy_pick=_pick,
     jvp=_jvp,
-    transpose=NOT_LINEAR,
+    transpose=_transpose,
     batch=_batch,
     decompose=_parts,
     weight=4.0,

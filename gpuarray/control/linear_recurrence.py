@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.factors import all_but
 from gpuarray.core.graph import Eqn, Graph
 from gpuarray.core.linear import is_undefined, is_zero
 from gpuarray.core.primitive import Kind, Primitive
@@ -191,5 +190,4 @@ linear_recurrence_p = Primitive(
     batch=_batch,
     decompose=_scanned,
     inline=_inline,
-    factors=lambda avals, outs, params: all_but((params["axis"],), avals, outs),
 )

@@ -338,6 +338,8 @@ class Processor(Struct):
     #: Columns that are folded side by side: their partial results stay in the first cache, and each
     #: row of them fills several lines of memory. Measure: column_sum.
     columns: int = 512
+    #: Columns of which a thread's lines of memory are its own. Measure: cumsum of few columns.
+    least_columns: int = 32
     #: Rows that a running fold goes along at a time: its sums wait for one another, those of
     #: several rows do not. Measure: cumsum.
     scanned_rows: int = 4

@@ -61,7 +61,8 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
         # Leaves in, leaves out: what scans need not know the user's pytrees.
         result = fn(tree.unflatten(spec, a), tree.unflatten(spec, b))
         out, out_spec = tree.flatten(result)
-        if out_spec != spec:
+        # As many leaves in the same order are enough: a list may come for a tuple.
+        if len(out) != len(leaves):
             raise ValueError(
                 f"associative_scan: fn must return a result of the structure {spec} of its "
                 f"operands, got {out_spec}"
@@ -81,9 +82,7 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
 _KNOWN = {add_p: cumsum_p, mul_p: cumprod_p, max_p: cummax_p, min_p: cummin_p}
 
 
-def _in_one(
-    combine: Callable, fn: Callable, leaves: list, axis: int, reverse: bool
-) -> list | None:
+def _in_one(combine: Callable, fn: Callable, leaves: list, axis: int, reverse: bool) -> list | None:
     """The scan as one operation, if `fn` merges element by element; else None."""
     avals = [aval_of(x) for x in leaves]
     # A scan of no more than one element merges nothing.

@@ -106,6 +106,10 @@ def bind_on_arrays(graph: Graph, *arrays) -> list[Any]:
 
     for eqn in graph.eqns:
         values = [read(a) for a in eqn.invars]
+        # Operations of one or two operands stretch numbers themselves; a choice between more does
+        # not.
+        if len(values) > 2:
+            values = [broadcast_like(x, aval_of(arrays[0])) for x in values]
         inner = _inner(eqn)
         if inner is not None:
             out = bind_on_arrays(inner, *values)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gpuarray.compiler.lower.scans import merge_graph, state_words
-from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.compiler.text.merges import Merger
 from gpuarray.compiler.text.reader import bracketed

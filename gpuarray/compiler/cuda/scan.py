@@ -62,14 +62,13 @@ class ScanTemplate(Template):
         last = self.number(self.cut.length - 1)
         self.axis_name[self.axis] = f"({last} - {position})" if self.reverse else position
 
-    def element_here(self, depth: int) -> str:
+    def element_here(self, depth: int, scope: Fetched) -> str:
         """The element at the position, as a partial result."""
         if len(self.loads) == 1:
-            return self.merging.lift([bracketed(self.element_of(self.loads[0], depth, {}))])
-        scope: Fetched = {}
+            return self.merging.lift([bracketed(self.element_of(self.loads[0], depth, scope))])
         return self.merging.lift([self.operand(x, scope, depth) for x in self.loads])
 
-    def store(self, depth: int, value: str, guard: str = "") -> None:
+    def store(self, depth: int, value: str, guard: str, scope: Fetched) -> None:
         """Store what a partial result comes to, or what the epilogue makes of it."""
         results = self.scan.eqn.outvars
         if self.outputs == results and len(results) == 1:
@@ -81,7 +80,7 @@ class ScanTemplate(Template):
             self.line(depth, f"{guard}{{")
         inside = depth + bool(guard)
         self.name_results(inside, value)
-        self.element(inside, self.epilogue, self.outputs, {}, {})
+        self.element(inside, self.epilogue, self.outputs, {}, scope)
         if guard:
             self.line(depth, "}")
 
@@ -126,9 +125,10 @@ class ScanTemplate(Template):
         self.line(1, "#pragma unroll 8")
         self.line(1, f"for ({t} j = {n(0)}; j < {n(c.length)}; ++j) {{")
         self.set_position("j")
-        element = self.element_here(2)
+        scope: Fetched = {}
+        element = self.element_here(2, scope)
         self.line(2, f"sum = {self.merge('sum', element)};")
-        self.store(2, "sum")
+        self.store(2, "sum", "", scope)
         self.line(1, "}")
         return self.finish(s, self.note(f"{total} columns of {c.length}"))
 
@@ -168,9 +168,9 @@ class ScanTemplate(Template):
         if c.looks_back:
             words = "(unsigned long long*)work + 2"
             column = "i" if not self.wide else "(unsigned)i"
+            where = f"{self.words}u, launch, {total}u, {column}, {c.pieces}u, tile"
             call = (
-                f"ga_look_back_down<{deep}, {across}>({words}, {self.words}u, launch, {total}u, {column}, "
-                f"{c.pieces}u, tile, whole, part, {none}, merge)"
+                f"ga_look_back_down<{deep}, {across}>({words}, {where}, whole, part, {none}, merge)"
             )
             self.line(1, f"const {state} before = {call};")
             self.line(1, f"ahead = {self.merge('before', 'ahead')};")
@@ -293,7 +293,7 @@ class ScanTemplate(Template):
             self.set_position("j")
             # The element's lines belong inside the test: they read memory.
             outside, self.lines = self.lines, []
-            element = self.element_here(depth + 1)
+            element = self.element_here(depth + 1, {})
             lines, self.lines = self.lines, outside
             self.line(depth, f"if (j < {end}) {{")
             self.lines += lines
@@ -307,7 +307,7 @@ class ScanTemplate(Template):
         self.line(depth, f"for (unsigned e = 0; e < {items}u; ++e) {{")
         self.set_position("(j + e)")
         self.line(depth + 1, f"if ({guard}) {{")
-        element = self.element_here(depth + 2)
+        element = self.element_here(depth + 2, {})
         self.line(depth + 2, f"sum = {self.merge('sum', element)};")
         self.line(depth + 1, "}")
         self.line(depth + 1, "run[e] = sum;")
@@ -359,14 +359,14 @@ class ScanTemplate(Template):
             self.store_each(depth, guard.replace("j <", "j + e <"), items, ahead)
         else:
             self.set_position("j")
-            self.store(depth, self.result_of("sum", ahead), f"if ({guard}) ")
+            self.store(depth, self.result_of("sum", ahead), f"if ({guard}) ", {})
 
     def store_each(self, depth: int, guard: str, items: int, ahead: bool) -> None:
         """Write the results of a thread one by one."""
         self.line(depth, "#pragma unroll")
         self.line(depth, f"for (unsigned e = 0; e < {items}u; ++e) {{")
         self.set_position("(j + e)")
-        self.store(depth + 1, self.result_of("run[e]", ahead), f"if ({guard}) ")
+        self.store(depth + 1, self.result_of("run[e]", ahead), f"if ({guard}) ", {})
         self.line(depth, "}")
 
     def store_vectors(self, depth: int, guard: str, items: int, width: int, ahead: bool) -> None:
@@ -427,7 +427,9 @@ class ScanTemplate(Template):
         if self.cut.outer > 1:
             at += f" + row * {self.number(self.words // self.cut.outer)}"
         self.line(1, f"__shared__ {state} before;")
-        tiles = f"{self.words}u, launch, {self.cut.pieces}u, {'(unsigned)' if self.wide else ''}piece"
+        tiles = (
+            f"{self.words}u, launch, {self.cut.pieces}u, {'(unsigned)' if self.wide else ''}piece"
+        )
         self.line(1, "if (threadIdx.x < 32u) {")
         self.line(2, f"const {state} found = ga_look_back({at}, {tiles}, whole, {none}, merge);")
         self.line(2, "if (threadIdx.x == 0) before = found;")
@@ -441,8 +443,10 @@ class ScanTemplate(Template):
         parts = state_words(self.scan.eqn) + (self.merging.struct is not None)
         # Told by each tile, and by the last one of each group.
         told = c.outer * c.inner * (c.pieces + c.pieces // 32 + c.pieces // 1024) * parts
-        self.partial = 8 * told + 16
-        self.line(1, "// Nobody asks for the number of this launch any more when the last block is here.")
+        self.partial = 8 * told + 12
+        self.line(
+            1, "// Nobody asks for the number of this launch any more when the last block is here."
+        )
         self.line(1, "if (threadIdx.x == 0) {")
         self.line(2, "__threadfence();")
         last = f"atomicInc((unsigned*)work + 1, {blocks - 1}u) == {blocks - 1}u"

@@ -441,8 +441,8 @@ class Template(Writer, abc.ABC):
             params.append("unsigned char* work")
         # Before the text is put together, since only now is known which positions are read.
         self.tidy()
-        # Declared on top are types, shared arrays and mergers: what a template needs of them is only
-        # known now.
+        # Declared on top are types, shared arrays and mergers: what a template needs of them is
+        # known only now.
         top = [f"    {text}" for text, _ in self.structs.values()]
         top += [f"    __shared__ {text};" for text in self.shared.values()]
         top += [f"    {text}" for text in self.name_mergers()]

@@ -462,7 +462,9 @@ class _Inliner:
             return
         if isinstance(step, FusedGroup):
             if can_emit(step) and not reads_memory(step.members[0].eqn):
-                self.order.append(self.with_producers_inlined(read_alone(step, (self.uses, self.required))))
+                self.order.append(
+                    self.with_producers_inlined(read_alone(step, (self.uses, self.required)))
+                )
             else:  # NumPy's rules, or a user's text, read memory
                 for v in step.inputs:
                     self.materialize(v)

@@ -48,6 +48,10 @@ class ScanWriter(NativeWriter, abc.ABC):
         """One function: the lanes' folds side by side, and the loop along the axis."""
         many = 1 if self.across is None else self.axes[self.across]
         width = min(many, PROCESSOR.scanned_rows if self.in_rows else PROCESSOR.columns)
+        # Few columns are shared by the threads, as long as each has lines of memory of its own.
+        rows = math.prod(self.axes[i] for i in self.outer)
+        while not self.in_rows and width >= 2 * PROCESSOR.least_columns and rows * many < 8 * width:
+            width //= 2
         blocks = -(-many // max(1, width))
         tasks = blocks * math.prod(self.axes[i] for i in self.outer)
         self.line(1, "for (ga_index task = first; task < last; ++task) {")

@@ -20,8 +20,8 @@ from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import COMPLEX, FLOATING, NUMERIC, check_dtype, do
 from gpuarray.primitives.linear import zeros
 from gpuarray.primitives.reduce.host import wide_of
-from gpuarray.primitives.reduce.prefixes import prefixes
 from gpuarray.primitives.reduce.ops import LARGEST, PRODUCT, SMALLEST, SUM
+from gpuarray.primitives.reduce.prefixes import prefixes
 
 
 def _aval(name: str, accepted):

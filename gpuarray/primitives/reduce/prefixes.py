@@ -28,9 +28,7 @@ def prefixes(merge: Merge, xs: list, axis: int) -> list:
     if n < 2:
         return xs
     # (x0, x1), (x2, x3), ...: an odd length leaves one element without a partner.
-    pairs = merge(
-        [along(x, axis, 0, n - 1, 2) for x in xs], [along(x, axis, 1, n, 2) for x in xs]
-    )
+    pairs = merge([along(x, axis, 0, n - 1, 2) for x in xs], [along(x, axis, 1, n, 2) for x in xs])
     # The prefixes of the pairs are those that end at 1, 3, 5, ...
     odd = prefixes(merge, list(pairs), axis)
     # One that ends at an even place is the odd one before it and one element more; with an even

@@ -1,5 +1,5 @@
 // k0_scan: cumsum
-//   in0 f32[4194304] -> out0 f32[4194304]    33571376 bytes
+//   in0 f32[4194304] -> out0 f32[4194304]    33571368 bytes
 //   scan of 1 rows of 4194304, in tiles that look back, 16 elements a thread; 1024 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_scan(
     const float* __restrict__ in0,

@@ -7,16 +7,16 @@ GA_TASKS k0_scan(
     const float* GA_ALONE in1,
     float* GA_ALONE out0) {
     for (ga_index task = first; task < last; ++task) {
-        const ga_index left = task * 512;
-        float s1[512];
-        for (ga_index lane = 0; lane < 512; ++lane) {
+        const ga_index left = task * 64;
+        float s1[64];
+        for (ga_index lane = 0; lane < 64; ++lane) {
             const ga_index i = left + lane;
             const float x0 = in1[0 * 512 + i];
             s1[lane] = x0;
             out0[0 * 512 + i] = s1[lane];
         }
         for (ga_index j = 1; j < 4096; ++j) {
-            for (ga_index lane = 0; lane < 512; ++lane) {
+            for (ga_index lane = 0; lane < 64; ++lane) {
                 const ga_index i = left + lane;
                 const float x0 = in0[j * 512 + i];
                 const float x1 = in1[j * 512 + i];
@@ -30,6 +30,6 @@ GA_TASKS k0_scan(
 }
 GA_CALLED int call_k0_scan(ga_array* in0, ga_array* in1, ga_array* out0) {
     if (!ga_plain(in0, in1, out0)) return 1;
-    ga_tasks(1, 1, k0_scan, in0, in1, out0);
+    ga_tasks(8, 1, k0_scan, in0, in1, out0);
     return 0;
 }

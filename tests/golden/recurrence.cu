@@ -1,5 +1,5 @@
 // k0_scan: associative_scan
-//   in0 f32[4096,512], in1 f32[4096,512] -> out0 f32[4096,512]    25976864 bytes
+//   in0 f32[4096,512], in1 f32[4096,512] -> out0 f32[4096,512]    25976856 bytes
 //   scan of 512 columns of 4096, in tiles that look back, 16 elements a thread; 512 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_scan(
     const float* __restrict__ in0,

@@ -7,14 +7,16 @@ in double. Floor 2.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.core.avals import aval_of
+from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.fold import Fold, Identity
+from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_LINEAR, Kind, Primitive, registry
 from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import COMPLEX, FLOATING, NUMERIC, check_dtype, do
@@ -134,6 +136,19 @@ def _parts(combine):
     return parts
 
 
+@functools.lru_cache(64)
+def _product_of(dtype) -> Graph:
+    a, b, out = (Var(ShapedArray((), dtype)) for _ in range(3))
+    return Graph([a, b], [out], [Eqn(registry["mul"], [a, b], [out], {})])
+
+
+def _prod_parts(x, *, axis, reverse):
+    # As an associative scan, since the derivative of that is one scan more.
+    jaxpr = _product_of(aval_of(x).dtype)
+    (out,) = do.associative_scan(x, jaxpr=jaxpr, axis=axis, reverse=reverse)
+    return out
+
+
 def logaddexp(a, b):
     """log(exp a + exp b), from the larger one; smooth, where a maximum would have a kink."""
     kind = dtypes.kind_of(aval_of(a).dtype)
@@ -164,7 +179,7 @@ def _batch(name: str):
 
 
 def _cumulative(
-    name: str, fold: Fold, combine, accepted=NUMERIC, pick=None, weight: float = 2.0
+    name: str, fold: Fold, parts, accepted=NUMERIC, pick=None, weight: float = 2.0
 ) -> Primitive:
     return Primitive(
         name,
@@ -176,7 +191,7 @@ def _cumulative(
         jvp=BY_PARTS,
         transpose=NOT_LINEAR,
         batch=_batch(name),
-        decompose=_parts(combine),
+        decompose=parts,
     )
 
 
@@ -229,9 +244,10 @@ cumsum_p = Primitive(
     transpose=_cumsum_transpose,
     batch=_batch("cumsum"),
 )
-cumprod_p = _cumulative("cumprod", PRODUCT, lambda a, b: do.mul(a, b))
-cummax_p = _cumulative("cummax", LARGEST, lambda a, b: do.max(a, b))
-cummin_p = _cumulative("cummin", SMALLEST, lambda a, b: do.min(a, b))
+cumprod_p = _cumulative("cumprod", PRODUCT, _prod_parts)
+# Where elements are equal the derivative depends on the order of merging: it is that of the tree.
+cummax_p = _cumulative("cummax", LARGEST, _parts(lambda a, b: do.max(a, b)))
+cummin_p = _cumulative("cummin", SMALLEST, _parts(lambda a, b: do.min(a, b)))
 cumlogsumexp_p = _cumulative(
-    "cumlogsumexp", LOG_SUM_EXP, logaddexp, FLOATING | COMPLEX, _logsumexp_pick, weight=20.0
+    "cumlogsumexp", LOG_SUM_EXP, _parts(logaddexp), FLOATING | COMPLEX, _logsumexp_pick, weight=20.0
 )

@@ -225,7 +225,7 @@ def test_bad_input_of_the_operation():
 
 def test_the_transpose_of_a_linear_scan():
     a, b = numbers(2, (7, 2))
-    seconds = lambda b: lax.associative_scan(affine, (a, b), reverse=True)[1]  # noqa: E731
+    seconds = lambda b: lax.associative_scan(affine, (a, b), reverse=True)[1]
     (found,) = ga.linear_transpose(seconds, b)(b)
     np.testing.assert_allclose(found, ga.vjp(seconds, b)[1](b)[0], rtol=1e-5)
     with pytest.raises(TypeError, match="not linear in the operands"):
@@ -251,6 +251,6 @@ def test_pieces_of_the_axis_exchange_their_totals(spec, reverse):
             assert got.sharding.is_equivalent_to(lies, 2)
     text = str(ga.explain(scanned)(*given))
     assert ("totals of other pieces" in text) == (spec[0] is not None) and "whole" not in text
-    loss = lambda a, b: (scanned(a, b)[1] ** 2).sum()  # noqa: E731
+    loss = lambda a, b: (scanned(a, b)[1] ** 2).sum()
     for got, want in zip(ga.jit(ga.grad(loss, (0, 1)))(*given), ga.grad(loss, (0, 1))(*xs)):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from gpuarray.compiler.lower.scans import merge_graph, state_words
+from gpuarray.compiler.lower.scans import merge_graph
+from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.compiler.text.merges import Merger
 from gpuarray.compiler.text.reader import bracketed
@@ -60,7 +61,6 @@ class Folded:
     def __init__(self, eqn: Eqn):
         self.reducer = Reducer(eqn)
         self.state, self.none = self.reducer.state, self.reducer.neutral
-
         self.struct = None
 
     @property
@@ -87,16 +87,18 @@ class Merged:
 
     def __init__(self, eqn: Eqn):
         self.text = Merger(eqn)
-        # Parts of one type stand together, and aggregates are written in this order.
+        # Parts of one type stand together, wide types first, so that nothing is left free between
+        # them; aggregates are written in this order.
         by_type: dict[str, list[int]] = {}
-        for k, kind in enumerate(self.text.types):
+        for k, kind in sorted(enumerate(self.text.types), key=lambda part: -ct.bytes_of(part[1])):
             by_type.setdefault(kind, []).append(k)
         self.order = [k for places in by_type.values() for k in places]
         parts = " ".join(
             f"{kind} {', '.join(f's{k}' for k in places)};" for kind, places in by_type.items()
         )
-        words = state_words(eqn)
-        self.struct = f"struct state {{ {parts} bool some; }};", 4 * (words + 1)
+        nbytes = sum(map(ct.bytes_of, self.text.types)) + 1
+        whole = min(8, ct.bytes_of(next(iter(by_type))))  # a struct is a multiple of its widest
+        self.struct = f"struct state {{ {parts} bool some; }};", -(-nbytes // whole) * whole
 
     @property
     def merger(self) -> list[str]:

@@ -439,8 +439,8 @@ class ScanTemplate(Template):
     def end_launch(self, blocks: int) -> int:
         """The block that ends last notes that this launch is over; returns the workspace bytes."""
         c = self.cut
-        # A struct has one word more, which says that there is something.
-        parts = state_words(self.scan.eqn) + (self.merging.struct is not None)
+        struct = self.merging.struct
+        parts = state_words(self.scan.eqn) if struct is None else -(-struct[1] // 4)
         # Told by each tile, and by the last one of each group.
         told = c.outer * c.inner * (c.pieces + c.pieces // 32 + c.pieces // 1024) * parts
         self.partial = 8 * told + 12

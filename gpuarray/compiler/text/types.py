@@ -68,14 +68,15 @@ def declared_bytes(text: str, structs: Mapping[str, int] | None = None) -> int:
     kind, _, lengths = text.partition("[")
     count = math.prod(int(n) for n in lengths.rstrip("]").split("]["))
     kind = kind.rpartition(" ")[0]
-    return count * (structs[kind] if structs and kind in structs else _bytes(kind))
+    return count * (structs[kind] if structs and kind in structs else bytes_of(kind))
 
 
-def _bytes(kind: str) -> int:
+def bytes_of(kind: str) -> int:
+    """Bytes of a type, by its name."""
     if vector := re.fullmatch(r"ga_vec<(.*), (\d+)>", kind):
-        return int(vector[2]) * _bytes(vector[1])
+        return int(vector[2]) * bytes_of(vector[1])
     if twice := re.fullmatch(r"ga_complex<(.*)>", kind):
-        return 2 * _bytes(twice[1])
+        return 2 * bytes_of(twice[1])
     # An element with its position, which has 8 bytes.
     return 16 if kind.startswith("ga_arg<") else _sizes()[kind]
 

@@ -177,3 +177,23 @@ def test_parts_of_several_types():
     at = np.maximum.accumulate(np.where(x == best, np.arange(5000), 0))
     want = np.where(np.maximum.accumulate(x > 3), -at, at)
     assert np.array_equal(simulate(where, x), want)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("shape", [(3000,), (700, 3)])
+def test_parts_of_all_sizes(shape):
+    dtypes = ("int8", "float64", "bool", "float32", "complex64", "int16")
+    rng = np.random.default_rng(0)
+    xs = [rng.integers(0, 2, shape).astype(d) for d in dtypes]
+
+    def later(one, two):
+        return tuple(gnp.where(two[2], y, x) for x, y in zip(one, two, strict=True))
+
+    with ga.enable_x64(True):
+        made = simulated.built(ga.jit(lambda *xs: lax.associative_scan(later, xs)).lower(*xs).jaxpr)
+        found = simulated.run(made, xs)
+    # The last place at which the third is set, or the first of all.
+    places = np.arange(shape[0]).reshape(-1, *(1,) * (len(shape) - 1))
+    last = np.maximum.accumulate(np.where(xs[2], places, 0))
+    for x, y in zip(xs, found, strict=True):
+        assert np.array_equal(y, np.take_along_axis(x, last, 0))

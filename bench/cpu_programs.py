@@ -292,7 +292,7 @@ def _recurrence(m) -> Callable:
 
 def _recurrence_gradient(m) -> Callable:
     states = _recurrence(m)
-    return m.grad(lambda a, b: (states(a, b) ** 2).sum(), argnums=(0, 1))
+    return m.top.grad(lambda a, b: (states(a, b) ** 2).sum(), argnums=(0, 1))
 
 
 def _recurrence_data(rng: RNG, small: bool) -> Arrays:

@@ -1,6 +1,5 @@
 """A selective state space layer learns to remember; its recurrence is one kernel, and its gradient.
 
-
 Each sequence holds numbers, a few of them marked; wanted at each place is the last marked number.
 The layer is h[i] = keep[i] h[i - 1] + (1 - keep[i]) x[i], where what is kept depends on the input:
 a linear recurrence with weights of its own at each place, by `lax.associative_scan`.

@@ -159,6 +159,7 @@ class Nccl(Peers):
             return self._end(operands[0])
         way, groups = self._known(asked.eqn)
         if way is None:
+            # Copies are made at once: both halves are there at the start.
             return [_Going(None, super().__call__(asked.eqn, operands), [], [])] * len(operands)
         return [self._start(way, groups, operands)] * len(operands)
 
@@ -178,7 +179,9 @@ class Nccl(Peers):
         """Return how NCCL does an equation, None if it does not; and between whom."""
         known = self._ways.get(id(eqn))
         if known is None:
+            # Groups of other processes only are theirs to serve.
             groups = [g for g in self.groups(eqn) if not self.rows.keys().isdisjoint(g)]
+            # A group of one has nothing to send.
             way = None if len(groups[0]) == 1 else self._way(eqn, groups)
             if way is None and eqn.invars and not self.is_ours(groups):
                 way = self._gathered(eqn, groups)
@@ -209,6 +212,7 @@ class Nccl(Peers):
                     call(communicator, i, stream)
                 nccl.groupEnd()
             except Exception as error:
+                # Calls that were enqueued may never end: the communicators are of no use any more.
                 self._abandon(groups)
                 raise DeviceError(f"an exchange between GPUs failed: {error}") from error
             events = []
@@ -306,6 +310,7 @@ class Nccl(Peers):
         size = len(groups[0])
         if prim in _REDUCED and not any(isinstance(a, int) for a in params["axes"]):
             exact = all(a.dtype.kind in "biu" for a in avals)
+            # NaN would be lost (see above).
             if prim is not ops.psum_p and not exact:
                 return self._gathered(eqn, groups)
             if not all(_summed(a.dtype, prim) for a in avals):

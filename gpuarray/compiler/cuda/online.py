@@ -77,6 +77,7 @@ class OnlineTemplate(Template):
         """Write the loop of a joined pass; returns the names of partial results and references."""
         states = self.declare_partials(one)
         references = self._references(one)
+        # The halves without repeated work: what is dear is carried from the first to the second.
         first, second = once_each(self.group, list(one.halves), self.is_dear, False)
         self.line(1, turns.head, comment)
         self.touched.begin(turns.count)
@@ -91,6 +92,8 @@ class OnlineTemplate(Template):
             self.read_held(held, turns.width, 3)
             self.line(2, "}")
         for r in references:
+            # Sums refer to the mean of the elements before: how many these were is needed to
+            # correct them.
             if r.many:
                 self.line(2, f"const {r.type} {r.many}_before = {r.many};")
         # Fold these elements.
@@ -179,6 +182,7 @@ class OnlineTemplate(Template):
     def _corrected(self, f: Follower, total: str, was: str, now: str, many: str) -> str:
         """A sum that refers to `now`, from one that refers to `was`."""
         if f.by is None:
+            # The second formula at the head of lower/online.py.
             return f"{total} + {many} * ({was} - {now}) * ({was} - {now})"
         # A sum of nothing is 0, whatever it refers to.
         return f"{total} == 0 ? {total} : {total} * {unrounded(f.by, [f'{was} - {now}'])}"

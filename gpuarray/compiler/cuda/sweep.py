@@ -22,6 +22,7 @@ from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.index import Index, linear
 from gpuarray.core.target import TARGET
 
+# A name, or an element of an array: text that needs no brackets as an operand.
 _NAME = re.compile(r"[\w.\[\]]+")
 
 
@@ -36,6 +37,7 @@ class SweepTemplate(Template):
         self.eqn = member.eqn
         self.sweep: Sweep = self.eqn.params["sweep"]
         self.operands = [a for a in self.eqn.invars if isinstance(a, Var)]
+        # Positions are written by `place` below, not by the loops over axes of other templates.
         self.set_order([])
         sweep = self.sweep
         self.owned = math.prod(sweep.space[i] for i in sweep.owned)
@@ -64,6 +66,7 @@ class SweepTemplate(Template):
     def define(self, depth: int, position: str, axes: range, prefix: str) -> dict[int, str]:
         """Define the positions along axes from their common one; return their names."""
         lengths = [(i, self.sweep.space[i]) for i in axes if self.sweep.space[i] > 1]
+        # The common position is that of the only axis longer than 1.
         if len(lengths) == 1:
             return {lengths[0][0]: position}
         names, stride = {}, math.prod(n for _, n in lengths)
@@ -71,6 +74,7 @@ class SweepTemplate(Template):
             stride //= n
             text = f"{position} / {self.number(stride)}" if stride > 1 else position
             if k:
+                # The slowest axis needs no remainder.
                 text = f"{bracketed(text)} % {self.number(n)}"
             names[i] = f"{prefix}{k}"
             self.line(depth, f"const {self.index_type} {names[i]} = {text};")
@@ -81,6 +85,7 @@ class SweepTemplate(Template):
         """A block for each tile of what is owned, in each batch."""
         sweep, n = self.sweep, self.number
         self.threads_meet = True
+        # Blocks of one batch; the grid has them for each batch.
         blocks = -(-self.owned // self.own_tile)
         batches = math.prod(sweep.space[: sweep.batch])
         s = Schedule(TARGET.sweep_side * TARGET.sweep_side, grid=batches * blocks)
@@ -142,6 +147,8 @@ class SweepTemplate(Template):
 
     def load(self, depth: int, name: str, factor: Factor, owned: bool) -> None:
         """Bring a tile of an operand to shared memory, features first; zeros beyond the end."""
+        # Whether this operand is that of rows: the owned one if blocks own rows, else the swept
+        # one.
         rows = owned == self.sweep.owns_rows
         read = factor.row if rows else factor.column
         length, tile = (self.owned, self.own_tile) if owned else (self.swept, self.tile)
@@ -149,6 +156,7 @@ class SweepTemplate(Template):
         first = "own0" if owned else "at0"
         n = self.number(factor.steps)
         count = self.number(tile * factor.steps)
+        # Neighbouring threads read neighbouring features; the tile is stored with features first.
         self.line(depth, f"for (unsigned i = threadIdx.x; i < {count}; i += 256u) {{")
         self.line(depth + 1, f"const {self.index_type} f = i % {n}, at = {first} + i / {n};")
         names = self.batch | {self.sweep.feature: "f"}
@@ -207,6 +215,7 @@ class SweepTemplate(Template):
     def elements(self) -> None:
         """Compute the value of each element from its products and what is read in memory."""
         sweep = self.sweep
+        # What the exponential turns into a weight of 0, or what adds nothing.
         outside = "-GA_INFF" if sweep.online is not None else "0.0f"
         self.line(2, "#pragma unroll")
         self.line(2, f"for (unsigned i = 0; i < {self.own}u; ++i) {{")
@@ -231,6 +240,7 @@ class SweepTemplate(Template):
         known = {}
         for k, f in enumerate(sweep.factors):
             known[f.value], text = f"s{k}[i][j]", ct.rounded(f"s{k}[i][j]", f.value.aval)
+            # A product of 16-bit operands is rounded as the program says.
             if text != known[f.value]:
                 known[f.value] = f"p{k}"
                 self.line(depth, f"const {ct.value_type(f.value.aval)} p{k} = {text};")
@@ -255,6 +265,8 @@ class SweepTemplate(Template):
             self.line(4, "}")
             value = "value"
         if sweep.online is not None:
+            # Scores stay in the registers of the first product until `rescale` makes weights of
+            # them.
             self.line(4, f"s0[i][j] = {value};")
         elif sweep.other is not None:
             self.line(4, f"w[{self.theirs}][{self.mine}] = {value};")
@@ -326,10 +338,12 @@ class SweepTemplate(Template):
         self.line(3, f"for (unsigned i = 0; i < {self.own}u; ++i)")
         self.line(4, "#pragma unroll")
         self.line(4, f"for (unsigned c = 0; c < {self.columns}u; ++c)")
+        # Where 16 does not divide the features, some threads have none at the end.
         guard = ""
         if self.sweep.features % TARGET.sweep_side:
             guard = f"if (x + c * 16u < {self.number(self.sweep.features)}) "
         shared = self.sweep.shared
+        # The tile of a factor has features first.
         read = "v[k][x + c * 16u]" if shared is None else f"theirs{shared}[x + c * 16u][k]"
         text = f"sum[i][c] = fmaf(w[k][{self.mine}], {read}, sum[i][c]);"
         self.line(5, guard + text)
@@ -372,6 +386,7 @@ class SweepTemplate(Template):
             to = ct.index_text(sweep.place, names, self.suffix) if sweep.place != Index() else "0"
             self.line(3, f"{guard}{self.out_name[v]}[{to}] = {self.stored(text, v)};")
             self.line(2, "}")
+            # What derivatives need of a softmax: the largest element and the sum of each row.
             for v, name in zip(self.outputs[1:], ("most[i]", "whole"), strict=False):
                 self.line(2, f"if (x == 0) {self.out_name[v]}[{at}] = {name};")
         self.line(1, "}")

@@ -48,6 +48,7 @@ class Cost(Struct):
             self.launches + other.launches,
             self.read + other.read,
             self.written + other.written,
+            # The loop that turns most often stands for all.
             max(self.turns, other.turns),
             guessed=self.guessed or other.guessed,
             estimated=self.estimated or other.estimated,

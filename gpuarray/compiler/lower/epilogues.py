@@ -67,6 +67,7 @@ def _joined(one: FusedGroup, reader: FusedGroup) -> FusedGroup | None:
         return None
     mine = [x for x in reader.loads() if x.source in one.made]
     inside = [a for e in reader.inlined.values() for a in e.invars]
+    # Inlined producers read memory, where the result of the scan is not yet.
     if not mine or any(a in one.made for a in inside):
         return None
     # Each axis of the reader is one of the scan, the same wherever it reads it.
@@ -86,6 +87,7 @@ def _joined(one: FusedGroup, reader: FusedGroup) -> FusedGroup | None:
     space = {d for d in one.members[0].dims if d is not None}
     if set(axis_of.values()) != space or len(axis_of) != len(space):
         return None
+    # Along an axis that the scan lacks, each of its elements would be needed several times.
     if any(n != 1 and i not in axis_of for i, n in enumerate(reader.axes)):
         return None
     members = [relabelled(m, axis_of, inner) for m in reader.members]

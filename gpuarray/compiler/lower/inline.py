@@ -322,8 +322,8 @@ class _Inliner:
         return self.can_inline(step) and not any(v in self.required for v in step.outvars)
 
     def is_outer(self, group: FusedGroup) -> bool:
-        """Whether a group folds, along a short axis, arrays that are no larger than the result by
-        much: distances between the rows of two matrices.
+        """Whether a group folds, along a short axis, arrays that are not much larger than the
+        result: distances between the rows of two matrices.
         """
         folded = math.prod(group.axes[i] for i in group.reduced)
         narrow = all(not any(d in group.reduced for d in group.made[v].dims) for v in group.outputs)

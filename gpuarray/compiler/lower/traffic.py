@@ -101,6 +101,7 @@ class Touched:
         """Note that elements at `index` are read, `width` at a time, `most` of them at most."""
         if self.most == 0:
             return
+        # None stands for no limit; a place is read at most once for each element of the array.
         limits = (source.aval.size, self.most, most)
         places = self._places.setdefault((len(self._ahead) - 1, source), {})
         places[index] = _Access(min(n for n in limits if n is not None), width)

@@ -70,6 +70,7 @@ def unit(sources: Sequence[Any]) -> tuple[str, list[str]]:
     for source in sources:
         # Names are given anew, since those of several plans are the same.
         name = rf"\b(call_)?{source.name}(?=_k\d|_copy\b|_of\b|_pieces\b|_merge\b|_steps\b|\b)"
+        # Comments name lines of the user: kernels from different lines may still be equal.
         body = re.sub(r"^ *//.*\n| +// [^\"\n]*$", "", source.text, flags=re.MULTILINE)
         key = re.sub(name, r"\1NAME", body)
         number = numbers.setdefault(key, len(numbers))

@@ -29,6 +29,7 @@ def read_flags_before(lines: list[str], axis: str, length: int) -> list[str]:
         # What stands deeper is read under a condition.
         found = _FLAG.match(lines[n])
         if found and len(found[1]) == depth + 4:
+            # Four lines for each flag: an array, and the loop that fills it.
             flags, indent = f"flags{len(before) // 4}", " " * depth
             before += [
                 f"{indent}int {flags}[{length}];",

@@ -58,12 +58,14 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
         piece = _piece(batch, rows, columns, steps)
         tasks = batch * -(-rows // piece[0]) * -(-columns // piece[1])
         name, block = "ga_gemm", math.prod(piece)
+        # Lengths and strides are template arguments: the compiler knows them.
         numbers = (ct.memory_type(out), *piece, rows, columns, steps, *strides)
     else:
         block = min(rows, PROCESSOR.product_rows)
         tasks, name = batch * -(-rows // max(1, block)), "ga_matmul"
         numbers = (ct.memory_type(out), block, rows, columns, steps, *strides)
         block *= columns
+    # A thread takes so many tasks that waking it is worth it.
     grain = max(1, PROCESSOR.product_task // max(1, block * steps))
     return ProductCall(f"{name}<{', '.join(map(str, numbers))}>", tasks, grain, float(work))
 
@@ -78,8 +80,10 @@ def _loops_end(rows: int, columns: int, steps: int, left: tuple, right: tuple) -
 def _is_plain(strides: tuple[int, ...], length: int, steps: int) -> bool:
     """Whether BLAS takes a matrix: neighbours along one of its axes, and 32-bit numbers."""
     _, along, inner = strides
+    # An outer product sums nothing: loops do it.
     if steps < 2:
         return False
+    # A vector, which may have any distance between its elements.
     if length == 1:
         return 0 < inner < 1 << 31
     return 1 in (along, inner) and min(along, inner) > 0 and max(along, inner, length) < 1 << 31
@@ -90,6 +94,7 @@ def _piece(batch: int, rows: int, columns: int, steps: int) -> tuple[int, int]:
     work = batch * rows * columns * steps
     few, some = min(work // PROCESSOR.product_piece, 4), min(work // PROCESSOR.large_piece, 8)
     pieces = max(1, few, some, min(work // PROCESSOR.larger_piece, PROCESSOR.many_tasks))
+    # Products of a batch are pieces already.
     pieces = -(-pieces // batch)
     across = min(pieces, max(1, round(math.sqrt(pieces * columns / rows))))
     down = -(-pieces // across)

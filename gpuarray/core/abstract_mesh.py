@@ -209,6 +209,7 @@ class AbstractMesh(Axes):
             axis_names=names,
             axis_sizes=sizes,
             axis_types=types,
+            # Without axes it is the mesh of nothing, not of one device.
             size=math.prod(sizes) if sizes else 0,
             abstract_device=abstract_device,
         )

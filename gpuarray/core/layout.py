@@ -124,6 +124,7 @@ def layout(
     if (cuts is None or not any(cuts)) and not any(sums):
         if not names:
             return None
+        # It only varies: over which mesh it is not cut makes no difference.
         mesh = cuts = None
     key = (names, mesh, cuts, sums)
     found = _interned.recent.get(key)
@@ -260,6 +261,7 @@ def _reconciled_sums(a: Layout | None, b: Layout | None) -> Sums:
             "start and its step, or two branches: lay one of them as the other with "
             "sharding.reshard."
         )
+    # Terms where either one is terms; the same on all devices only where both are.
     (u, r), (v, s) = sums_of(a), sums_of(b)
     return u | v, r & s
 

@@ -208,6 +208,7 @@ class Program:
         except Exception as error:
             if not driver.renewed(error):
                 raise explained(self, error) from None
+        # The scratch state of this thread has been renewed: nothing has run, so run it again.
         return self(*buffers)
 
 
@@ -219,6 +220,7 @@ def explained(program: Program, error: Exception) -> Exception:
     sites = {run.__code__: run.sites for run in functions if run is not None}
     while trace is not None:
         if trace.tb_frame.f_code in sites:
+            # Lines of a generated function are counted from 1; each belongs to an equation.
             eqn = sites[trace.tb_frame.f_code].get(trace.tb_lineno - 1)
             if eqn is not None:
                 where = f"{eqn.primitive.name} recorded at {eqn.site}"

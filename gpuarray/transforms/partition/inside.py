@@ -86,6 +86,7 @@ def by_rule(
         cut = chosen_cut(factors, eqn, ins, wanted, grid)
         ins = [spec_of(axes, cut) for axes in factors.ins]
         outs = [spec_of(axes, cut) for axes in factors.outs]
+    # The user's rule speaks in shardings over one mesh, not in axes of the grid.
     mesh, laid = grid.shardings([*ins, *outs])
     in_shardings: list[Any] = laid[: len(ins)]
     out_shardings: list[Any] = laid[len(ins) :]

@@ -106,6 +106,7 @@ def owed_by_all(eqn: Eqn, pieces: Sequence[Piece]) -> Owed | None:
     if first is None or first.how != "sum" or eqn.primitive.name not in _LINEAR:
         return None
     alike = all(
+        # Sums over the same axes, cut alike and of one shape, are added before they are combined.
         p.owed is not None
         and p.owed[:2] == first[:2]
         and p.spec == pieces[0].spec

@@ -48,6 +48,7 @@ def nums_and_names(sig: inspect.Signature | None, argnums: Any, argnames: Any, w
     known.
     """
     nums, names = indices(argnums, f"{what}_argnums"), names_in(argnames, f"{what}_argnames")
+    # Without a signature one cannot be found from the other.
     if sig is None:
         if what == "donate" and names:
             raise ValueError(
@@ -131,6 +132,7 @@ def explain_bad_leaf(
         strict=True,
     ):
         try:
+            # What failed for all of them is tried for one after the other.
             host.own(x, aval_of(x))
         except OverflowError:
             raise OverflowError(
@@ -146,6 +148,7 @@ def explain_bad_leaf(
                     f"supported. Call it before, or register {type(x)}, which was passed to "
                     f"the function at path {name}, as a pytree."
                 ) from None
+            # A tracer that has leaked, say: it has a type, and the reason is told by `own`.
             if hasattr(x, "aval"):
                 raise TypeError(
                     f"Argument '{name}' of shape {x.aval.str_short()} of type {type(x)} is not "

@@ -29,6 +29,7 @@ class AxisType(enum.Enum):
         return self.name
 
 
+# Equal meshes are one object, so types that hold them compare and hash by identity.
 _meshes = Interned(1024)
 _kinds = Interned(64)
 

@@ -215,6 +215,7 @@ class JetTrace(traces.Trace):
         aval = aval_of(x)
         if not self.is_own(x) or not is_inexact(aval):
             return Zero(tangent_aval(aval))
+        # The values behind x' start at term 1 of x.
         s = x.series
 
         def term(k: int) -> Any:
@@ -277,6 +278,7 @@ class JetTrace(traces.Trace):
 
             return JetTracer(self, _Series(first, term))
 
+        # The values come from the run that term 1 needs, too.
         first = terms_up_to(min(self.order, 1))[0]
         if not prim.multiple_results:
             return made(first, lambda found: found)

@@ -258,6 +258,7 @@ class BCSR(JAXSparse):
 def _element(part: Any, _: Any, x: BCSR, axis: int | None) -> BCSR:
     if axis is None:
         return x
+    # Rows and columns have no axis of the stored arrays to be mapped over: only batch axes do.
     if axis >= x.n_batch:
         raise ValueError(
             f"Cannot map in_axis={axis} for BCSR array with n_batch={x.n_batch}. "

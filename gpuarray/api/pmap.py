@@ -36,7 +36,7 @@ from gpuarray.util import Recent, elements, wrong_type
 
 
 class _Unnamed:
-    """The name of the axis where the user gives none."""
+    """The name of the axis where the user gives none: equal to no other name."""
 
     def __init__(self, fun: Callable):
         self.fun = fun

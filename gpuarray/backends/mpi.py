@@ -81,6 +81,8 @@ class World:
         self.begin("the start of the other processes", limit)
         self.wait([everyone.Ibarrier()])
         self._comm = everyone.Dup()
+        # A communicator of its own: MPI pairs calls in the order of each communicator, and a check
+        # must not be paired with an exchange of a program.
         self._checks = everyone.Dup()
         # Processes of one machine, which share its cores.
         node = everyone.Split_type(MPI.COMM_TYPE_SHARED)
@@ -274,6 +276,7 @@ class Processes:
             if not isinstance(asked, Half):
                 return self._ended(self._started(known[1], operands))
             if asked.is_start:
+                # One exchange for all our devices: each carries the same object to where it waits.
                 return [self._started(known[1], operands)] * len(operands)
             return self._ended(operands[0])
         finally:
@@ -530,6 +533,8 @@ class Processes:
                             continue
                         away = np.ascontiguousarray(cut[at][place])
                         sent.append(away)
+                        # A tag for each pair of devices: several devices of a process may send to
+                        # one another.
                         requests += world.send(away, other, me * count + device)
                         pieces.append(np.empty(shape, away.dtype))
                         requests += world.receive(pieces[-1], other, device * count + me)
@@ -553,6 +558,7 @@ class Processes:
             for part in parts:
                 mine = dict(part.mine)
                 for source, target in perm:
+                    # The receiver's number is the tag: it gets one value.
                     device = part.members[target]
                     if source in mine and target in mine:
                         results[mine[target]] = operands[mine[source]]

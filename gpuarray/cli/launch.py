@@ -106,12 +106,14 @@ def find_mpiexec() -> str | None:
 def environment(count: int, local_devices: int | None, given: Mapping[str, str]) -> dict[str, str]:
     """Return the variables to set for so many processes; those that are given stay."""
     affinity = getattr(os, "sched_getaffinity", None)
+    # The cores of this process, which may be fewer than the machine's.
     cores = (len(affinity(0)) if affinity else os.cpu_count()) or 1
     made = dict.fromkeys(_THREADS, str(max(1, cores // count)))
     made |= _ONE_HOST
     if count > cores:
         # Who waits gives its core away at once.
         made["MPIR_CVAR_POLLS_BEFORE_YIELD"] = "0"
+    # What the user has set stays.
     made = {name: value for name, value in made.items() if name not in given}
     if local_devices is not None:
         made["GPUARRAY_NUM_CPU_DEVICES"] = str(local_devices)

@@ -227,6 +227,7 @@ def reconciled(a: Layout | None, b: Layout | None) -> Layout | None:
         return known.but(sums=_reconciled_sums(a, b)) if any(sums_of(known)) else known
     cuts: list[tuple] = []
     for x, y in zip(a.cuts or b.cuts or (), b.cuts or a.cuts or (), strict=True):
+        # An axis that one of them does not cut is cut as the other says.
         if x and y and x != y:
             raise ShardingTypeError(
                 f"a value is cut as {shown(a.cuts)} in one place and as {shown(b.cuts)} in "

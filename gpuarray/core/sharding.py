@@ -363,6 +363,7 @@ class Place:
         self.committed = committed
         self.all_devices = devices
         self.devices = tuple([d for d in devices if d.is_addressable])
+        # Other processes hold pieces, too.
         self.spans = len(self.devices) < len(devices)
         # A process that holds no piece still needs a device to name.
         self.device = (self.devices or devices)[0]

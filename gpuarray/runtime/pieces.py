@@ -69,6 +69,7 @@ def moved(shape: tuple[int, ...], buffers: list, old: Place, new: Place) -> list
 
     Of an array that spans processes, what is needed must be here.
     """
+    # Between GPUs nothing goes through the host.
     have = regions(old, shape)
     if old.device.platform == new.device.platform == "gpu":
         pairs = zip(new.devices, regions(new, shape), strict=True)
@@ -86,6 +87,7 @@ def _assembled(wanted: Region, have: tuple[Region, ...], buffers: list) -> Any:
     """Return one region of a value whose pieces are given."""
     # A piece that is just this one, or holds all of it; replicas are looked at once.
     known = dict(zip(reversed(have), reversed(buffers), strict=True))
+    # Only what overlaps the region; all of them where it is empty, for the dtype.
     known = {r: b for r, b in known.items() if _common(r, wanted) is not None} or known
     holders = [r for r in known if r == wanted or _common(r, wanted) == wanted]
     holder = wanted if wanted in holders else next(iter(holders), None)

@@ -382,6 +382,8 @@ def dispatch(
     rows: list[tuple] = []  # an operation, and where each operand comes from
     wanted: list[tuple[int, int]] = []
     for i, node in enumerate(nodes):
+        # The structure of the program, which is what it is cached by: operands are (node, result)
+        # or (-1, input).
         row: list[Any] = [node.op]
         for x, aval in zip(node.inputs, node.op.in_avals, strict=True):
             if type(x) is tuple:

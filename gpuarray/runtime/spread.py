@@ -220,6 +220,7 @@ def meshes_of(
         if isinstance(mesh, Mesh) and mesh.size > 1:
             found[mesh] = None
     found.update(dict.fromkeys(m for m in meshes if isinstance(m, Mesh)))
+    # Nothing says which: the mesh in context.
     if not found:
         here = mesh_of_new_arrays() or contexts.concrete or entered_mesh()
         if not here.empty:

@@ -76,6 +76,8 @@ def _backwards(
     depends = set(inputs)
     # Of these, values on the way back to an input that is wanted.
     useful = depends if wanted is None else set(compress(inputs, wanted))
+    # What does not depend on a linear input runs now; the rest is kept for the way back, as far as
+    # a cotangent is wanted through it.
     backward: list[Eqn] = []
     for eqn in graph.eqns:
         if any(isinstance(a, Var) and a in depends for a in eqn.invars):

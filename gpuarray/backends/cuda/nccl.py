@@ -207,6 +207,8 @@ class Nccl(Peers):
                         call = way.calls(sends[d], received[d], gpus[d])
                         calls.append((call, communicators[i], i, gpus[d].exchanges.ptr))
             try:
+                # As one group: one thread starts the calls of all GPUs, each of which would wait
+                # for the others.
                 nccl.groupStart()
                 for call, communicator, i, stream in calls:
                     call(communicator, i, stream)
@@ -277,6 +279,7 @@ class Nccl(Peers):
         processes = tuple(sorted({*owners}))
         # CuPy's name is a tuple of C's signed chars.
         own = nccl.get_unique_id() if processes[0] == self.party.here else ()
+        # CuPy gives the name as signed bytes.
         told = self.party.told(processes, bytes(n % 256 for n in own))
         name = tuple(n - 256 if n > 127 else n for n in told)
         made = {}

@@ -284,6 +284,7 @@ class CudaProgramWriter(ProgramWriter):
         replay = self.bind("replay", Replay(function, self.gpu))
         self.lines[first:end] = [f"{replay}({', '.join(addresses)})"]
         eqn = self.sites[first + 1]
+        # Lines behind those that are gone move up.
         place = lambda n: n - (n > end) * (end - first - 1)
         self.sites = {place(n): x for n, x in self.sites.items() if not first < n <= end}
         self.ran = {place(n): x for n, x in self.ran.items() if not first < n <= end}

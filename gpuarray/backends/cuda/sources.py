@@ -132,6 +132,7 @@ def chosen(kernels: Sequence[KernelSource], fixed: Form, free: Form) -> Form:
     if before is None:
         _seen.put(key, lengths)
         return fixed
+    # Other lengths than before: from now on the form for any.
     if before != lengths:
         _seen.put(key, ())
         return free

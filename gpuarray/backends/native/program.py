@@ -181,6 +181,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         for step in reversed(steps):
             if not isinstance(step, Eqn) or not self.is_view(step):
                 made += [v for v in step_outputs(step) if v in later]
+            # A view that is read later needs its operand then.
             elif any(v in later for v in step.outvars):
                 later.update(step_inputs(step))
         try:
@@ -203,6 +204,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
             given.append(f"{empty}(({routine.room},), {dtype})")
         ran = [s for s in self.steps[number:end] if not self.is_alias(s)]
         self.call_source(routine, given, ran)
+        # Only views that are read later, and those that these are views of.
         read = {v for s in self.steps[end:] for v in step_inputs(s)} | set(self.graph.outvars)
         views = [s for s in self.steps[number:end] if isinstance(s, Eqn) and self.is_view(s)]
         for view in reversed(views):

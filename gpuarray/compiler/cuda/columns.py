@@ -46,6 +46,7 @@ class ColumnsTemplate(OnlineTemplate):
         # 0, since barriers need all threads, and stores nothing.
         lanes = f"lane = threadIdx.x % {wide}u, deep = threadIdx.x / {wide}u"
         self.line(1, f"const unsigned {lanes};")
+        # A block has columns, and where there are few of them only a cut of their length.
         block, cut = "blockIdx.x", "blockIdx.x"
         if s.splits > 1 and across > 1:
             block, cut = "block", "cut"

@@ -193,11 +193,13 @@ class OnlineTemplate(Template):
     ) -> None:
         """Merge what the threads of a row have found, and finish all results of a joined pass."""
         first, second = one.halves
+        # 1. What all refer to, such as the maximum.
         for v in first.partial:
             self.merge_fold(v, states[v], s)
             self.finish_reduction(v, states[v])
         for m in first.after:
             self.member(m, 1, self.read_outside)
+        # 2. Each sum as if its thread had known that from the start; then they can be merged.
         for r in references:
             now = self.names[r.of.reference]
             for f in self._of(one, r):

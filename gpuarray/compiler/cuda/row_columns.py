@@ -61,6 +61,7 @@ class RowColumnsTemplate(RowsTemplate):
                 what = f"pass {number + 1} over the row" if one.partial else "write the row"
                 states = self.declare_partials(one)
                 self.open_row_loop(s, self.length, reduced, what, one.members)
+                # Folds of columns are stored by `write_sums`, after the last row.
                 stored = [v for v in one.stored if v not in self.sums]
                 self.elements(2, one.members, stored, {**states, **self.sums}, s.width)
                 self.line(1, "}")

@@ -44,6 +44,7 @@ class RowsTemplate(RowLoops):
         # take row 0, since shuffles and barriers need all threads of a warp or block, and store
         # nothing.
         guarded = rows % many != 0
+        # A block for each row, or several rows in a block that share its threads.
         if many == 1:
             self.line(1, "const unsigned lane = threadIdx.x;")
             self.line(1, f"const {self.index_type} row = blockIdx.x;")
@@ -117,6 +118,7 @@ class RowsTemplate(RowLoops):
             # What is computed with takes a whole register, and half of them are for the rest.
             words = _most_at_once(chosen, loads, 4) * elements // 4
             fits = _most_at_once(chosen, loads) * elements <= TARGET.row_bytes
+            # Registers where they hold it twice over, else shared memory where that has room.
             if s.steps and fits and 2 * words * s.threads <= TARGET.registers:
                 where, place, count = "registers", "[u]", s.steps
             elif size * length <= room_left and s.rows_a_block == 1:

@@ -116,6 +116,7 @@ class SweepTemplate(Template):
             "sweep",
         )
         self.line(2, "__syncthreads();", "the tile before is done with")
+        # Tiles of both factors come to shared memory, are multiplied there, and used at once.
         for k, f in enumerate(sweep.factors):
             self.load(2, f"theirs{k}", f, owned=False)
         if sweep.other is not None and sweep.shared is None:
@@ -237,6 +238,7 @@ class SweepTemplate(Template):
         names = dict(self.batch)
         names |= self.define(depth, "own", sweep.owned, "o")
         names |= self.define(depth, "at", sweep.swept, "t")
+        # What the members read: products, then values of memory, then each other.
         known = {}
         for k, f in enumerate(sweep.factors):
             known[f.value], text = f"s{k}[i][j]", ct.rounded(f"s{k}[i][j]", f.value.aval)
@@ -316,6 +318,7 @@ class SweepTemplate(Template):
         self.line(3, "const float from = high == -GA_INFF ? 0.0f : high;")
         self.line(3, f"const float shrink = {power('most[i] - from')};")
         self.line(3, "most[i] = high;")
+        # What was added had the old maximum taken off: times exp(old - new) it has the new one.
         self.line(3, "total[i] = total[i] * shrink;")
         self.line(3, "#pragma unroll")
         self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {{")

@@ -121,6 +121,7 @@ class _Fuser:
         readers, producers = self.readers, self.producers
         before, after = producers.pop(b) - {a}, readers.pop(b) - {a}
         producers[a] = (producers[a] | before) - {b}
+        # Neighbours of b, on both sides, are neighbours of a now.
         readers[a] = (readers[a] | after) - {b}
         for n in before:
             readers[n].discard(b)
@@ -169,6 +170,7 @@ class _Fuser:
             source, views = self.index.base(a)
             s = a.aval.shape
             dims = tuple(space)
+            # Axes of length 1 are broadcast: None.
             if s != shape:
                 dims = tuple(space[i] if s[i] != 1 else None for i in range(len(s)))
             operands.append(Load(source, views, dims, s))

@@ -27,6 +27,7 @@ def collapse(accesses: Accesses) -> Accesses:
     inside = {i: [i] for i in wide}  # the axes that each one left stands for, slowest first
     # Merge two axes at a time until no pair is contiguous everywhere.
     while True:
+        # Two axes at a time, until no pair of them is one run in every array.
         pairs = itertools.permutations(inside, 2)
         found = (p for p in pairs if _are_contiguous(group, lengths[p[1]], steps, *p))
         slow, fast = next(found, (None, None))

@@ -84,6 +84,7 @@ def _joined(one: FusedGroup, reader: FusedGroup) -> FusedGroup | None:
             if theirs is None or ours is None or axis_of.setdefault(theirs, ours) != ours:
                 return None
         inner[id(load)] = Inner(load.source, order)
+    # Every axis of the one is an axis of the other, so each element is read where it is made.
     space = {d for d in one.members[0].dims if d is not None}
     if set(axis_of.values()) != space or len(axis_of) != len(space):
         return None

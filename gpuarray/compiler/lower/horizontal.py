@@ -91,6 +91,7 @@ def structure_of(group: FusedGroup) -> tuple | None:
     values: dict[Var, int] = {}
     rows: list[tuple] = []
     for member in members_in_order(group):
+        # Values go by number: groups of other arrays compare equal.
         row: list = [member.eqn.primitive, params_key(member.eqn.params)]
         for o in member.operands:
             if isinstance(o, Literal):

@@ -104,6 +104,7 @@ def one_after_another(steps: Sequence[DeviceStep]) -> int:
         outs = step_outputs(step)
         if count == 0:
             length = outs[0].aval.size
+            # Short values stay in the caches anyway.
             if length < 4 * PROCESSOR.chained:
                 return 0
         elif made.isdisjoint(step.inputs) or not _reads_only_at(step, here, made):

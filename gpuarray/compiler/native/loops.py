@@ -111,6 +111,7 @@ class RoutineWriter(StepsWriter):
         else:
             head = f"for (ga_index {turn} = 0; {turn} < {loop.length}; ++{turn}) {{  // {what}"
             self.line(depth, head)
+        # The work of a turn is counted apart: the loop takes as many times that.
         self.loops += 1
         self.inside += 1
         before, self.work = self.work, 0.0
@@ -217,6 +218,8 @@ class RoutineWriter(StepsWriter):
         done, begun = self.new("done"), self.new("begun")
         if not counted:
             size = self.room.take(done, blocks)
+            # A while loop may end in some blocks and go on in others: a flag each, and what they
+            # have reached.
             self.line(depth, f"bool* const {done} = (bool*)(room + {size});")
             for k, aval in enumerate(avals):
                 if aval.size != length:

@@ -140,6 +140,7 @@ class StepsWriter:
     def place(self, a: Atom) -> str:
         """A value as a pointer; one that no step has made is an input."""
         if isinstance(a, Literal):
+            # A literal is an array of one element, so that functions take pointers alone.
             name, kind = self.new("lit"), ct.memory_type(a.aval)
             value = ct.constant(a.val, a.aval)
             value = f"ga_exact<{kind}>({value})" if ct.is_half(a.aval) else value
@@ -206,6 +207,8 @@ class StepsWriter:
         for number, step in enumerate(steps):
             pair = contiguous_view(step)
             if pair is not None:
+                # A view of contiguous elements is a pointer into its operand: `behind` says whose
+                # memory it is.
                 v, a, offset = pair
                 if isinstance(a, Var):
                     behind[v] = a

@@ -214,6 +214,7 @@ def _piece(first: str, last: str, cut: int, length: int) -> tuple[str, str]:
 
 def begun(source: NativeSource) -> NativeSource:
     """The kernel as a call of its own, which first copies what its output begins as."""
+    # Other kernels write every element of their output.
     operand = source.begins
     if operand is None:
         return source

@@ -104,6 +104,7 @@ class NativeSource(Struct, eq=False):
             f"GA_CALLED int call_{self.name}({', '.join(f'ga_array* {a}' for a in arrays)}) {{",
             f"    if (!ga_plain({', '.join(arrays)})) return 1;",
         ]
+        # Room for what phases leave to one another; without memory the caller takes another way.
         lines += [f"    ga_room<{kind}> {name}({n});" for name, (kind, n) in self.room.items()]
         if self.room:
             lines.append(f"    if ({' || '.join(f'!{name}' for name in self.room)}) return 2;")

@@ -184,6 +184,7 @@ def _in_order(eqns: list[Eqn], buckets: list[list[int]]) -> list[Eqn]:
     effect: int | None = None
     for i in sorted(made):
         needed = {maker[a] for a in made[i].invars if isinstance(a, Var) and a in maker}
+        # Effects keep their order: each needs the one before.
         if has_effect(made[i]):
             needed |= set() if effect is None else {effect}
             effect = i

@@ -108,6 +108,7 @@ def _parts(graph: Graph, operands: Sequence[Atom], consts: dict[Var, object]) ->
     names: dict[Var, Atom] = dict(zip(flat.invars, operands, strict=False))
     behind = _behind(given, made_by)
     for v, c in zip(flat.constvars, flat.consts, strict=True):
+        # Constants that leave the loop with their equations.
         if any(v in e.invars for e in behind):
             own = names[v] = Var(v.aval)
             consts[own] = c

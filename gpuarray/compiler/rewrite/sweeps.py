@@ -136,6 +136,7 @@ def _space_of(eqn: Eqn) -> tuple[tuple[int, ...], int, int] | None:
     if not all(isinstance(a, Var) and a.aval.dtype.name in _FLOATS for a in eqn.invars):
         return None
     batch, rows, columns, steps = rules.extents(eqn)
+    # A block holds all features of its rows: there may be few.
     few = len(steps) == 1 and 0 < steps[0] <= TARGET.swept_features
     if not few or not rows or not columns or eqn.outvars[0].aval.dtype.name not in _FLOATS:
         return None
@@ -188,6 +189,7 @@ class _Space:
                 leaving += [(eqn, a) for a in read]
         for eqn, a in leaving:
             self.out.setdefault(self.top(a), []).append(eqn)
+            # What is read in any other way has to be in memory, so its part is no sweep.
             if self.fold_axes(eqn) is None and self.product_side(eqn) is None:
                 self.open.add(self.top(a))
         self.open |= {self.top(a) for a in self.graph.outvars if a in self.made}
@@ -372,6 +374,7 @@ class _Space:
         v, _ = self.index.base(a)
         eqn = self.index.maker(v)
         if eqn is not None and algebra_of(eqn) == "larger":
+            # The larger one of a fold and -inf is the fold.
             low, v = eqn.invars
             if not isinstance(low, Literal) or low.val != -np.inf or not isinstance(v, Var):
                 return None

@@ -421,6 +421,7 @@ class _Halos(Windows):
         """
         xs = self.splitter.bound(self.eqn, xs, self.eqn.params)
         reverse, length = self.eqn.params["reverse"], aval_of(xs[0]).shape[axis]
+        # The last element of a scan is the total of the piece.
         end = (0, 1) if reverse else (length - 1, length)
         why = f"{self.eqn.primitive.name} needs the totals of other pieces"
         totals = []

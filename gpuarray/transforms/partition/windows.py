@@ -223,6 +223,8 @@ class Windows:
         if values is None:
             return None
         x = values[0]
+        # Each operand lies as if it were the whole result: a device picks, at each position, the
+        # one that is there.
         for value, start in zip(values[1:], starts[1:], strict=True):
             x = do.select_n(self.between(x, axis, spec[axis], start, size), x, value)
         return [self.part(x, spec, out, {**others, axis: (0, size)})]

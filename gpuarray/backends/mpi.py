@@ -197,6 +197,7 @@ class World:
         self.begin(what)
         comm = self._checks if len(processes) == self.size else self.among(processes)
         mine = np.frombuffer(data, np.uint8)
+        # What processes give may differ in length: first the lengths, then the bytes.
         size = np.array([mine.size], np.int64)
         sizes = np.empty(len(processes), np.int64)
         self.wait([comm.Iallgather(size, sizes)])
@@ -591,6 +592,8 @@ def _rows(dtypes: list, avals: tuple, ends: np.ndarray) -> Callable:
                 data[start + a : start + b].view(dtype).reshape(aval.shape)
                 for dtype, aval, a, b in zip(dtypes, avals, ends, ends[1:], strict=False)
             ]
+        # Arrays without elements take no bytes, so the data does not say how many devices there
+        # are: the reader stops.
         while not ends[-1]:
             yield [np.empty(aval.shape, dt) for dt, aval in zip(dtypes, avals, strict=True)]
 

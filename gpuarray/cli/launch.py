@@ -91,6 +91,8 @@ def command(args: argparse.Namespace) -> list[str]:
         unshare = shutil.which("unshare")
         if unshare is None:
             raise RuntimeError("--isolated needs the program unshare, of util-linux")
+        # Some systems have the program, and refuse what it asks for: tried on a command that does
+        # nothing.
         if subprocess.run([unshare, "-rn", "true"], capture_output=True, check=False).returncode:
             raise RuntimeError("--isolated: this system does not permit namespaces (unshare -rn)")
         line = [unshare, "-rn", *line]

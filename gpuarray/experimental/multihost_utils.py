@@ -54,6 +54,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
         if isinstance(x, ArrayImpl) and not x.is_fully_addressable:
             if not x.is_fully_replicated:
                 assert isinstance(x.sharding, NamedSharding)
+                # Laying it out whole on every device is the exchange between processes.
                 x = device_put(x, NamedSharding(x.sharding.mesh, PartitionSpec()))
             return np.asarray(x)
         parts = _gathered(np.asarray(x), "process_allgather")

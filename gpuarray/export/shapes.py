@@ -298,6 +298,7 @@ def symbolic_args_specs(
     elif constraints:
         raise ValueError("Cannot use both `scope` and `constraints`")
     if isinstance(args, tuple) and isinstance(shapes_specs, list):
+        # Arguments are a tuple; as in JAX a list of texts may stand for it.
         shapes_specs = tuple(shapes_specs)
     leaves, spec = tree.flatten(args)
     ends = lambda x: x is None or isinstance(x, str)

@@ -389,6 +389,8 @@ class Jitted:
             try:
                 return self._traced(args, kwargs)
             except Touched as signal:
+                # A Ref that the function closes over: trace again, with its value as one more
+                # argument.
                 touched.append(signal.ref)
         referring = self._with_references(touched)
         traced, _ = referring.apply(args, kwargs, lambda jitted, *given: jitted._traced(*given))

@@ -228,6 +228,7 @@ def without_types(x: Any, mesh: AbstractMesh) -> Any:
     )
     if kept == cuts and layouts.sums_of(aval_of(x).layout) == (unreduced, reduced):
         return x
+    # An axis that nothing Explicit cuts is left to the compiler.
     parts = [names or UNCONSTRAINED for names in kept]
     spec = P(*parts, unreduced=unreduced, reduced=reduced)
     return reshard_p.bind(x, sharding=NamedSharding(mesh, spec))

@@ -336,6 +336,7 @@ def _buffer_of(x: Any, aval, device: Device):
         return stored(x._fetched(explicit=True), device)
     if type(x) is ArrayImpl:
         buffer = x._buffer()
+        # All devices of the host have one memory; each GPU has its own.
         same = x._place.device.platform == device.platform != "gpu"
         return buffer if same else stored(buffer, device)
     if isinstance(x, (np.ndarray, np.generic)):

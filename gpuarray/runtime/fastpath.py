@@ -38,6 +38,8 @@ def generate(
     """
     made: dict[Place, Callable[..., Any]] = {}
     wanted = (None,) * len(executable.out_avals)
+    # Three ways, the usual one first: all arguments on the default device, all on another one, or
+    # over several.
     over_several = several(executable, constants, wanted, out_spec, general)
 
     def elsewhere(*arrays: ArrayImpl) -> Any:
@@ -195,6 +197,8 @@ def _structure(spec: Any, results: list[str]) -> str:
     node = spec.node_data()
     if node is None:
         return results[0]
+    # A plain tuple, list or dict of results is written as such, which saves `unflatten` at every
+    # call.
     if all(child.node_data() is None and child.num_leaves for child in spec.children()):
         kind, keys = node
         if kind is tuple:

@@ -425,6 +425,7 @@ def _graph_of(nodes: list[Node], rows: list[tuple], avals: list, wanted: list) -
     results: list[list[Var]] = []
     eqns = []
     for node, (op, *sources) in zip(nodes, rows, strict=True):
+        # A source is (node, result); those of node -1 are inputs.
         ins = [invars[k] if n < 0 else results[n][k] for n, k in sources]
         outs = [Var(a) for a in op.avals]
         results.append(outs)

@@ -250,6 +250,7 @@ class CudaProgramWriter(ProgramWriter):
             lines.append("    " * inside + line)
             place[number] = len(lines)
         self.lines = lines
+        # Lines have new numbers now, and so has what is noted by line.
         self.sites = {place[number]: eqn for number, eqn in self.sites.items()}
         self.ran = {place[number]: step for number, step in self.ran.items()}
 

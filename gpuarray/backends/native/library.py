@@ -133,6 +133,8 @@ def load(text: str) -> Unit:
         raise DeviceError("this version of NumPy lays out arrays in a way that is not known")
     if len(_units) >= PROCESSOR.units:
         raise TooManyError(f"{PROCESSOR.units} units of native code are loaded")
+    # A compiler takes long: other threads do not wait for it. Of two that compile the same text,
+    # the unit of the first is kept.
     made = _loaded("unit.cpp", text, ("-lm",), Unit)
     with _lock:
         return _units.setdefault(text, made)

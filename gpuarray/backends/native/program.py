@@ -83,9 +83,11 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         begun = {v: a for s in self.steps if isinstance(s, Scatter) for v, a in s.aliases.items()}
         for last in begun:
             first = last
+            # Back along a chain of updates, each written over the one before, to its first.
             while begun.get(first) in begun:
                 first = begun[first]
             operand = begun[first]
+            # Whole chains only, and into an input that was given away.
             if operand not in number or last in begun.values():
                 continue
             readers = [s for s in self.steps if operand in step_inputs(s)]

@@ -76,6 +76,8 @@ class ColumnsTemplate(OnlineTemplate):
                 )
                 which = f" + {block}" if across > 1 else ""
                 between = slots, across, 32, which, ("deep", s.lanes)
+                # A joined pass (softmax, variance): each turn reads some elements once, folds them,
+                # and then adds what refers to the folds so far.
                 if one.halves:
                     ahead = self.turns_at_most(one, 1, ahead)
                     head = f"for ({t} k = {first}; k < {n(length)}; k += {n(step * ahead)}) {{"

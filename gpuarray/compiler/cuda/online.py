@@ -230,6 +230,8 @@ class OnlineTemplate(Template):
         for v in first.partial:
             self.merge_fold(v, states[v], s)
         for r in references:
+            # The count of this thread's own elements corrects its own sums; the block's goes on to
+            # the others.
             own = r.many
             if r.many:
                 own = f"{r.many}_own"

@@ -118,9 +118,9 @@ class RowsTemplate(RowLoops):
             # What is computed with takes a whole register, and half of them are for the rest.
             words = _most_at_once(chosen, loads, 4) * elements // 4
             fits = _most_at_once(chosen, loads) * elements <= TARGET.row_bytes
-            # Registers where they hold it twice over, else shared memory where that has room.
             if s.steps and fits and 2 * words * s.threads <= TARGET.registers:
                 where, place, count = "registers", "[u]", s.steps
+            # The row as it lies, indexed by its own position: for one row a block only.
             elif size * length <= room_left and s.rows_a_block == 1:
                 where, count = "shared memory", length // s.width
                 place = f"[j / {self.number(s.width)}]" if s.width > 1 else "[j]"
@@ -252,6 +252,8 @@ class SharedRowsTemplate(RowsTemplate):
         stride = n(s.threads * s.splits * s.width)
         # Several reads of each thread are under way at a time.
         ahead = turns_ahead(self.bytes_a_turn(s.width), s, 4, len(one.members))
+        # Where the partial results of a row's blocks lie: who writes one, to which slot, and which
+        # slot is the b-th of the row.
         which = " + row" if rows > 1 else ""
         base = f"row * {n(s.splits)} + " if rows > 1 else ""
         slots = "threadIdx.x == 0", "blockIdx.x", f"{base}b"

@@ -219,6 +219,7 @@ class _Inliner:
                     reads[key] = x, max(space, reads[key][1] if key in reads else 0)
             for load, count in reads.values():
                 self.note_use(load.source, step, count)
+            # What a loop in registers reads step by step is read for each element at each step.
             for load, steps in step.streamed():
                 self.note_use(load.source, step, size * steps)
             return
@@ -233,6 +234,7 @@ class _Inliner:
                 times = max(a.aval.size, updates_of(step).aval.size)
                 self.note_use(a, step, times, is_index_operand(step, i))
             elif (times := reads_of(step, i)) is None:
+                # None: its rule cannot read single elements of this operand.
                 self.require(a)
             else:
                 self.note_use(a, step, times, is_index_operand(step, i))

@@ -140,6 +140,7 @@ def _chain(group: FusedGroup, first: Pass, reference: Var) -> tuple[tuple[Member
             # A reference that varies along the row could not be corrected by one factor.
             elif isinstance(o, Load) and any(d in group.reduced for d in o.dims):
                 return None
+    # The correction is from one old value of one fold to its new one.
     if len(set(leaders)) != 1:
         return None
     return tuple(m for m in first.after if id(m) in chain), leaders[0]
@@ -164,6 +165,8 @@ def _is_mean(group: FusedGroup, chain: tuple[Member, ...], leader: Var) -> bool:
     """Whether a chain divides a sum by the number of its elements."""
     if len(chain) != 1 or algebra_of(chain[0].eqn) != "quotient":
         return False
+    # The divisor has to be a literal: of a divisor that is computed nobody knows here that it is
+    # the count.
     above, below = chain[0].operands
     many = math.prod(group.axes[i] for i in group.made[leader].space if i in group.reduced)
     return (

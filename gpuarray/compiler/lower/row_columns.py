@@ -80,6 +80,7 @@ def _pairs(steps: list[Step]) -> list[tuple[int, int]]:
     touching: dict[Var, list[int]] = {}
     for k, group in groups.items():
         for v in (*group.inputs, *group.outputs):
+            # By array: only groups that share one can be a pair, and there are few of these.
             touching.setdefault(v, []).append(k)
     pairs: dict[tuple[int, int], None] = {}
     for other, two in groups.items():
@@ -234,7 +235,7 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
     folds = [m for m in two.members if m.eqn.primitive.kind is Kind.REDUCTION]
     length = math.prod(one.axes[i] for i in one.reduced)
     slots = _slots(one, two, math.prod(one.axes) // max(length, 1), length)
-    # The rows: everything over the whole space, and the folds of each block.
+    # The axes that the columns keep: results of blocks run along them.
     above = {d for d in range(len(two.axes)) if d not in two.reduced}
     # 2. The members of the columns in three kinds: what is over the whole space joins the
     # rows, folds become partial ones, and what follows from folds comes after them.
@@ -246,9 +247,12 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
             (operand,), (out,) = member.eqn.invars, member.eqn.outvars
             params = {"axes": member.eqn.params["axes"], "slots": slots}
             prim = _partials(member.eqn.primitive)
+            # A fold of every slots-th row in place of the whole one: a block folds the rows it has.
             (aval,) = prim.out_avals([operand.aval], params)
             partial[out] = Var(aval)
             eqn = Eqn(prim, [operand], [partial[out]], params, member.eqn.site)
+            # The first dimension counts blocks: it is no axis of the sweep, since a block writes
+            # one row.
             rows.add(Member(eqn, moved.operands, moved.space, (None, *moved.dims)))
         elif any(d in two.reduced for d in member.dims):
             # What both compute is there already.

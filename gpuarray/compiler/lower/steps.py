@@ -172,6 +172,8 @@ def inlined_eqns(group: FusedGroup) -> list[Eqn]:
                 ]
             )
             if needed:
+                # Reversed, since the last one put on the stack is computed first: operands from
+                # left to right.
                 waiting += needed[::-1]
                 continue
             waiting.pop()

@@ -212,6 +212,8 @@ class Network:
             return self
         inner, outer = self.levels
         assert inner.size is not None
+        # `share`: how many devices of a group stand in one node. If all do, the group sees the
+        # inner network alone; if one does, that between nodes alone.
         share, inside = _shares(shape, frozenset(a % len(shape) for a in axes), inner.size)
         if inside:
             levels = (inner,)

@@ -118,6 +118,7 @@ def _parts(graph: Graph, operands: Sequence[Atom], consts: dict[Var, object]) ->
         outvars = [Var(v.aval) for v in eqn.outvars]
         names.update(zip(eqn.outvars, outvars, strict=True))
         before.append(eqn.replace(invars=invars, outvars=outvars))
+    # Operands that only hoisted equations read are no operands of the loop any more.
     kept = [(v, a) for v, a in zip(flat.invars, operands, strict=False) if v in needed]
     inner = [*(v for v, _ in kept), *given, *flat.invars[len(operands) :]]
     left = {*stays, *again}

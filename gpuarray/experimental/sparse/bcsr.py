@@ -45,6 +45,7 @@ def _check_indices(indices: Any, indptr: Any, shape: Sequence[int]) -> Propertie
         raise ValueError(f"BCSR array must have 2 sparse dimensions; got {shape=}, {n_batch=}.")
     for name, x in (("indices", indices), ("indptr", indptr)):
         lengths = zip(x.shape[:n_batch], shape[:n_batch], strict=False)
+        # A batch axis of length 1 is repeated.
         if x.ndim != n_batch + 1 or any(n not in (1, whole) for n, whole in lengths):
             raise ValueError(f"{name} batch dimensions not compatible for {x.shape=}, {shape=}")
     if indptr.shape[n_batch:] != (shape[n_batch] + 1,):

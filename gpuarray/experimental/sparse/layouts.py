@@ -459,6 +459,7 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
         count = nse * math.prod(shape[a] for a in gone)
         behind = data.shape[n_batch + 1 :]
         lead = tuple(full[a] for a in rest)
+        # Batch axes that go stand next to the elements, and merge with that axis.
         order = (*rest, *gone)
         data = lax.reshape(
             data, (*lead, count, *behind), dimensions=(*order, *range(n_batch, data.ndim))

@@ -104,6 +104,7 @@ def _bytes_sent(cut: Cut, factors: Factors, eqn: Eqn, specs: Sequence[Spec], gri
         want = spec_of(axes, cut)
         if want != spec:
             total += received(spec, want, a.aval.size, grid.sizes) * storage_dtype(a.aval).itemsize
+    # Over how many devices each result is a sum.
     owed = grid.size(n for f in factors.owed for n in cut.get(f, ()))
     if owed > 1:
         for v, axes in zip(eqn.outvars, factors.outs, strict=True):

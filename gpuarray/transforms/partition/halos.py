@@ -145,6 +145,8 @@ def reach(s: Sliding, length: int, results: int, here: Frame, parts: int) -> Rea
             continue
         # Positions before the first element that is read, when elements stand apart.
         rest = -s.low % s.base
+        # Positions from the first window's begin to the last one's end, and the elements that stand
+        # at them (one every `base`).
         reads = (each - 1) * s.stride + s.extent
         count = (rest + reads - 1) // s.base + 1
         behind = reads + rest - (count - 1) * s.base - 1
@@ -177,6 +179,7 @@ def reach_of_sums(s: Sliding, results: int, here: Frame, kernel: Frame, parts: i
     # device.
     if s.base != 1:
         return None
+    # Every result, with the kernel elements of one device: d's begin at number d * each.
     count = (results - 1) * s.stride + (each - 1) * s.dilation + 1
     first = start - s.low - begin * s.dilation
     found = _reached(first, each * s.dilation, count, piece, parts, (0, 0), None)
@@ -204,6 +207,8 @@ class Rims:
         # slice. Else each device slices at its own.
         move = r.step - aval_of(x).shape[axis]
         x = self.enlarged(x, axis, names, r.left, r.right)
+        # Where the first device begins to read, counted in its enlarged piece; each later one
+        # `move` further on.
         begin = r.first + r.left
         if move == 0:
             return along(x, axis, begin, begin + r.count)

@@ -126,6 +126,7 @@ def live(graph: Graph) -> tuple[list[Eqn], Counter]:
     if found is None:
         reads = Counter(a for a in graph.outvars if isinstance(a, Var))
         eqns: list[Eqn] = []
+        # Backwards, so that what only an unread equation reads is left out too.
         for eqn in reversed(graph.eqns):
             if any(v in reads for v in eqn.outvars) or has_effect(eqn):
                 eqns.append(eqn)

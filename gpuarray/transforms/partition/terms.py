@@ -113,6 +113,7 @@ def _spread(value: Any, cut: Spec, more: frozenset, splitter: Any) -> tuple[Any,
             shape[axis] *= prod(sizes[n] for n in end)
             starts: list[Any] = [np.int32(0)] * len(shape)
             starts[axis] = start_of(end, length, sizes)
+            # The piece at its own place, zeros elsewhere: the sum over these devices is the value.
             nothing = zeros(aval.update(shape=tuple(shape)))
             value = do.dynamic_update_slice(nothing, value, *starts)
             left.difference_update(end)

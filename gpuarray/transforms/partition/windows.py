@@ -287,6 +287,7 @@ class Windows:
             if not spec[d]:
                 around[d] = (starts[d], aval.shape[d] - starts[d] - shape[d], 0)
         new = do.pad(new, zero(aval_of(new)), padding_config=tuple(around))
+        # Set, add, ...: what the operation makes of old and new where the update is.
         new = _COMBINED[self.eqn.primitive.name](old, new)
         for d in smaller:
             here = self.between(old, d, spec[d], starts[d], starts[d] + shape[d])

@@ -153,6 +153,7 @@ class World:
             else:
                 packed = np.concatenate([values[i].ravel() for i in some])
                 flat, more = self.reduce(packed, op, comm)
+                # Views into the one result, which is complete when its request is.
                 end = 0
                 for i in some:
                     start, end = end, end + values[i].size
@@ -370,6 +371,7 @@ class Processes:
             found, requests = world.gather(data, counts, world.among(processes))
             yield requests
             row = next(_rows(dtypes, avals, ends)(found[processes.index(first)]))
+            # All devices of a process get the same arrays.
             return [row] * len(operands)
 
         return exchange
@@ -398,6 +400,7 @@ class Processes:
                 # The devices of a process are in the order of the group.
                 at = dict(zip(part.processes, map(_rows(dtypes, avals, ends), found), strict=True))
                 rows = [next(at[owners[d]]) for d in part.members]
+                # Those of this process were sent along, and are here as they were.
                 for place, i in part.mine:
                     rows[place] = operands[i]
                 out = function(rows)
@@ -414,6 +417,8 @@ class Processes:
         # What is sent is wider than what is kept, so local sums are, too.
         wide = tuple(a.update(dtype=c.dtype) for a, c in zip(avals, codes, strict=True))
         params = {**params, "axis_index_groups": None}
+        # Devices of one process are combined before anything is sent. Numbers among the axes are
+        # those of the array itself, which are folded in the same call.
         own = any(isinstance(axis, int) for axis in params["axes"])
         locals_ = [
             meaning(prim, wide, params, len(part.mine)) if own or len(part.mine) > 1 else same
@@ -469,6 +474,8 @@ class Processes:
 
         def exchange(operands: list[list]) -> Steps:
             requests: list = []
+            # What is being sent is kept in `sent` until the requests are done: MPI reads it
+            # meanwhile.
             kept, sent = [], []
             for part, function in zip(parts, locals_, strict=True):
                 rows = [[code.widened(x) for x in operands[i]] for _, i in part.mine]

@@ -197,8 +197,6 @@ def _structure(spec: Any, results: list[str]) -> str:
     node = spec.node_data()
     if node is None:
         return results[0]
-    # A plain tuple, list or dict of results is written as such, which saves `unflatten` at every
-    # call.
     if all(child.node_data() is None and child.num_leaves for child in spec.children()):
         kind, keys = node
         if kind is tuple:

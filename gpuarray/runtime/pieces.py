@@ -74,6 +74,7 @@ def moved(shape: tuple[int, ...], buffers: list, old: Place, new: Place) -> list
     if old.device.platform == new.device.platform == "gpu":
         pairs = zip(new.devices, regions(new, shape), strict=True)
         return [_on_gpu(devices.gpu_of(d), region, have, buffers) for d, region in pairs]
+    # Devices that hold the same region have one buffer: CPU devices share memory.
     made: dict[Region, Any] = {}
     out = []
     for region in regions(new, shape):
@@ -124,6 +125,8 @@ def _on_gpu(gpu: Any, wanted: Region, have: tuple[Region, ...], buffers: list[Bu
     for region, piece in zip(have, buffers, strict=True):
         if region not in known or piece.gpu is gpu:
             known[region] = piece
+    # The region as a piece has it; else cut from a piece that holds all of it, preferably on this
+    # GPU; else put together from all that overlap it.
     exact = known.get(wanted)
     if exact is not None:
         return exact if exact.gpu is gpu else gpu.attempt(gpu.copy, exact)

@@ -392,6 +392,8 @@ def dispatch(
                     row.append((source, x[1]))
                     continue
                 x = known[x]
+            # An array that several nodes read is one input of the program; a scalar is one each
+            # time.
             k = numbers.get(id(x)) if type(x) is ArrayImpl else None
             if k is None:
                 k = numbers[id(x)] = len(inputs)

@@ -34,6 +34,7 @@ def write(
     axis = max(axis - 1, 0)
     width = math.prod(shape[axis:]) * itemsize
     rows = shape[axis - 1] if axis else 1
+    # How far rows lie apart in each array: CUDA copies all rows of a box in one call.
     pitches = [math.prod(x.shape[axis:]) * itemsize for x in (target, source)]
     for index in itertools.product(*map(range, shape[: max(axis - 1, 0)])):
         there, here = _address(target, to, index), _address(source, start, index)

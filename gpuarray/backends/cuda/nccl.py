@@ -217,6 +217,7 @@ class Nccl(Peers):
                 # Calls that were enqueued may never end: the communicators are of no use any more.
                 self._abandon(groups)
                 raise DeviceError(f"an exchange between GPUs failed: {error}") from error
+            # Later work of each GPU waits for its event, the host for nothing.
             events = []
             for gpu in gpus:
                 with gpu.device:
@@ -279,10 +280,10 @@ class Nccl(Peers):
         processes = tuple(sorted({*owners}))
         # CuPy's name is a tuple of C's signed chars.
         own = nccl.get_unique_id() if processes[0] == self.party.here else ()
-        # CuPy gives the name as signed bytes.
         told = self.party.told(processes, bytes(n % 256 for n in own))
         name = tuple(n - 256 if n > 127 else n for n in told)
         made = {}
+        # Each call waits for the others of the group, and this thread makes several.
         nccl.groupStart()
         for i, number in enumerate(group):
             if number in self.rows:

@@ -81,7 +81,6 @@ class Unit:
 
     def __init__(self, library: ctypes.CDLL):
         self._library = library
-        # What the unit needs of this process.
         # The library is linked against nothing: it gets the addresses of what it calls in Python,
         # BLAS and LAPACK.
         ctypes.c_void_p.in_dll(library, "ga_array_type").value = id(np.ndarray)

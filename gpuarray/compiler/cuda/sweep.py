@@ -89,6 +89,8 @@ class SweepTemplate(Template):
         blocks = -(-self.owned // self.own_tile)
         batches = math.prod(sweep.space[: sweep.batch])
         s = Schedule(TARGET.sweep_side * TARGET.sweep_side, grid=batches * blocks)
+        # 16 x 16 threads; each has `own` x `beside` elements of the tile, so that an operand in a
+        # register serves several products.
         self.line(1, "const unsigned x = threadIdx.x % 16u, y = threadIdx.x / 16u;")
         first = f"blockIdx.x % {n(blocks)} * {n(self.own_tile)}" if blocks > 1 else "0"
         self.line(1, f"const {self.index_type} own0 = {first};")
@@ -101,8 +103,10 @@ class SweepTemplate(Template):
             # One column more than the tile has: threads that go down a column meet different banks.
             self.shared[f"mine{k}"] = f"float mine{k}[{f.steps}][{self.own_tile + 1}]"
             self.shared[f"theirs{k}"] = f"float theirs{k}[{f.steps}][{self.tile + 1}]"
+            # The owned side stays in shared memory for the whole sweep.
             self.load(1, f"mine{k}", f, owned=True)
         if sweep.other is not None:
+            # Elements of the tile as the second product reads them, by all threads of a row.
             self.shared["w"] = f"float w[{self.tile}][{self.own_tile + 1}]"
             if sweep.shared is None:
                 self.shared["v"] = f"float v[{self.tile}][{sweep.features}]"
@@ -357,6 +361,7 @@ class SweepTemplate(Template):
         sweep, n = self.sweep, self.number
         self.line(1, "#pragma unroll")
         self.line(1, f"for (unsigned i = 0; i < {self.own}u; ++i) {{")
+        # The 16 threads of a row each have a part of its columns: half a warp.
         reducer = Reducer(sweep.fold) if sweep.fold is not None else None
         if reducer is not None:
             self.line(2, f"state[i] = ga_warp_reduce<16>(state[i], {self.merger(reducer.merger)});")

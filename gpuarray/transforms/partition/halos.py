@@ -397,6 +397,7 @@ class _Halos(Windows):
         neutral = fold.neutral(aval)
         if axis in piece.frame:
             start, _ = piece.frame[axis]
+            # Elements of the longer axis outside of the part must not count.
             inside = self.between(x, axis, names, start, start + aval.shape[axis])
             x = do.select_n(inside, like(neutral, x), x)
         # Narrow totals are added up in single precision, as the elements are.

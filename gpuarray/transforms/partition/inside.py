@@ -37,6 +37,8 @@ def through(flow: Loop | Choice, eqn: Eqn, outs: Wants, wanted: Wanted) -> list[
     for i, spec in zip(flow.consts, inner[:consts], strict=True):
         found[i] = spec
     for i, spec, at_the_end in zip(flow.carry, inner[consts:rest], carried, strict=True):
+        # It has one layout at all steps: where a step would have it otherwise than the readers of
+        # the result, none is asked for.
         found[i] = at_the_end if spec is None or spec == at_the_end else None
     for i, spec in zip(flow.xs, inner[rest:], strict=True):
         found[i] = None if spec is None else ((), *spec)

@@ -105,6 +105,7 @@ def step_work(step: DeviceStep) -> float:
         read, made = _elements_read(eqn), [v.aval.size for v in eqn.outvars]
         if isinstance(step, Scatter) and eqn.primitive.update is not None:
             read, made = [eqn.invars[eqn.primitive.update.operand].aval.size], []
+        # An inlined producer is computed for no more elements than are read of it.
         total += eqn.primitive.weight * min(max((*read, *made), default=0), most.get(eqn, math.inf))
     return total
 

@@ -81,7 +81,6 @@ def inline_calls(
         if inner is not None:
             inner_env: dict[Var, Atom] = {}
             for v, c in zip(inner.constvars, inner.consts, strict=True):
-                # One variable for one array, however many inner graphs hold it.
                 outer = hoisted.get(id(c))
                 if outer is None:
                     outer = hoisted[id(c)] = Var(v.aval)

@@ -324,8 +324,6 @@ def _runs(wall: Eqn) -> list[tuple[list[int], list[int]]]:
         i = j = 1
         left, right = one[before[0]], two[after[0]]
         while left != right:
-            # Take one more axis on the side whose product is smaller, until both have as many
-            # elements.
             if left < right:
                 left *= one[before[i]]
                 i += 1

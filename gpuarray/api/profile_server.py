@@ -44,7 +44,7 @@ class ProfilerServer:
                 self.wfile.write(text)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Requests are nobody's output."""
+                """Print nothing for a request."""
 
         self._over = over
         self._server = server.ThreadingHTTPServer((HERE, port), Handler)

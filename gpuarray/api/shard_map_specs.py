@@ -130,7 +130,9 @@ def manual_axes(mesh: Any, axis_names: Iterable[Any]) -> frozenset:
 
 
 def is_spec(x: Any) -> bool:
-    """Whether `x` says how a value is given: None for an argument that is no array."""
+    """Whether `x` says how an argument is cut: a PartitionSpec, or None for one that is not an
+    array.
+    """
     return x is None or isinstance(x, PartitionSpec)
 
 

@@ -106,7 +106,7 @@ def find_mpiexec() -> str | None:
 
 
 def environment(count: int, local_devices: int | None, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables to set for so many processes; those that are given stay."""
+    """Return the variables to set for `count` processes; those that are set already stay."""
     affinity = getattr(os, "sched_getaffinity", None)
     # The cores of this process, which may be fewer than the machine's.
     cores = (len(affinity(0)) if affinity else os.cpu_count()) or 1

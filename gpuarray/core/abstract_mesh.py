@@ -228,7 +228,7 @@ class AbstractMesh(Axes):
 
     @property
     def abstract_mesh(self) -> AbstractMesh:
-        """This mesh."""
+        """The mesh itself, as it is abstract already."""
         return self
 
     def update(

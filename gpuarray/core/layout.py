@@ -107,7 +107,7 @@ class Layout:
         return self if self.cuts is None else self.but(cuts=((), *self.cuts))
 
     def of_rank(self, ndim: int) -> Layout | None:
-        """Return the Layout of a value with so many axes, none of which is cut."""
+        """Return the Layout of a value with `ndim` axes, none of which is cut."""
         return self.but(cuts=((),) * ndim if self.cuts is not None else None)
 
 

@@ -304,7 +304,7 @@ class Target(Struct):
 
     @property
     def many_blocks(self) -> int:
-        """Eight turns of all blocks that fit: with so many a thread may do more than one vector."""
+        """Eight turns of all blocks that fit: beyond it a thread may do more than one vector."""
         return 8 * self.column_grid
 
     @property

@@ -125,7 +125,7 @@ def leaf_names(
 def explain_bad_leaf(
     fun: Callable, signature: inspect.Signature | None, args: tuple, kwargs: dict, error: Exception
 ) -> None:
-    """Raise an error that names the first argument that is no array; `error` said it without."""
+    """Raise an error that names the first argument that is not an array; `error` does not."""
     for name, x in zip(
         leaf_names(signature, args, kwargs),
         tree.flatten_raw((args, kwargs))[0],

@@ -416,7 +416,7 @@ def _prefix(name: str, shardings: Any, what: str) -> Prefix | None:
 
 
 def _check_tuple(prefix: Any, args: tuple, name: str) -> None:
-    """Refuse in_shardings that are no tuple with an element for each argument."""
+    """Refuse in_shardings that are not a tuple with an element for each argument."""
     if _ends(prefix) or (type(prefix) is tuple and len(prefix) == len(args)):
         return
     if type(prefix) is not tuple:

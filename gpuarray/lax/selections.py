@@ -47,7 +47,7 @@ def select_and_scatter(
     starts = list(np.ndindex(*window_dimensions))
 
     def seen(x: Array, start: Sequence[int]) -> Array:
-        """Of each window the element at one place."""
+        """The element at one place of each window."""
         ends = [
             i + (n - 1) * step + 1
             for i, n, step in zip(start, source.shape, window_strides, strict=True)

@@ -137,7 +137,7 @@ class Executable:
         return self._heavy is not False
 
     def _takes_long(self, work: float) -> bool:
-        """Whether a worker should do so many operations while the caller goes on."""
+        """Whether a worker should do `work` operations while the caller goes on."""
         # A callback takes as long as with NumPy, and may wait for work behind its own.
         if self.native == "off" or not is_pure_structure(self.graph):
             return work >= ASYNC_FROM

@@ -231,7 +231,7 @@ class Ref:
 
 
 class _Freed(Struct):
-    """In the place of the array of a Ref that was freed: its type."""
+    """Stands for the array of a Ref that was freed; holds its type."""
 
     aval: ShapedArray
 

@@ -32,7 +32,7 @@ from gpuarray.errors import CompileError, DeviceError
 
 
 class TooManyError(DeviceError):
-    """So many units are loaded that no more should be."""
+    """As many units are loaded as a process should have."""
 
 
 #: What may go wrong between a text and its functions; NumPy runs the program then.
@@ -99,7 +99,8 @@ class Unit:
             routines[:] = _functions(_linalg.cython_lapack, _EIGENVALUES)
 
     def function(self, name: str, operands: int, brief: bool) -> Callable[..., int]:
-        """Return a function of so many arrays; it returns 1 if one of them has to be copied first.
+        """Return a function of `operands` arrays; it returns 1 if one of them has to be copied
+        first.
 
         A brief one keeps Python's lock: to take it back, where another thread has it, would take
         longer than the call.

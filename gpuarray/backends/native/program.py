@@ -97,8 +97,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
                 self.over |= updates - {first}
 
     def _overwrites(self) -> dict[int, int]:
-        """Also of kernels that do nothing but put some elements into a donated input, one after
-        another: a kernel would move all of it.
+        """As the base class says, and of kernels that only write a few elements into a donated
+        input, one after another: as a kernel they would move all of it.
         """
         found = super()._overwrites()
         number = {v: i for i, v in enumerate(self.graph.invars) if i in self.donated}
@@ -322,7 +322,7 @@ def compile_kernels(writers: Iterable[NativeProgramWriter]) -> None:
 
 
 def _again(function: Callable[..., int], buffers: tuple) -> None:
-    """Call a kernel once more, with copies of what is no array in one piece."""
+    """Call a kernel again, with contiguous copies of the arrays that are not contiguous."""
     result = function(*arrays.plain(buffers))
     if result == 1:
         raise DeviceError(f"a kernel refused its arguments: {[type(x) for x in buffers]}")

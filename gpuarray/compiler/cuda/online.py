@@ -59,7 +59,7 @@ class OnlineTemplate(Template):
     """Loops in which some sums follow other folds."""
 
     def turns_at_most(self, one: Pass, width: int, ahead: int) -> int:
-        """Vectors that a thread takes at a time: up to so many, as far as registers hold them."""
+        """Vectors that a thread takes at a time: `ahead`, or fewer if registers are short."""
         first, second = once_each(self.group, list(one.halves), self.is_dear, False)
         held = [x.source for x in self.reread_loads([first, second], width).values()]
         size = width * sum(storage_dtype(v.aval).itemsize for v in (*held, *first.carried))

@@ -20,7 +20,7 @@ from gpuarray.core.target import TARGET
 
 
 class RowColumnsTemplate(RowsTemplate):
-    """A block for each slot, over every so many'th row."""
+    """A block for each of n slots, which goes over every n-th row."""
 
     def __init__(self, kernel: RowColumns, options: Options):
         super().__init__(kernel, options)
@@ -28,7 +28,7 @@ class RowColumnsTemplate(RowsTemplate):
         self.folds = [m.eqn.outvars[0] for m in self.group.members if is_column_fold(m.eqn)]
 
     def width(self) -> int:
-        """As in all templates: what blocks leave is small, and decides nothing."""
+        """The vector width, without the small partial results that blocks write."""
         # For a moment, as if the folds of columns were no outputs.
         every, self.outputs = self.outputs, [v for v in self.outputs if v not in self.folds]
         width = super().width()

@@ -196,8 +196,8 @@ def _last_reads(passes: list[Pass]) -> dict[Var | tuple, int]:
 
 
 def _most_at_once(passes: list[Pass], loads: dict[tuple, Load], least: int = 1) -> int:
-    """The most bytes per element that are held at one time from pass to pass, at least so many of
-    each.
+    """The most bytes per element that are held at one time from pass to pass; each value counts for
+    `least` bytes or more.
     """
     # A load is held from the start to its last read, a carried value from its pass on.
     last = _last_reads(passes)
@@ -283,7 +283,7 @@ class SharedRowsTemplate(RowsTemplate):
     def online_source(
         self, one: Pass, s: Schedule, first: str, ahead: int, between: tuple, reduced: list[int]
     ) -> KernelSource:
-        """The same for a joined pass."""
+        """As `source`, for a joined pass."""
         n, length = self.number, self.length
         ahead = self.turns_at_most(one, s.width, ahead)
         step = s.threads * s.splits * s.width

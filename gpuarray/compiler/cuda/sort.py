@@ -145,7 +145,7 @@ class SortTemplate(Template):
         self.line(1, "}")
 
     def write_all(self, top: bool) -> None:
-        """Write every operand in the new order; those that are no keys are read again, permuted."""
+        """Write every operand in the new order; all but the keys are read again, permuted."""
         self.touched.begin()
         if top:
             self.touched.most = self.eqn.outvars[0].aval.size

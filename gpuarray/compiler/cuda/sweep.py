@@ -214,7 +214,7 @@ class SweepTemplate(Template):
 
     @property
     def theirs(self) -> str:
-        """The same in the swept tile."""
+        """The position of a thread's element in the swept tile."""
         return f"x * {self.beside}u + j" if self.beside > 1 else "x + j"
 
     def elements(self) -> None:

@@ -55,7 +55,7 @@ class Cost(Struct):
         )
 
     def times(self, turns: int) -> Cost:
-        """The same in each of so many turns."""
+        """This cost in each of `turns` turns of a loop."""
         launches, read, written = (n * turns for n in (self.launches, self.read, self.written))
         return self.replace(launches=launches, read=read, written=written, turns=turns)
 

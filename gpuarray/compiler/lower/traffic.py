@@ -94,7 +94,7 @@ class Touched:
         self.unrolled(ahead)
 
     def unrolled(self, turns: int) -> None:
-        """Note that so many turns of the loop of this sweep are written out."""
+        """Note that `turns` turns of the loop of this sweep are written out."""
         self._ahead[-1] = max(1, turns)
 
     def note(self, source: Var, index: Index, most: int | None = None, width: int = 1) -> None:

@@ -15,7 +15,7 @@ _FLAG = re.compile(r"^( +)const bool (\w+) = ga_flag\((in\d+)\[([i\d *+-]+)\]\);
 
 
 def read_flags_before(lines: list[str], axis: str, length: int) -> list[str]:
-    """The lines of a kernel whose innermost loop goes along `axis`, of so many elements."""
+    """The lines of a kernel whose innermost loop goes along `axis`, of `length` elements."""
     if length * 4 > PROCESSOR.local_bytes or length % PROCESSOR.line == 0:
         return lines
     heads = [n for n, line in enumerate(lines) if re.match(rf" +for \(ga_index {axis} = ", line)]

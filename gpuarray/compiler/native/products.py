@@ -27,7 +27,7 @@ class ProductCall(NamedTuple):
 
 
 def product_call(eqn: Eqn, limit: int) -> ProductCall:
-    """The function that computes a product of at most so many multiply-adds."""
+    """The function that computes a product of at most `limit` multiply-adds."""
     rules = eqn.primitive.rewrite.product
     assert rules is not None
     out = eqn.outvars[0].aval
@@ -90,7 +90,7 @@ def _is_plain(strides: tuple[int, ...], length: int, steps: int) -> bool:
 
 
 def _piece(batch: int, rows: int, columns: int, steps: int) -> tuple[int, int]:
-    """Rows and columns of the pieces of each of so many products, about as long as wide."""
+    """Rows and columns of the pieces of each of `batch` products, about as long as wide."""
     work = batch * rows * columns * steps
     few, some = min(work // PROCESSOR.product_piece, 4), min(work // PROCESSOR.large_piece, 8)
     pieces = max(1, few, some, min(work // PROCESSOR.larger_piece, PROCESSOR.many_tasks))
@@ -102,7 +102,7 @@ def _piece(batch: int, rows: int, columns: int, steps: int) -> tuple[int, int]:
 
 
 def _cut(length: int, pieces: int) -> int:
-    """The length of so many pieces, of whole vectors."""
+    """The length of each of `pieces` pieces, in whole vectors."""
     step = PROCESSOR.product_rows
     return min(length, math.ceil(length / pieces / step) * step)
 

@@ -151,12 +151,12 @@ def _panel(features: int, size: int) -> int:
 
 
 def _even(length: int, most: int) -> int:
-    """The length of pieces of at most so many elements, all about equally long."""
+    """The length of pieces of at most `most` elements, all about equally long."""
     return math.ceil(length / math.ceil(length / max(1, most)))
 
 
 def _seen(s: Space, results: int, window: int) -> int:
-    """How many positions so many results see through a piece of their windows."""
+    """How many positions `results` neighbouring results see through a piece of their windows."""
     return (results - 1) * s.stride + (window - 1) * s.dilation + 1
 
 

@@ -493,7 +493,7 @@ class NativeWriter(Statements, abc.ABC):
         return found
 
     def grain(self, elements: int) -> int:
-        """How many tasks of so many elements a thread takes at a time."""
+        """How many tasks of `elements` elements a thread takes at a time."""
         return max(1, PROCESSOR.task // max(1, elements))
 
     def finish(self, note: str) -> NativeSource:

@@ -91,7 +91,7 @@ class Sweep(Struct, eq=False):
         return len(self.space)
 
     def shared_bytes(self, own: int, beside: int) -> int:
-        """Bytes of shared memory for tiles of so many owned and swept elements."""
+        """Bytes of shared memory for tiles of `own` owned and `beside` swept elements."""
         # Tiles of both operands; one element more a row keeps threads out of each other's banks.
         floats = sum(f.steps * (own + 1 + beside + 1) for f in self.factors)
         if self.other is not None:

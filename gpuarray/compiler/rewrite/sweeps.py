@@ -226,7 +226,7 @@ class _Space:
         return False if axes == tuple(range(self.batch, end)) else None
 
     def product_side(self, eqn: Eqn) -> tuple[int, bool] | None:
-        """Of a product that sums over all rows or columns: which operand is of the space, and
+        """For a product that sums over all rows or columns: which operand is of the space, and
         whether columns are summed.
         """
         rules = eqn.primitive.rewrite.product

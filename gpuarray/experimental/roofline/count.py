@@ -77,7 +77,7 @@ class _Counter(Struct):
         return rule(ctx, *map(RooflineShape.from_aval, avals), **eqn.params)
 
     def of_call(self, eqn: Eqn) -> RooflineResult:
-        """A loop of a known number of turns is so many times its body, a branch the dearest."""
+        """A loop costs its body in each turn, if it says how many; a branch its dearest case."""
         # Where nothing says what the call does with its Graphs, it runs one once.
         flow = None if eqn.primitive.flow is None else eqn.primitive.flow(eqn)
         if isinstance(flow, Loop):

@@ -173,7 +173,7 @@ def _gather(have: list, new: Spec) -> Step:
 
 
 def received(old: Spec, new: Spec, elements: int, sizes: Mapping[Any, int]) -> float:
-    """Return how many elements a device receives in a move of a value of so many elements."""
+    """Return how many elements a device receives when a value of `elements` elements moves."""
     # The same steps as the program would take, so that a price is that of what runs.
     held = elements / prod(sizes[n] for names in old for n in names)
     total = 0.0

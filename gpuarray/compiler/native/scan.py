@@ -42,7 +42,6 @@ class ScanWriter(NativeWriter, abc.ABC):
         # Lanes go along the last axis or, where that is the scanned one, along the one before it.
         others = [i for i in range(len(self.axes)) if i != self.axis]
         self.outer, self.across = others[:-1], others[-1] if others else None
-        # Whether elements of the scanned axis are neighbours in memory.
         self.in_rows = math.prod(self.axes[self.axis + 1 :]) == 1
 
     def source(self) -> NativeSource:

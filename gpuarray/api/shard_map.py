@@ -91,7 +91,6 @@ def shard_map(
     known: dict[Any, tuple[Any, frozenset]] = {}
 
     def meant() -> tuple[Any, frozenset]:
-        # The mesh may be that of the context, so what is meant is asked once for each context.
         found = known.get(contexts.key)
         if found is None:
             real = specs_of.mesh_meant(mesh)

@@ -268,11 +268,10 @@ class Jitted:
             leaves, out_spec = tree.flatten_raw(result)
             return [checked_output(x, result, i, info) for i, x in enumerate(leaves)]
 
-        # 2. The types that arguments have inside.
+        # 2. The types that arguments have inside: with in_shardings, those that these give them.
         layouts, avals = self._options.layouts, call.avals
         dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
         if layouts is not None:
-            # Inside, arguments have the types that in_shardings give them.
             given = layouts.for_arguments(dynamic, kwargs, avals, info.arg_names)
             avals = [
                 a if s is None else laid_out(s).typed(a) for a, s in zip(avals, given, strict=True)

@@ -172,7 +172,6 @@ class Template(Writer, abc.ABC):
             text = f"{kind} kept{k}" + (f"[{count}]" if count > 1 else "")
             if shared:
                 self.shared[f"kept{k}"] = text
-            # Several values may share a slot.
             elif k not in declared:
                 self.line(depth, f"{text};")
             declared.add(k)

@@ -170,7 +170,6 @@ class _Fuser:
             source, views = self.index.base(a)
             s = a.aval.shape
             dims = tuple(space)
-            # Axes of length 1 are broadcast: None.
             if s != shape:
                 dims = tuple(space[i] if s[i] != 1 else None for i in range(len(s)))
             operands.append(Load(source, views, dims, s))

@@ -214,7 +214,6 @@ class _Inliner:
             for member in step.members:
                 space = math.prod(step.axes[d] for d in member.space if d is not None)
                 for x in (o for o in member.operands if isinstance(o, Load)):
-                    # Read once in a kernel, over the largest of the spaces.
                     key = (x.key, x.dims)
                     reads[key] = x, max(space, reads[key][1] if key in reads else 0)
             for load, count in reads.values():
@@ -276,7 +275,6 @@ class _Inliner:
             made = [m.eqn.outvars[0] for m in chain]
             for u, m in zip(made, chain, strict=True):
                 self.effort.note(u, m.eqn)
-            # Whether it is worth it is asked with all of the chain noted; else that is taken back.
             if not self.is_worth_inlining(v, False):
                 for u in made:
                     self.effort.forget(u)

@@ -126,7 +126,6 @@ class Touched:
             size = storage_dtype(v.aval).itemsize
             known = together.setdefault(v, {})
             for index, access in places.items():
-                # Two sweeps that read one place move it twice, but it has to come from memory once.
                 if index not in known or known[index].most < access.most:
                     known[index] = access
             moved[sweep] += _bytes(v, places)

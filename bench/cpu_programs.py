@@ -283,6 +283,24 @@ def _rnn_data(rng: RNG, small: bool) -> Arrays:
     return [0.1 * rng.standard_normal(s, np.float32) for s in shapes]
 
 
+def _recurrence(m) -> Callable:
+    def after(one, two):
+        return one[0] * two[0], two[0] * one[1] + two[1]
+
+    return lambda a, b: m.lax.associative_scan(after, (a, b))[1]
+
+
+def _recurrence_gradient(m) -> Callable:
+    states = _recurrence(m)
+    return m.top.grad(lambda a, b: (states(a, b) ** 2).sum(), argnums=(0, 1))
+
+
+def _recurrence_data(rng: RNG, small: bool) -> Arrays:
+    shape = (64, 16) if small else (2048, 512)
+    kept = rng.uniform(0.5, 1, shape).astype(np.float32)
+    return [kept, rng.standard_normal(shape).astype(np.float32)]
+
+
 def _ctc(m) -> Callable:
     """The loss of 8 sequences of 60 steps with labels of 15, by the recursion over steps."""
 
@@ -557,6 +575,20 @@ PROGRAMS = (
         "gradient of a recurrent network, 50 steps",
         _rnn_gradient,
         _rnn_data,
+        tolerance=1e-3,
+    ),
+    Row(
+        "recurrence",
+        "linear recurrence of 512 states, 2048 steps, by associative_scan",
+        _recurrence,
+        _recurrence_data,
+        tolerance=1e-4,
+    ),
+    Row(
+        "recurrence_gradient",
+        "its gradient",
+        _recurrence_gradient,
+        _recurrence_data,
         tolerance=1e-3,
     ),
     Row("ctc", "gradient of the CTC loss, 8 x 60 steps", _ctc, _ctc_data, tolerance=1e-3),

@@ -82,7 +82,7 @@ def flatten_fun(f: lu.WrappedFun, in_tree: Any) -> tuple[lu.WrappedFun, Callable
 
 
 def flatten_fun_nokwargs(f: lu.WrappedFun, in_tree: Any) -> tuple[lu.WrappedFun, Callable]:
-    """The same for a function without keyword arguments: `in_tree` is the structure of args.
+    """As `flatten_fun`, without keyword arguments: `in_tree` is the structure of args.
 
     >>> import gpuarray as ga
     >>> from gpuarray.api_util import flatten_fun_nokwargs

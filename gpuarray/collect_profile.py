@@ -29,7 +29,7 @@ def collect_profile(
     no_perfetto_link: bool = True,
     xprof_options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Ask the server on a port for a trace of so many milliseconds; write it below `log_dir`.
+    """Ask the server on a port for a trace of `duration_in_ms`; write it below `log_dir`.
 
     Parameters
     ----------

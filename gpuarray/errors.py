@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+# Many messages begin with JAX's words, and so name `jax.` or `jnp.`: programs and tests look for
+# them. What to do instead follows in our own.
+
 
 # ---- while a function is traced ----
 class JAXTypeError(TypeError):

@@ -53,6 +53,8 @@ class Struct:
         cls.__init__ = Struct.__init__
         if own:
             cls._values = operator.attrgetter(*cls.__match_args__)
+        # object's own methods in place of Struct's: fields can be set, or instances are compared by
+        # identity.
         free = () if frozen else ("__setattr__", "__delattr__")
         for method in (*free, *(() if eq else ("__eq__", "__hash__"))):
             setattr(cls, method, getattr(object, method))
@@ -374,6 +376,7 @@ def _parameter(frame: FrameType, given: Any) -> str | None:
     count = code.co_argcount + code.co_kwonlyargcount
     arguments = {k: frame.f_locals.get(k) for k in code.co_varnames[:count]}
     if code.co_flags & inspect.CO_VARKEYWORDS:
+        # Python lists positional and keyword-only parameters, then the names of *args and **kwargs.
         keywords = code.co_varnames[count + bool(code.co_flags & inspect.CO_VARARGS)]
         arguments.update(frame.f_locals.get(keywords) or {})
     for k, v in arguments.items():

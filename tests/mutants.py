@@ -264,6 +264,13 @@ PROGRAMS = {
     "sort, and more": (lambda x: gnp.argsort(-x, -1) + 1, (ties(floats(9, 64)),)),
     "top": (lambda x: lax.top_k(x, 3), (deep_down(ties(floats(5, 1500))),)),
     "scan, looking back": (gnp.cumsum, (np.round(floats(270_004) * 9),)),
+    "scan, down columns": (lambda x: gnp.cumsum(x, 0), (np.round(floats(65_700, 5) * 9),)),
+    "scan, merging": (
+        lambda a, b: lax.associative_scan(
+            lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, b), axis=1
+        ),
+        tuple(np.random.default_rng(0).integers(1, 1 << 31, (2, 2, 9001)).astype("u4")),
+    ),
     "sweep": (nn.dot_product_attention, (floats(70, 36, 1, 8), *[floats(70, 39, 1, 8)] * 2)),
 }
 
@@ -545,7 +552,13 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"run <= 64u; .*\[64u -> 65u", "lengths of runs double"),
     (r"other > t && .*\[> -> >=", "the other thread is another one"),
     (r"sort, and more.*p >= 64u", "every thread has an element"),
-    (r"ga_look_back.* \+ 1, .*\[1 -> 2", "the last word is told by one tile of 1024"),
+    (r"ga_look_back_down: .* each = ", "how many tiles a thread hears of is a matter of speed"),
+    (
+        r"ga_look_back: .*(?:tiles \+ 31u\) / 32u;|supers = ).*\[3\du? -> 3\du?",
+        "the words stand elsewhere",
+    ),
+    (r"words\[\(sizeof\(T\) \+ 3\) / 4\];", "more room"),
+    (r"if \(lane == 0\) ga_tell\(words", "all threads of the warp know the same"),
     (r"ga_f16: .*\[(?:>= -> >|< -> <=|- -> \+)", "the bits that are kept are the same"),
     (r"ga_saturate: .*lowest.*\[<= -> <", "a number that fits is itself"),
     (r"integers: .*bool v\d+ = v\d+ < .*\[(?:< -> <=|0 -> 1)", "zero is decided before"),

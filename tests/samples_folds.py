@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Eqn, Graph, Var
+from gpuarray.core.primitive import registry
 from gpuarray.primitives.elementwise.arithmetic import ge_p, le_p
 from tests.samples import Table, distinct, ordered, scalar_graph
 
@@ -74,6 +79,31 @@ rows("cumsum cumprod", NUMBERS, _ALONG)
 rows("cummax cummin", [*FLOATS, *INTEGERS], _ALONG)
 rows("cummax cummin", FLOATS, _ALONG[-2:], "any")
 rows("cumlogsumexp", FLOATS, _ALONG)
+
+
+def affine(count: int, dtype: str = "float32") -> Graph:
+    """x -> a x + b after another such map; with `count` 1, a alone."""
+    a, b, c, d, ac, cb, out = (Var(ShapedArray((), np.dtype(dtype))) for _ in range(7))
+    eqns = [Eqn(registry["mul"], [a, c], [ac], {})]
+    if count == 1:
+        return Graph([a, c], [ac], eqns)
+    eqns += [Eqn(registry["mul"], [c, b], [cb], {}), Eqn(registry["add"], [cb, d], [out], {})]
+    return Graph([a, b, c, d], [ac, out], eqns)
+
+
+for _shape, _params in _ALONG:
+    SAMPLES.setdefault("associative_scan", []).append(
+        ([(_shape, "float32")] * 2, {"jaxpr": affine(2), **_params}, None)
+    )
+    for _pattern in ((0, 0),), ((0, 0), (0, 1), (1, 0)):
+        _count = len(_pattern) + max(_pattern[-1]) + 1
+        SAMPLES.setdefault("linear_recurrence", []).append(
+            ([(_shape, "float32")] * _count, {"pattern": _pattern, **_params}, None)
+        )
+SAMPLES["associative_scan"] += [
+    ([((3, 4), kind)], {"jaxpr": affine(1, kind), "axis": 0, "reverse": False}, None)
+    for kind in ("float64", "float16", "int32", "uint8", "complex64")
+]
 
 # ---- sorting and searching ----
 

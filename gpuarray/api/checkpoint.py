@@ -307,7 +307,9 @@ def checkpoint(
             # Trace, then one equation that holds the whole function.
             static = argnums.Statics((i, args[i]) for i in sorted(fixed))
             by_name = argnums.Statics(sorted(constants.items()))
+            # All that the trace depends on, so that calls alike trace once.
             key = (in_spec, avals, static, by_name, config.state.trace_key, axis_env())
+            # A Graph with references is for these references only.
             staged = made() if refs else _once(known.programs, key, made)
             out = remat_p.bind(
                 *staged.consts,
@@ -324,6 +326,7 @@ def checkpoint(
         return threading(attempt)
 
     def around_references(args: tuple, kwargs: dict) -> Any:
+        # References are no operands of the primitive: the function closes over them.
         refill, (args, kwargs) = emptied((args, kwargs), "checkpoint")
 
         @functools.wraps(fun)

@@ -134,6 +134,7 @@ class _Op:
             batch=self._batch,
         )
         self.prim = prim
+        # Without a rule a derivative is an error, which names the operation.
         self.call = prim.bind if vjp is None else _with_vjp(prim, vjp)
 
     def __call__(self, *args: Any, **numbers: Any) -> Any:
@@ -147,6 +148,7 @@ class _Op:
                 )
         leaves = [asarray(x) for x in args]
         results = self.call(*leaves, **numbers)
+        # One result for one type, a tuple for a tuple: as `out` says it.
         given = self._given([x.aval for x in leaves], numbers)
         return tuple(results) if isinstance(given, (tuple, list)) else results[0]
 

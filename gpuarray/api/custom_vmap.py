@@ -108,6 +108,7 @@ class custom_vmap:
                     f"the custom_vmap function {_name(self.fun)} closes over a value that is "
                     "mapped: its rule knows of its arguments only, so make it one of them"
                 )
+            # The first values are what the function closed over.
             args = tree.unflatten(in_spec, values[count:])
             in_batched = list(tree.unflatten(in_spec, batched[count:]))
             pair = vmap_rule(size, in_batched, *args)

@@ -35,6 +35,7 @@ class FlatFunction:
         self, fun: Callable, args: tuple, kwargs: dict | None = None, has_aux: bool = False
     ):
         self.fun = fun
+        # Never differentiated, as in JAX: only arguments by position are.
         self.kwargs = kwargs or {}
         self.has_aux = has_aux
         leaves, self.in_spec = tree.flatten(args)
@@ -152,6 +153,7 @@ def argnums_of(argnums: int | Sequence[int], count: int, error: type[Exception])
                 f"positional arguments to be passed by the caller, but got only {count} positional "
                 "arguments."
             )
+    # Counted from the end, they mean what they would in a list.
     return tuple(n % count for n in single)
 
 

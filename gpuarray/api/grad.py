@@ -74,6 +74,7 @@ def value_and_grad(
             check_input(x, "grad", holomorphic, allow_int)
 
         def partial(*values):
+            # The other arguments are constants of the derivative.
             full = list(args)
             for n, value in zip(nums, values, strict=True):
                 full[n] = value

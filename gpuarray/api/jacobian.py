@@ -84,6 +84,8 @@ def _jacobian_fun(
             return fun(*full, **kwargs)
 
         jac, aux = run(partial, chosen)
+        # A row has a block for each chosen argument; of one that was given as a number it is that
+        # block.
         if isinstance(argnums, (int, np.integer)):
             jac = tree.tree_map(lambda row: row[0], jac, is_leaf=lambda x: isinstance(x, _Row))
         else:

@@ -57,6 +57,7 @@ def jvp(
             f"have tree structure {given} whereas tangents have tree structure {spec}."
         )
     checked = [check_tangent(p, owned(t)) for p, t in zip(flat.leaves, tangent_leaves, strict=True)]
+    # Primals and tangents go through the function side by side.
     out, out_tangents = jvp_flat(flat, flat.leaves, checked)
     given = {id(t) for t in checked}  # a tangent that is passed on stays what the caller gave
     real = [t if id(t) in given and not is_zero(t) else real_array(t) for t in out_tangents]

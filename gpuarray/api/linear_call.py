@@ -64,6 +64,7 @@ def linear_call(
         flat_transpose, lead + callee.out_avals, TracedFunction(fun_transpose, "linear_call")
     )
     for graph in (callee, transposed):
+        # The primitive holds Graphs with concrete constants only.
         if any(isinstance(c, traces.Tracer) for c in graph.consts):
             raise errors.UnexpectedTracerError(
                 "a function given to linear_call closes over a traced value: pass it in "

@@ -39,6 +39,7 @@ def make_mesh(
             f"Number of devices {len(found)} must be >= the product of mesh_shape {shape}. On a "
             "CPU, set jax_num_cpu_devices before anything runs to have more of them."
         )
+    # Not Auto as for `Mesh`: that is what JAX does.
     types = (AxisType.Explicit,) * len(shape) if axis_types is None else axis_types
     return Mesh(grid(shape, found[:count]), axis_names, types)
 

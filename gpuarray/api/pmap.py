@@ -36,7 +36,7 @@ from gpuarray.util import Recent, elements, wrong_type
 
 
 class _Unnamed:
-    """The name of the axis where the user gives none."""
+    """The name of the axis where the user gives none: equal to no other name."""
 
     def __init__(self, fun: Callable):
         self.fun = fun
@@ -317,6 +317,7 @@ class _Mapping:
             full = tree.unflatten(spec, results)
             found = tree.prefix_broadcast(axes, full, lambda x: x is None, "pmap out_axes")
         for x, d in zip(results, found, strict=True):
+            # What comes out has one axis more than what a device makes.
             rank = aval_of(x).ndim + 1
             if d is not None and not -rank <= d < rank:
                 raise ValueError(f"pmap out_axes {d} is out of bounds for an output of rank {rank}")

@@ -178,6 +178,7 @@ def profile(
         given = jitted.lower(*args, **kwargs).donate_argnums
 
         def call() -> float:
+            # Copies are made outside of the time that is taken.
             own = tree.map(_copied, (args, kwargs)) if given else (args, kwargs)
             block_until_ready(own)
             start = time.perf_counter()
@@ -229,6 +230,7 @@ def _of_runs(runs: list[tuple[float, _Session]], device: Any) -> Profile:
         seconds = statistics.median(times) / 1e9
         name, lines, nbytes = _about(one, records)
         share = None
+        # How much of the bandwidth of a plain copy the step reaches.
         if nbytes and seconds:
             share = calls * nbytes / copy_bandwidth(device, nbytes) / seconds
             nbytes *= calls
@@ -275,6 +277,7 @@ def _by_path(ran: list[_Timed]) -> dict[tuple[int, ...], _Sum]:
     """The times of the steps, by the steps they run in, in the order of their first runs."""
     found: dict[tuple[int, ...], dict[str, list[_Timed]]] = {}
     open_: dict[str, list[_Timed]] = {}
+    # By start, the longest first: what is around comes before what is inside.
     for one in sorted(ran, key=lambda t: (t.start, -t.stop)):
         # The steps of this row that are not over yet are around it.
         around = open_.setdefault(one.row, [])

@@ -44,10 +44,11 @@ class ProfilerServer:
                 self.wfile.write(text)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Requests are nobody's output."""
+                """Print nothing for a request."""
 
         self._over = over
         self._server = server.ThreadingHTTPServer((HERE, port), Handler)
+        # A request that still waits does not keep the program from ending.
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._serve, name="gpuarray-profiler", daemon=True)
@@ -87,6 +88,7 @@ def _answer(path: str, host: str, take: Callable, over: threading.Event) -> tupl
 def ask(host: str, port: int, duration_in_ms: int, levels: dict[str, int]) -> bytes:
     """Return a trace of another program's; a RuntimeError says what its server answered."""
     query = urllib.parse.urlencode({"duration_in_ms": duration_in_ms, **levels})
+    # The answer comes when the trace is over, and has to be packed and sent.
     connection = client.HTTPConnection(host, port, timeout=60 + duration_in_ms / 1000)
     try:
         try:

@@ -156,6 +156,7 @@ def addupdate(ref: Ref, idx: Any, x: Any) -> None:
 
 
 def _ref(what: str, ref: Any) -> Any:
+    # A part of a reference can be read and written, but not freed.
     if not isinstance(ref, Ref) and not (isinstance(ref, Part) and what != "free_ref"):
         raise ValueError(f"Can only call `{what}` on a `Ref`: {ref}. Make one with new_ref(array).")
     return ref

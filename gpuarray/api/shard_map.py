@@ -85,6 +85,7 @@ def shard_map(
         raise TypeError(f"Expected a callable value, got {f}")
     if not isinstance(check_vma, bool):
         raise TypeError(f"shard_map check_vma must be a bool, got {check_vma!r}")
+    # A list of specs stands for a tuple: as a pytree it would not be a prefix of the arguments.
     in_specs = tuple(in_specs) if type(in_specs) is list else in_specs
     # The mesh and axes that are meant, by what is in context.
     known: dict[Any, tuple[Any, frozenset]] = {}

@@ -106,6 +106,7 @@ def manual_axes(mesh: Any, axis_names: Iterable[Any]) -> frozenset:
             "`axis_names` argument of shard_map should be of type `frozenset` or `set`. Got type: "
             f"{type(axis_names)}"
         )
+    # No names mean all axes.
     given = frozenset(axis_names) or frozenset(mesh.axis_names)
     if not given.issubset(mesh.axis_names):
         raise ValueError(
@@ -129,7 +130,9 @@ def manual_axes(mesh: Any, axis_names: Iterable[Any]) -> frozenset:
 
 
 def is_spec(x: Any) -> bool:
-    """Whether `x` says how a value is given: None for an argument that is no array."""
+    """Whether `x` says how an argument is cut: a PartitionSpec, or None for one that is not an
+    array.
+    """
     return x is None or isinstance(x, PartitionSpec)
 
 
@@ -161,6 +164,7 @@ def check_specs(name: str, specs: Any, mesh: Any, manual: frozenset) -> None:
                     f"axis_names={sorted(map(str, manual))}, but {at} refers to {n!r}: values are "
                     "laid out automatically along it"
                 )
+            # Two axes of an array cannot be cut along the same axis of the mesh.
             if names.count(n) > 1:
                 raise ValueError(f"shard_map {at}={leaf} names the axis {n!r} twice")
 
@@ -242,6 +246,7 @@ def check_types(
     cuts = cuts_of(aval.layout)
     if cuts is None or resolving.depth or manual != frozenset(mesh.axis_names):
         return
+    # Along the other axes of the mesh the spec says nothing.
     mine = tuple(tuple(n for n in part if n in manual) for part in cuts)
     wanted = [names_of_axis(part) for part in spec.partitions]
     # A spec need not speak of the last axes.

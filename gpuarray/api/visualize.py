@@ -35,6 +35,7 @@ def _blocks(shape: tuple[int, ...], sharding: Sharding) -> _Blocks:
     for device, slices, _ in pieces(sharding, shape):
         # An array of one axis is a row. Equal starts are the same block.
         at = tuple(part.start or 0 for part in slices)
+        # Replicas are in the same block.
         held.setdefault((0, *at)[-2:], []).append(device.id)
         platform = device.platform.upper()
     if not held:

@@ -64,12 +64,12 @@ class DontWant(_Mark):
 
 @tree.register_static
 class GradRef(_Mark):
-    """In the place of a cotangent that was added to a reference."""
+    """Stands for a cotangent that was added to a reference instead of being returned."""
 
 
 @tree.register_static
 class DidntWant(_Mark):
-    """In the place of a cotangent that was not wanted."""
+    """Stands for a cotangent that was not asked for."""
 
 
 @tree.register_static

@@ -31,10 +31,12 @@ def grid_of(devices: Sequence[Any]) -> np.ndarray:
 
     The cores of a chip lie one behind the other in the last direction.
     """
+    # A chip with one device has core 0.
     places = np.array([(*d.coords, getattr(d, "core_on_chip", 0)) for d in devices])
     first = places.min(axis=0)
     sizes = places.max(axis=0) - first + 1
     inside = {tuple(p) for p in places - first}
+    # No place twice, and none missing.
     if len(inside) < len(devices) or len(devices) != math.prod(sizes):
         raise ValueError(
             f"{len(devices)} devices at {len(inside)} places of a grid of "
@@ -81,6 +83,7 @@ def rings(devices: Sequence[Any], lengths: Lengths) -> np.ndarray | None:
         boards.setdefault(device.process_index, []).append(device)
     if any(getattr(d, "core_on_chip", 0) for d in devices):
         parts = [boards[i] for i in sorted(boards)]
+    # Along a mesh of one axis all devices may be one ring.
     elif sum(n > 1 for n in lengths) == 1:
         parts = [list(devices)]
     else:
@@ -101,6 +104,7 @@ def _ring(devices: list) -> list | None:
     rows: dict[tuple, list] = {}
     for device in devices:
         x, *rest = device.coords
+        # Rows go along the first direction; the others number them, the last one major.
         rows.setdefault(tuple(reversed(rest)), []).append(((x, device.core_on_chip), device))
     if len(rows) > 2 or len({len(row) for row in rows.values()}) > 1:
         return None
@@ -133,6 +137,7 @@ def assigned(shape: Lengths, lengths: Lengths) -> np.ndarray:
             continue
         some = (
             chosen
+            # As many directions as possible first: each has wires of its own.
             for count in range(len(free), 0, -1)
             for chosen in itertools.combinations(free, count)
             if math.prod(shape[i] for i in chosen) == lengths[axis]
@@ -191,6 +196,7 @@ def wholeness(choice: np.ndarray, shape: Sequence[int]) -> tuple[int, int]:
 def laid(grid: np.ndarray, lengths: Sequence[int], factors: np.ndarray) -> np.ndarray:
     """Return a grid of devices with axes that follow its directions as `factors` says."""
     pieces = grid.reshape(factors.reshape(-1))
+    # Factors are numbered by direction; the mesh wants them by axis.
     order = np.arange(factors.size).reshape(factors.shape).T.reshape(-1)
     return pieces.transpose(order).reshape(tuple(lengths))
 
@@ -204,6 +210,7 @@ def blocks(grid: np.ndarray, lengths: Lengths) -> np.ndarray:
     for found in _foldings(grid, len(wanted)):
         if found.shape == wanted and _in_blocks(found):
             return found.reshape(lengths)
+    # For the message: which shapes would do.
     two = [f.shape for f in _foldings(grid, 2) if _in_blocks(f)]
     raise ValueError(
         f"create_device_mesh cannot create contiguous submeshes for mesh_shape {tuple(lengths)} "
@@ -214,6 +221,7 @@ def blocks(grid: np.ndarray, lengths: Lengths) -> np.ndarray:
 
 def _foldings(grid: np.ndarray, count: int) -> Iterator[np.ndarray]:
     """Yield a grid as arrays of `count` axes, each of which follows whole directions."""
+    # All orders of directions, and all ways to put neighbours among them together.
     for order in itertools.permutations(range(grid.ndim)):
         turned = grid.transpose(order)
         for ends in itertools.combinations(range(1, grid.ndim), count - 1):

@@ -34,6 +34,7 @@ def copy_bandwidth(device: Device, nbytes: int) -> float:
 
 @functools.lru_cache(256)
 def _measured(platform: str, number: int, nbytes: int) -> float:
+    # Half of the bytes are read, the other half written.
     half = nbytes // 2
     if platform == "gpu":
         return nbytes / timeline.copy_seconds(cuda.gpus()[number], half, TRIES)

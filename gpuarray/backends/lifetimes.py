@@ -65,6 +65,7 @@ class Lifetimes:
             step = steps[i]
             if isinstance(step, Eqn) and step.outvars and step.outvars[0] in self._viewed:
                 continue
+            # An operand that is passed on as a result lives as long as that.
             end = max((self.last.get(v, i) for v in passed_on.get(i, ())), default=i)
             for v in map(self.root, step_inputs(step)):
                 self.last[v] = max(self.last.get(v, i), end)

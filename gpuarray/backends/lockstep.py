@@ -45,14 +45,17 @@ def run(programs: Sequence[Any], engine: Engine, among: Among | None = None) -> 
             for send, answer in zip(sends, answers, strict=True):
                 asked.append(send(answer))
         except StopIteration as end:
+            # `asked` has an entry for each device before the one that ended.
             ends[len(asked)] = end.value
             asked = _with_those_behind(programs, answers, asked, ends)
         rows = _rows(asked)
         if rows is None:
             asked = _apart(programs, asked, ends, among)
+            # All programs have ended.
             if not asked:
                 return [ends[device] for device in range(len(programs))]
             rows = [operands for _, operands in asked]
+        # All are at one exchange.
         answers = engine(asked[0][0], rows)
 
 
@@ -112,7 +115,9 @@ def _apart(
     while any(a is not None for a in asked):
         if _rows(asked) is not None:
             return asked
+        # Not all are at one place, but a group may be complete: its exchange concerns nobody else.
         meeting = _meeting(asked, among)
+        # Nobody can go on: each waits for a device that waits elsewhere.
         if not meeting:
             raise _mismatch(programs, asked, among)
         for group, exchange in meeting:
@@ -236,6 +241,7 @@ def _loop(
                 if not np.any(np.asarray(going)):
                     return list(carry)
                 new = yield from body(*consts, *carry)
+                # A condition with an axis (vmap): elements that are done keep their values.
                 carry = new if going.ndim == 0 else _where(going, new, carry)
         ys = [room(a.shape, storage_dtype(a)) for a in stacked]
         order = range(loop.length or 0)

@@ -81,6 +81,8 @@ class World:
         self.begin("the start of the other processes", limit)
         self.wait([everyone.Ibarrier()])
         self._comm = everyone.Dup()
+        # A communicator of its own: MPI pairs calls in the order of each communicator, and a check
+        # must not be paired with an exchange of a program.
         self._checks = everyone.Dup()
         # Processes of one machine, which share its cores.
         node = everyone.Split_type(MPI.COMM_TYPE_SHARED)
@@ -151,6 +153,7 @@ class World:
             else:
                 packed = np.concatenate([values[i].ravel() for i in some])
                 flat, more = self.reduce(packed, op, comm)
+                # Views into the one result, which is complete when its request is.
                 end = 0
                 for i in some:
                     start, end = end, end + values[i].size
@@ -195,6 +198,7 @@ class World:
         self.begin(what)
         comm = self._checks if len(processes) == self.size else self.among(processes)
         mine = np.frombuffer(data, np.uint8)
+        # What processes give may differ in length: first the lengths, then the bytes.
         size = np.array([mine.size], np.int64)
         sizes = np.empty(len(processes), np.int64)
         self.wait([comm.Iallgather(size, sizes)])
@@ -274,6 +278,7 @@ class Processes:
             if not isinstance(asked, Half):
                 return self._ended(self._started(known[1], operands))
             if asked.is_start:
+                # One exchange for all our devices: each carries the same object to where it waits.
                 return [self._started(known[1], operands)] * len(operands)
             return self._ended(operands[0])
         finally:
@@ -366,6 +371,7 @@ class Processes:
             found, requests = world.gather(data, counts, world.among(processes))
             yield requests
             row = next(_rows(dtypes, avals, ends)(found[processes.index(first)]))
+            # All devices of a process get the same arrays.
             return [row] * len(operands)
 
         return exchange
@@ -394,6 +400,7 @@ class Processes:
                 # The devices of a process are in the order of the group.
                 at = dict(zip(part.processes, map(_rows(dtypes, avals, ends), found), strict=True))
                 rows = [next(at[owners[d]]) for d in part.members]
+                # Those of this process were sent along, and are here as they were.
                 for place, i in part.mine:
                     rows[place] = operands[i]
                 out = function(rows)
@@ -410,6 +417,8 @@ class Processes:
         # What is sent is wider than what is kept, so local sums are, too.
         wide = tuple(a.update(dtype=c.dtype) for a, c in zip(avals, codes, strict=True))
         params = {**params, "axis_index_groups": None}
+        # Devices of one process are combined before anything is sent. Numbers among the axes are
+        # those of the array itself, which are folded in the same call.
         own = any(isinstance(axis, int) for axis in params["axes"])
         locals_ = [
             meaning(prim, wide, params, len(part.mine)) if own or len(part.mine) > 1 else same
@@ -465,6 +474,8 @@ class Processes:
 
         def exchange(operands: list[list]) -> Steps:
             requests: list = []
+            # What is being sent is kept in `sent` until the requests are done: MPI reads it
+            # meanwhile.
             kept, sent = [], []
             for part, function in zip(parts, locals_, strict=True):
                 rows = [[code.widened(x) for x in operands[i]] for _, i in part.mine]
@@ -530,6 +541,8 @@ class Processes:
                             continue
                         away = np.ascontiguousarray(cut[at][place])
                         sent.append(away)
+                        # A tag for each pair of devices: several devices of a process may send to
+                        # one another.
                         requests += world.send(away, other, me * count + device)
                         pieces.append(np.empty(shape, away.dtype))
                         requests += world.receive(pieces[-1], other, device * count + me)
@@ -553,6 +566,7 @@ class Processes:
             for part in parts:
                 mine = dict(part.mine)
                 for source, target in perm:
+                    # The receiver's number is the tag: it gets one value.
                     device = part.members[target]
                     if source in mine and target in mine:
                         results[mine[target]] = operands[mine[source]]
@@ -585,6 +599,8 @@ def _rows(dtypes: list, avals: tuple, ends: np.ndarray) -> Callable:
                 data[start + a : start + b].view(dtype).reshape(aval.shape)
                 for dtype, aval, a, b in zip(dtypes, avals, ends, ends[1:], strict=False)
             ]
+        # Arrays without elements take no bytes, so the data does not say how many devices there
+        # are: the reader stops.
         while not ends[-1]:
             yield [np.empty(aval.shape, dt) for dt, aval in zip(dtypes, avals, strict=True)]
 

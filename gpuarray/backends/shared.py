@@ -88,6 +88,7 @@ class SharedMemory:
         if eqn.primitive is ops.axis_index_p:
             answer = [row for _, said in parts for row in said([])]
             return lambda operands: answer
+        # One group of all devices, in order, needs nothing sorted out.
         if [group for group, _ in parts] == [list(range(self.count))]:
             return parts[0][1]
         return lockstep.of_all(parts)
@@ -124,6 +125,8 @@ def groups_of(sizes: Mapping[Any, int], names: tuple, chosen: Any = None) -> lis
     >>> groups_of({"x": 2, "y": 3}, ("x",))
     [[0, 3], [1, 4], [2, 5]]
     """
+    # Devices are numbered row by row over the grid; those of a group differ along the named axes
+    # alone.
     grid = np.arange(math.prod(sizes.values())).reshape(tuple(sizes.values()))
     order = list(sizes)
     along = [order.index(name) for name in names]
@@ -131,6 +134,7 @@ def groups_of(sizes: Mapping[Any, int], names: tuple, chosen: Any = None) -> lis
     rows = grid.transpose([*rest, *along]).reshape(-1, math.prod(sizes[n] for n in names))
     groups = rows.tolist()
     if chosen is not None:
+        # `axis_index_groups` names places within each group.
         groups = [[group[i] for i in some] for group in groups for some in chosen]
     return groups
 
@@ -146,10 +150,12 @@ def along_group(params: dict) -> dict:
     params = dict(params)
     if "axes" in params:
         numbers = tuple(a for a in params["axes"] if isinstance(a, int))
+        # Axes given by number are those of operands, and stay.
         params["axes"] = (*numbers, _GROUP)
     else:
         params["axis_name"] = (_GROUP,)
     if "axis_index_groups" in params:
+        # The batch has just the one group.
         params["axis_index_groups"] = None
     return params
 
@@ -185,6 +191,7 @@ def meaning(
 
     `on_host` says that operands are NumPy's, which it stacks itself; else the program does.
     """
+    # 1. Several operands in one exchange: the meaning of each by itself.
     one = together.alone(prim)
     if one is not prim or (
         prim in _added and len(avals) > 1
@@ -202,11 +209,14 @@ def meaning(
             return [[x for (x,) in row] for row in zip(*found, strict=True)]
 
         return each
+    # 2. Large operands are added up array by array; others are stacked, by NumPy where they are in
+    # the memory of the host, else by the program.
     large = bool(avals) and all(a.size >= _ADDED_FROM and a.dtype.itemsize >= 4 for a in avals)
     if prim is ops.reduce_scatter_p and on_host and large:
         return _scattered(avals, params, size, compile)
     params = along_group(params)
     numbers = [a for a in params.get("axes", ()) if isinstance(a, int)]
+    # Filled while the function is traced: the axis of each result along which devices lie.
     outputs: list[int | None] = []
 
     def batched(*stacked: Any) -> list:
@@ -229,6 +239,7 @@ def meaning(
             total, *rest = values[i * size : (i + 1) * size]
             for x in rest:
                 total = fold(total, x)
+            # All devices get the same sum.
             outputs.append(None)
             found.append(total)
         return found
@@ -242,9 +253,12 @@ def meaning(
         flat = [a.update(shape=(size, *a.shape), layout=None) for a in avals]
     else:
         flat = [a.update(layout=None) for a in avals for _ in range(size)]
+    # 3. Trace and compile the function once for this group.
     compiled = compile(stage(fun, flat, TracedFunction(fun, "a collective")))
     shared = all(dim is None for dim in outputs)
 
+    # 4. At each call: transpose operands by device into columns, run, and give each device its
+    # results.
     def exchange(operands: list[list]) -> list[list]:
         columns = zip(*operands, strict=True)
         found = compiled(*map(np.array, columns) if stacks else itertools.chain(*columns))
@@ -273,6 +287,7 @@ def _scattered(
 
     def exchange(operands: list[list]) -> list[list]:
         (whole,) = total(operands)[0]
+        # Views of one sum: nothing is copied.
         parts = np.split(np.asarray(whole), size, axis)
         return [[part if tiled else part.squeeze(axis)] for part in parts]
 

@@ -223,6 +223,7 @@ class ProgramWriter(abc.ABC):
         else:
             self.call(step)
         if dead := self.dead(number):
+            # The variable holds the buffer: without it the memory can serve the next step.
             self.line(f"{' = '.join(dead)} = None")
 
     def write_return(self) -> None:

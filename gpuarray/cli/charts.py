@@ -149,7 +149,7 @@ def ratios(heading: str, rows: list[tuple[str, float]], width: int = _LONGEST) -
 
 
 def _bar(cells: float) -> str:
-    """Blocks for so many characters, in eighths; never nothing."""
+    """A bar of `cells` characters, drawn in eighths of one; at least one eighth."""
     eighths = max(1, round(8 * cells))
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 

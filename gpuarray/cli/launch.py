@@ -91,6 +91,8 @@ def command(args: argparse.Namespace) -> list[str]:
         unshare = shutil.which("unshare")
         if unshare is None:
             raise RuntimeError("--isolated needs the program unshare, of util-linux")
+        # Some systems have the program, and refuse what it asks for: tried on a command that does
+        # nothing.
         if subprocess.run([unshare, "-rn", "true"], capture_output=True, check=False).returncode:
             raise RuntimeError("--isolated: this system does not permit namespaces (unshare -rn)")
         line = [unshare, "-rn", *line]
@@ -104,14 +106,16 @@ def find_mpiexec() -> str | None:
 
 
 def environment(count: int, local_devices: int | None, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables to set for so many processes; those that are given stay."""
+    """Return the variables to set for `count` processes; those that are set already stay."""
     affinity = getattr(os, "sched_getaffinity", None)
+    # The cores of this process, which may be fewer than the machine's.
     cores = (len(affinity(0)) if affinity else os.cpu_count()) or 1
     made = dict.fromkeys(_THREADS, str(max(1, cores // count)))
     made |= _ONE_HOST
     if count > cores:
         # Who waits gives its core away at once.
         made["MPIR_CVAR_POLLS_BEFORE_YIELD"] = "0"
+    # What the user has set stays.
     made = {name: value for name, value in made.items() if name not in given}
     if local_devices is not None:
         made["GPUARRAY_NUM_CPU_DEVICES"] = str(local_devices)

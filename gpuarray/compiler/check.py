@@ -257,6 +257,7 @@ def _check_order(group: FusedGroup, say: _Report) -> None:
             if waiting:
                 stack.append(waiting[0])
                 continue
+            # All that it needs is done, so it is too: back to what needed it.
             done.add(id(top))
             path.pop(id(stack.pop()))
 

@@ -122,6 +122,7 @@ class CustomCall(Primitive):
         new: Any
         if isinstance(call, Graph):
             out_dims = (0,) * len(call.outvars)
+            # What is laid over devices outside is laid so inside.
             layouts = tuple(aval_of(x).layout for x in values)
             if unmapped:
                 natural = batch_graph(call, axis, tuple(dims), layouts=layouts)

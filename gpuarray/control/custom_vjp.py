@@ -154,6 +154,7 @@ def _lin_batch(
         values, found = batch_flat_rule(flat, axis, None, given, where)
         return [cotangent_of(axis, *row) for row in zip(values, found, wanted, strict=True)]
 
+    # Results have the axis in front, wherever the residuals have it.
     avals = tuple(a.update(shape=(axis.size, *a.shape)) for a in out_avals)
     out = custom_lin_p.bind(
         *args,

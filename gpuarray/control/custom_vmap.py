@@ -59,6 +59,7 @@ def _rule_of_jvp(rule: FlatRule, call: Graph, nonzero: tuple, wanted: tuple) -> 
         is_batched, given_batched = cut(batched, count)
         tangents = merged(nonzero, given, [None] * (count - len(given)))
         tangent_batched = merged(nonzero, given_batched, [False] * (count - len(given)))
+        # Operands of which only the value, or only its tangent, is batched.
         alone = [n and p != t for n, p, t in zip(nonzero, is_batched, tangent_batched, strict=True)]
         both = [p and not a for p, a in zip(is_batched, alone, strict=True)]
         if any(alone) and not any(both):

@@ -76,6 +76,7 @@ def lifted(graph: Graph) -> tuple[Graph, list]:
     A Graph holds concrete constants only: where a function closed over values of an outer trace,
     its constants become leading inputs.
     """
+    # A tracer in a Graph would outlive its trace wherever the Graph is kept.
     if any(isinstance(c, Tracer) for c in graph.consts):
         return opened(graph), list(graph.consts)
     return graph, []
@@ -123,6 +124,7 @@ def forwarded(graph: Graph) -> list[int | None]:
                     return None
             else:
                 flow = None if prim.flow is None else prim.flow(eqn)
+                # Results of branches, and ys of a loop, may differ from every operand.
                 if not isinstance(flow, Loop) or k >= len(flow.carry):
                     return None
                 if forwarded(flow.body)[k] != len(flow.consts) + k:
@@ -229,6 +231,7 @@ def looping(
     previous step has allocated; None if the body overwrites nothing.
     """
     if not _overwrites(graph):
+        # Nothing works in place: no need to say what may be overwritten.
         return compile(graph), None
     body = compile(graph, frozenset(range(first, first + count)))
     return body, frozenset(first + i for i in body.fresh if i < count)

@@ -60,6 +60,7 @@ def separated(graph: Graph, keeps: Callable[[Eqn], bool], flat: Callable[[Graph]
             continue
         else:
             inside = None if rule is None else rule(eqn, lambda g: separated(g, keeps, flat))
+        # Computed in both halves, but for what is kept of it.
         now.append(eqn if inside is None else inside.now)
         again.append(eqn if inside is None else inside.again)
         values += [] if inside is None else inside.values

@@ -66,10 +66,12 @@ def _assemble(avals, compile: Callable, *, const_lengths: System, jaxprs: System
 
 def _solving(eqn: Eqn) -> Graph:
     """Return `solve` as a Graph of all operands of an equation, most of which it does not read."""
+    # Made once for each set of lengths, as other equations may hold the same Graph.
     lengths, solve = eqn.params["const_lengths"], eqn.params["jaxprs"].solve
     start = lengths.matvec + lengths.vecmat
     known = solve.derived.get("solving")
     if known is None or known[0] != lengths:
+        # Inputs that it does not read are new; its own stand where their operands do.
         inputs = [Var(v.aval) for v in eqn.invars]
         inputs[start : start + lengths.solve] = solve.invars[: lengths.solve]
         inputs[start + lengths.solve + lengths.transpose_solve :] = solve.invars[lengths.solve :]

@@ -289,6 +289,7 @@ def _run_known(
         others(values, flags)
         for values, flags in zip(cut(args, num_consts, num_carry), unknown, strict=True)
     )
+    # What depends on constants alone is the same at every step: made once, in front of the loop.
     invariant = evaluate(halves.invariant, *consts)
     out: list = []
     if halves.known.outvars:

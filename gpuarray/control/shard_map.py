@@ -140,6 +140,7 @@ def _jvp(primals: list, tangents: list, *, jaxpr: Graph, in_specs, out_specs, **
         *primals,
         *chosen(tangents, nonzero),
         jaxpr=derived.graph,
+        # A tangent lies as its primal does.
         in_specs=(*in_specs, *chosen(in_specs, nonzero)),
         out_specs=(*out_specs, *chosen(out_specs, derived.outputs)),
         **params,
@@ -252,6 +253,7 @@ def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) 
             out_specs=(*others(out_specs, split.out_unknown), *specs),
             **params,
         )
+    # Residuals are the last results of the first half.
     known, residuals = cut(out, len(out) - split.residuals)
     rest = trace.unknown.process(
         shard_map_p,
@@ -272,6 +274,7 @@ def _keep(eqn: Eqn, separate: Separate) -> KeptInside | None:
     if not made.values:
         return None
     mesh, manual, typed = params["mesh"], params["manual_axes"], params["check_vma"]
+    # Kept values leave stacked along a new first axis, as residuals do.
     specs = tuple(_residual_spec(v.aval, mesh, manual, typed) for v in made.values)
     count = len(specs)
     now = params | {
@@ -313,6 +316,7 @@ def _with_stacked(graph: Graph, count: int, at_inputs: bool) -> Graph:
         def fun(*values):
             values, rest = cut(values, count if at_inputs else len(values))
             if at_inputs:
+                # A device has one element along the new axis: its own.
                 values = [_reshape(x, aval_of(x).shape[1:]) for x in values]
             out = evaluate(graph, *values, *rest)
             if at_inputs:
@@ -367,9 +371,12 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_spec
         # Inside, a mesh axis of the same name is meant.
         name=None if axis.name in manual else axis.name,
     )
+    # Devices along these axes have other elements, so mapped inputs vary along them.
     if spread and typed:
         jaxpr = _varying_more(jaxpr, tuple(d is not None for d in dims), spread)
     put = lambda spec, dim: with_axis(spec, dim, spread)
+    # With the batch axis put into its spec, each operand is cut as before, and types of pieces
+    # follow.
     layouts = tuple(
         piece_aval(aval_of(x), put(spec, d), mesh, manual, typed).layout
         for x, spec, d in zip(args, in_specs, dims, strict=True)

@@ -62,6 +62,7 @@ def retyped(graph: Graph, ins: Sequence[Layout | None], outs: Layouts | None = N
 
         avals = [a.update(layout=s) for a, s in zip(graph.in_avals, ins, strict=True)]
         as_before = [a.layout for a in graph.in_avals] == list(ins)
+        # Nothing changes: no need to trace it again.
         if as_before and outs in (None, [a.layout for a in graph.out_avals]):
             graph.derived[key] = graph
         else:
@@ -133,6 +134,7 @@ def while_loop(avals: list[ShapedArray], params: dict) -> dict:
     given: Layouts = [a.layout for a in avals]
     test_consts, consts, carry = cut(given, params["cond_nconsts"], params["body_nconsts"])
     consts, carry = cut(_ins([body], [*consts, *carry]), len(consts))
+    # As in `scan`: carries only ever vary more.
     while True:
         # Devices that take another number of steps end with other values.
         (steps,) = _found(test, [*test_consts, *carry])

@@ -47,6 +47,8 @@ from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_gr
 def _while_aval(*avals, cond_jaxpr: Graph, body_jaxpr: Graph, cond_nconsts: int, body_nconsts: int):
     consts = cond_jaxpr.in_avals[:cond_nconsts]
     check_operands("while", avals, [*consts, *body_jaxpr.in_avals])
+    # Body and condition take their constants, then what the body returns; so it can run on its
+    # results.
     check_counts("while", body_jaxpr, body_nconsts, len(body_jaxpr.outvars))
     check_counts("while", cond_jaxpr, cond_nconsts, len(body_jaxpr.outvars))
     check_operands("while", body_jaxpr.out_avals, body_jaxpr.in_avals[body_nconsts:])
@@ -74,6 +76,8 @@ def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts,
         condition = compile(cond_jaxpr)
         body, ours = looping(compile, body_jaxpr, body_nconsts, len(body_jaxpr.outvars))
 
+    # Three ways to run: plainly, writing over carries that are ours, and with a condition for each
+    # element.
     def run(*args):
         first, second, carry = args[:cond_nconsts], args[cond_nconsts:start], args[start:]
         while condition(*first, *carry)[0]:
@@ -285,6 +289,7 @@ def _while_transpose(cts: list, *args: Any, **_):
 
 def _narrow(eqn: Eqn, used: list[bool]) -> Eqn:
     condition, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+    # Of constants and carries only those that are read stay.
     counts = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     condition, read = shortened(condition, [True])
     of_cond, carry_read = read[: counts[0]], read[counts[0] :]

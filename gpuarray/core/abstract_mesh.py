@@ -29,6 +29,7 @@ class AxisType(enum.Enum):
         return self.name
 
 
+# Equal meshes are one object, so types that hold them compare and hash by identity.
 _meshes = Interned(1024)
 _kinds = Interned(64)
 
@@ -209,6 +210,7 @@ class AbstractMesh(Axes):
             axis_names=names,
             axis_sizes=sizes,
             axis_types=types,
+            # Without axes it is the mesh of nothing, not of one device.
             size=math.prod(sizes) if sizes else 0,
             abstract_device=abstract_device,
         )
@@ -226,7 +228,7 @@ class AbstractMesh(Axes):
 
     @property
     def abstract_mesh(self) -> AbstractMesh:
-        """This mesh."""
+        """The mesh itself, as it is abstract already."""
         return self
 
     def update(

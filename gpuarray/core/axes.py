@@ -104,6 +104,7 @@ def spread_names() -> frozenset:
 
 def axis_env() -> tuple:
     """Return all named axes around, to be part of a key: what is traced may depend on them."""
+    # An outer axis of the same name is hidden, so a trace cannot depend on it.
     found = tuple((name, *axes[-1]) for name, axes in _named.axes.items() if axes)
     return (*found, _named.spread) if _named.spread else found
 

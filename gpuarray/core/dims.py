@@ -441,6 +441,7 @@ def _term_bounds(t: Term, scope: Scope) -> tuple[float, float]:
     for atom, power in t:
         least, most = _atom_bounds(atom, scope)
         if least < 0:
+            # A factor that may be negative: nothing is known of the sign of the product.
             return -math.inf, math.inf
         # Zero times infinity is zero here: a factor of 0 makes the whole term 0.
         low, high = low * least**power, high * most**power if high and most else 0.0

@@ -226,6 +226,7 @@ def given_to(
         while left == 1 and len(rest) > 1:
             rest.pop(0)
             left = factors.sizes[rest[0]]
+        # No factor is left to cut, or this one does not divide evenly.
         if not rest or left % sizes[name]:
             return None
         given.setdefault(rest[0], []).append(name)

@@ -160,7 +160,7 @@ class Format:
 
 
 def format_of(ndim: int, sharding: Sharding) -> Format:
-    """Return how arrays of so many axes lie that are laid out so.
+    """Return the Format of arrays with `ndim` axes under a sharding.
 
     >>> import gpuarray as ga
     >>> format_of(1, ga.sharding.SingleDeviceSharding(ga.devices()[0])).layout.major_to_minor

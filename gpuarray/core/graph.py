@@ -338,8 +338,10 @@ def graphs_in(params: dict[str, Any]) -> Iterator[Graph]:
 
 def called(eqn: Eqn) -> Graph | None:
     """Return the Graph that an equation applies once to its operands, if it is such a call."""
+    # Loops and branches have a `flow` rule; a call without one applies its Graph just once.
     if eqn.primitive.kind is not Kind.CALL or eqn.primitive.flow is not None:
         return None
+    # Operands of a custom rule, say, are not those of its Graph one by one.
     body = eqn.params.get("jaxpr")
     if not isinstance(body, Graph) or len(body.invars) != len(eqn.invars):
         return None

@@ -53,6 +53,7 @@ class Grid:
         made: dict[Any, tuple] = {}
         for name, size in mesh.shape.items():
             taken: list = []
+            # In row-major order: an axis of the mesh is a run of the grid's axes.
             while math.prod(n for _, n in taken) < size:
                 taken.append(mine.pop(0))
             made[name] = tuple(n for n, _ in taken)

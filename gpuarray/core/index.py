@@ -87,6 +87,7 @@ class Index(Struct):
     terms: tuple[tuple[Atom, int], ...] = ()
     constant: int = 0
 
+    # Cached: planning asks for the same axes again and again.
     @staticmethod
     @functools.lru_cache(4096)
     def axis(number: int, length: int) -> Index:

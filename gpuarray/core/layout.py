@@ -107,7 +107,7 @@ class Layout:
         return self if self.cuts is None else self.but(cuts=((), *self.cuts))
 
     def of_rank(self, ndim: int) -> Layout | None:
-        """Return the Layout of a value with so many axes, none of which is cut."""
+        """Return the Layout of a value with `ndim` axes, none of which is cut."""
         return self.but(cuts=((),) * ndim if self.cuts is not None else None)
 
 
@@ -124,6 +124,7 @@ def layout(
     if (cuts is None or not any(cuts)) and not any(sums):
         if not names:
             return None
+        # It only varies: over which mesh it is not cut makes no difference.
         mesh = cuts = None
     key = (names, mesh, cuts, sums)
     found = _interned.recent.get(key)
@@ -226,6 +227,7 @@ def reconciled(a: Layout | None, b: Layout | None) -> Layout | None:
         return known.but(sums=_reconciled_sums(a, b)) if any(sums_of(known)) else known
     cuts: list[tuple] = []
     for x, y in zip(a.cuts or b.cuts or (), b.cuts or a.cuts or (), strict=True):
+        # An axis that one of them does not cut is cut as the other says.
         if x and y and x != y:
             raise ShardingTypeError(
                 f"a value is cut as {shown(a.cuts)} in one place and as {shown(b.cuts)} in "
@@ -260,6 +262,7 @@ def _reconciled_sums(a: Layout | None, b: Layout | None) -> Sums:
             "start and its step, or two branches: lay one of them as the other with "
             "sharding.reshard."
         )
+    # Terms where either one is terms; the same on all devices only where both are.
     (u, r), (v, s) = sums_of(a), sums_of(b)
     return u | v, r & s
 

@@ -235,6 +235,7 @@ class NamedSharding(Frozen, Sharding):
                 f"Unexpected type for `mesh`: expected a Mesh or an AbstractMesh, got {mesh!r}"
             )
         if memory_kind is None:
+            # A mesh without devices has no memory either.
             memory_kind = "device" if mesh._flat else None
         key = (mesh, spec, checked_memory(memory_kind))
         found = _shardings.recent.get(key)
@@ -385,6 +386,7 @@ class NamedSharding(Frozen, Sharding):
                 for axis, i in zip(cuts, at, strict=True):
                     slices[axis] = slice(i * piece[axis], (i + 1) * piece[axis])
                 index = blocks[at] = tuple(slices)
+            # Replicas of a block are counted in the order of the devices.
             copy = copies[at] = copies.get(at, -1) + 1
             found.append(Piece(device, index, copy))
         return tuple(found)
@@ -401,6 +403,7 @@ class NamedSharding(Frozen, Sharding):
         return tuple(grid.ravel().tolist())
 
     def _parts(self, ndim: int) -> tuple:
+        # An axis that is not there cannot be cut.
         if any(cut > 1 for cut in self._cut[ndim:]):
             self.check_compatible_aval((0,) * ndim)  # raises
         found = self._split

@@ -52,6 +52,7 @@ def mesh_of_new_arrays() -> Mesh | None:
     mesh, axes = contexts.concrete, contexts.abstract
     if mesh is None or mesh.size < 2 or axes is None or axes.manual_axes:
         return None
+    # `use_abstract_mesh` may have cut the same devices into other axes.
     if axes is mesh.abstract_mesh:
         return mesh
     return Mesh(mesh.devices.reshape(axes.axis_sizes), axes.axis_names, axes.axis_types)

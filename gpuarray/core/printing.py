@@ -218,6 +218,7 @@ class _GraphPrinter:
         if not params:
             return
         first = "name" if op in _NAME_FIRST else None
+        # By name, so that equal equations print alike; the name of a call comes first, as in JAX.
         order = sorted(params, key=lambda k: (k != first, k))
         self.tokens += (_OPEN, "[", _IN)
         for i, key in enumerate(order):

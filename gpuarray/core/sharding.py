@@ -94,6 +94,7 @@ class Device:
     def __str__(self) -> str:
         return f"{self.lowering_platform}:{self.id}"
 
+    # There is one object for each device; shardings and places compare it by identity.
     def __deepcopy__(self, memo: dict) -> Device:
         return self
 
@@ -362,7 +363,9 @@ class Place:
         self.committed = committed
         self.all_devices = devices
         self.devices = tuple([d for d in devices if d.is_addressable])
+        # Other processes hold pieces, too.
         self.spans = len(self.devices) < len(devices)
+        # A process that holds no piece still needs a device to name.
         self.device = (self.devices or devices)[0]
         self.is_single = len(devices) == 1
         self.is_host = self.is_single and devices[0].platform == "cpu"

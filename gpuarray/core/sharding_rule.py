@@ -198,6 +198,7 @@ class SdyShardingRule:
             for axes, aval in zip(named[-1], of, strict=True):
                 for axis, n in zip(axes, aval.shape, strict=True):
                     if not isinstance(axis, tuple):
+                        # The longest: an axis of length 1 is stretched along the others.
                         lengths[axis] = max(n, lengths.get(axis, 0))
         # Which factors stay whole: those the user named, and those whose axes do not all have
         # their length.
@@ -219,6 +220,7 @@ class SdyShardingRule:
         # What follows a factor that is not cut lies in pieces with gaps: it is not cut either.
         axes_of_several = [x for m in named for axes in m for x in axes if isinstance(x, tuple)]
         before = -1
+        # One factor that stays whole may make others whole: go on until none is added.
         while len(whole) > before:
             before = len(whole)
             for axis in axes_of_several:
@@ -235,6 +237,7 @@ class SdyShardingRule:
         if rest and isinstance(rest[0], str) and _is_group(rest[0]):
             group = rest.pop(0)
             count = aval.ndim - len(rest)
+            # Groups of one name stand for equally many axes wherever they are.
             if count >= 0 and ranks.setdefault(group, count) != count:
                 raise ValueError(
                     "Ellipsis represents different number of leading dimensions "

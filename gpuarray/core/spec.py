@@ -21,6 +21,7 @@ class Frozen:
     def _with(cls, **fields: Any) -> Any:
         made = object.__new__(cls)
         for name, value in fields.items():
+            # Around `__setattr__` below, which refuses.
             object.__setattr__(made, name, value)
         return made
 
@@ -125,11 +126,13 @@ class PartitionSpec(Frozen):
         reduced: set | frozenset = _NOTHING,
     ) -> PartitionSpec:
         parts = tuple([_normal(part) for part in partitions])
+        # By identity: almost all specs leave both at their default, and need no check.
         if unreduced is not _NOTHING or reduced is not _NOTHING:
             unreduced = _axes("unreduced argument of PartitionSpec", unreduced)
             reduced = _axes("reduced argument of PartitionSpec", reduced)
             _check(parts, unreduced, reduced)
         key = (parts, unreduced, reduced)
+        # Specs are made at every call of some programs: a hit is one look-up.
         found = _specs.recent.get(key)
         if found is None:
             make = lambda: cls._with(partitions=parts, unreduced=unreduced, reduced=reduced)
@@ -142,6 +145,7 @@ class PartitionSpec(Frozen):
         )
 
     def __iter__(self) -> Iterator[Any]:
+        # Code that takes the entries apart would lose the sums.
         self._only_parts("*spec", "*spec.partitions")
         return iter(self.partitions)
 
@@ -245,6 +249,7 @@ def _check(parts: tuple, unreduced: frozenset, reduced: frozenset) -> None:
         )
 
 
+# Through `__new__`, so that a spec that was pickled is the same object again.
 def _restored_spec(parts: tuple, unreduced: frozenset, reduced: frozenset) -> PartitionSpec:
     return PartitionSpec(*parts, unreduced=unreduced, reduced=reduced)
 
@@ -278,6 +283,7 @@ class ManualAxisType(Frozen):
             for what, axes in (("varying", varying), ("unreduced", unreduced), ("reduced", reduced))
         )
         for what, axes in (("unreduced", key[1]), ("reduced", key[2])):
+            # What differs between devices is neither owed to all of them nor the same on all.
             if key[0] & axes:
                 raise ValueError(
                     f"varying and {what} cannot have common mesh axes. Got varying={key[0]} and "

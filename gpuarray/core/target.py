@@ -201,14 +201,20 @@ class Target(Struct):
     #: The most elements that a thread keeps of a longer row: each takes two registers. Measure: the
     #: largest of long rows.
     largest_kept: int = 32
-    #: Threads of a block that scans, elements that each handles at a time, and pieces of a row that
-    #: the second kernel adds up. Measure: cumsum of rows, and of one long row.
+    #: Threads of a block that scans, and elements that each handles at a time. Measure: cumsum of
+    #: rows, and of one long row.
     scan_threads: int = 256
     scan_items: int = 4
-    scan_pieces: int = 256
-    #: Elements that a thread scans at a time where blocks look back at one another: looking back
-    #: takes several accesses, one after another, so tiles are large. Measure: cumsum of a long row.
+    #: Words of partial results that a thread holds where blocks look back at one another: looking
+    #: back takes several accesses, one after another, so tiles are large. Measure: cumsum of a long
+    #: row.
     scan_tile_items: int = 16
+    #: The most words of a partial result: with more of them registers spill. Measure: associative
+    #: scans of products of small matrices.
+    scan_state: int = 32
+    #: Columns that a block scans side by side: a line of memory of floats. Measure: cumsum of the
+    #: columns of a narrow matrix.
+    scan_across: int = 32
     #: Rows and columns shorter than this are not cut for a scan; nor are pieces. Measure: as above.
     scan_row: int = 1 << 13
     scan_column: int = 64
@@ -298,7 +304,7 @@ class Target(Struct):
 
     @property
     def many_blocks(self) -> int:
-        """Eight turns of all blocks that fit: with so many a thread may do more than one vector."""
+        """Eight turns of all blocks that fit: beyond it a thread may do more than one vector."""
         return 8 * self.column_grid
 
     @property
@@ -335,6 +341,8 @@ class Processor(Struct):
     #: Columns that are folded side by side: their partial results stay in the first cache, and each
     #: row of them fills several lines of memory. Measure: column_sum.
     columns: int = 512
+    #: Columns of which a thread's lines of memory are its own. Measure: cumsum of few columns.
+    least_columns: int = 32
     #: Rows that a running fold goes along at a time: its sums wait for one another, those of
     #: several rows do not. Measure: cumsum.
     scanned_rows: int = 4

@@ -136,7 +136,7 @@ def blas_is_limited() -> bool:
 
 
 def limit_blas(count: int) -> None:
-    """Have BLAS use so many threads where that can be said; 0 is its own number."""
+    """Have BLAS use `count` threads, if it can be told; 0 is the number it chooses itself."""
     global _limits
     if not blas_is_limited():
         return

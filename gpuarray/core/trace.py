@@ -74,6 +74,7 @@ state = _State()
 def set_base(base: Trace) -> None:
     """Install the evaluating trace; the runtime does so once, when it is imported."""
     _State.base = base
+    # This thread has its state already; threads that start later get the base from the class.
     state.trace = base
 
 

@@ -195,6 +195,7 @@ def nesterov(step_size: Any, mass: float) -> Any:
 
     def step(i: Any, g: Any, x: Any, velocity: Any) -> tuple:
         velocity = mass * velocity + g
+        # The step of momentum from where the velocity will lead.
         return x - size(i) * (mass * velocity + g), velocity
 
     return _rule(1, step)

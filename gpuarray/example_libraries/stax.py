@@ -256,6 +256,7 @@ def _pool(
     steps = list(_steps(strides, len(window)))
     if not isinstance(spec, str | None):
         raise util.wrong_type(spec, 'the names of the axes, such as "NHWC"')
+    # With the two axes that a window leaves alone; channels are last by default.
     last = len(window) + 1
     # A window covers one image and one channel.
     outside = (0, last) if spec is None else (spec.index("N"), spec.index("C"))

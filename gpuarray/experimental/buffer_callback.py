@@ -94,10 +94,13 @@ class _InPlace(Struct):
         leaves, spec = tree.tree_flatten((args, kwargs))
         operands = [np.asarray(x).view() for x in leaves]
         for x in operands:
+            # Operands may share memory with arrays, which never change.
             x.flags.writeable = False
+        # vmap calls it with whole batches: their axes are in front, and the results get them all.
         added = [x.shape[: x.ndim - n] for x, n in zip(operands, self.ranks, strict=True)]
         batch = np.broadcast_shapes(*added)
         made = [np.zeros(batch + shape, dtype) for shape, dtype in self.results]
+        # An alias is a promise that the output starts as the input: here it is a copy.
         for i, o in self.aliases:
             made[o][...] = operands[i]
         given, named = tree.tree_unflatten(spec, map(Buffer, operands))

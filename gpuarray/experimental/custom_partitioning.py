@@ -146,6 +146,7 @@ class custom_partitioning:
                 f"custom_partitioning function {self._name} has no rule: give one by def_partition"
             )
         args = self._positional(args, kwargs)
+        # Static arguments are told apart by position; negative numbers count from the end.
         fixed = frozenset(n % len(args) for n in self.static_argnums)
         static = tuple(args[n] for n in sorted(fixed))
         dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
@@ -306,6 +307,7 @@ def _full(sharding: NamedSharding | None, aval: ShapedArray) -> NamedSharding | 
     """Return a sharding whose spec has an entry for every axis, so that rules may index it."""
     if sharding is None:
         return None
+    # A spec may leave out axes at its end that are not cut.
     parts = tuple(sharding.spec)
     return sharding.update(spec=PartitionSpec(*parts, *[None] * (aval.ndim - len(parts))))
 

@@ -206,6 +206,8 @@ class HiPrimitive(Primitive):
                 "of such types are Python objects here. Take the arrays out of it before, and put "
                 "them back after."
             )
+        # Values of registered types are Python objects: the operation runs on them now, and what it
+        # does to their arrays is traced as usual.
         run = getattr(self, "impl", self.to_lojax)
         return run(*args, **params)
 
@@ -248,6 +250,7 @@ class VJPHiPrimitive:
                 raise AttributeError(f"subclass __init__ should set `self.{name}`")
         self.__dict__.update(self.params)
         self._avals, self._tree = tree.tree_flatten(self.in_avals)
+        # The class is a function with a rule of its own, written as methods.
         derived = custom_vjp(lambda *args: self.expand(*args))
         nonzero = tree.tree_map(lambda _: True, self.in_avals)
         derived.defvjp(

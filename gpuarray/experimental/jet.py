@@ -196,6 +196,7 @@ class JetTrace(traces.Trace):
 
         def term(k: int) -> Any:
             with traces.current(self.parent):
+                # q_k = (x_k - sum of q_j y_(k-j) for j < k) / y_0.
                 known = [
                     lax.mul(q[j], y[k - j])
                     for j in range(k)
@@ -215,6 +216,7 @@ class JetTrace(traces.Trace):
         aval = aval_of(x)
         if not self.is_own(x) or not is_inexact(aval):
             return Zero(tangent_aval(aval))
+        # The values behind x' start at term 1 of x.
         s = x.series
 
         def term(k: int) -> Any:
@@ -277,6 +279,7 @@ class JetTrace(traces.Trace):
 
             return JetTracer(self, _Series(first, term))
 
+        # The values come from the run that term 1 needs, too.
         first = terms_up_to(min(self.order, 1))[0]
         if not prim.multiple_results:
             return made(first, lambda found: found)
@@ -335,6 +338,7 @@ def _cond(trace: JetTrace, params: dict, args: list) -> list:
 def _while(trace: JetTrace, params: dict, args: list) -> list:
     whole = [trace.lists(x) for x in args]
     first, second, carry = cut(whole, params["cond_nconsts"], params["body_nconsts"])
+    # A condition looks at values only: a truth has no slope.
     plain = lambda xs: [x[0] if isinstance(x, list) else x for x in xs]
     body = _of_graph(params["body_jaxpr"], trace.order)
     with traces.current(trace.parent):
@@ -413,6 +417,7 @@ def jet(
     found = _run(flat, values, order)
     firsts, rest = [], []
     for x in found:
+        # What has no slope comes without terms: they are zeros.
         x = x if isinstance(x, list) else [x, *[gnp.zeros_like(x)] * order]
         firsts.append(x[0])
         rest.append([_scaled(t, k + 1, factorial_scaled) for k, t in enumerate(x[1:])])

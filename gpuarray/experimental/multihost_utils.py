@@ -34,6 +34,7 @@ def _gathered(value: np.ndarray, what: str) -> list[np.ndarray]:
             f"{', '.join(k.decode() for k in kinds)}"
         )
     parts = processes.gathered(np.ascontiguousarray(value).tobytes(), what)
+    # A bytearray, so that the result can be written to.
     return [np.frombuffer(bytearray(p), value.dtype).reshape(value.shape) for p in parts]
 
 
@@ -53,6 +54,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
         if isinstance(x, ArrayImpl) and not x.is_fully_addressable:
             if not x.is_fully_replicated:
                 assert isinstance(x.sharding, NamedSharding)
+                # Laying it out whole on every device is the exchange between processes.
                 x = device_put(x, NamedSharding(x.sharding.mesh, PartitionSpec()))
             return np.asarray(x)
         parts = _gathered(np.asarray(x), "process_allgather")
@@ -154,6 +156,8 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
             tuple(s.indices(n)[:2] for s, n in zip(shard.index, x.shape, strict=True)): shard.data
             for shard in x.addressable_shards
         }
+        # Along each axis the distinct pieces, and where they begin in the result: pieces of other
+        # processes leave no gaps.
         starts = [sorted({b[axis] for b in bounds}) for axis in range(x.ndim)]
         ends = [np.cumsum([0, *(b - a for a, b in row)]) for row in starts]
         whole = np.empty([int(e[-1]) for e in ends], x.dtype)

@@ -31,6 +31,7 @@ def _shapes(
     matrices = []
     for layer in range(num_layers):
         features = input_size if layer == 0 else directions * hidden_size
+        # Four gates one below the other: i, f, g, o.
         of_layer = [(4 * hidden_size, features), (4 * hidden_size, hidden_size)]
         matrices += of_layer * directions
     return matrices + [(4 * hidden_size,)] * len(matrices)

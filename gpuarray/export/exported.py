@@ -101,6 +101,7 @@ class Exported:
         self._rules_lost = False  # bytes carry no rules of the user's for derivatives
         self._call: Callable[..., Any] | None = None
 
+    # A Graph is of no platform: it is compiled where it is called.
     platforms: tuple[str, ...] = ("cpu", "cuda")
     nr_devices = 1
     calling_convention_version = maximum_supported_calling_convention_version

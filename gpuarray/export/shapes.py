@@ -232,11 +232,13 @@ def symbolic_shape(
         raise TypeError(f"scope must be a SymbolicScope, got {scope!r}.")
     like = None if like is None else elements(like, "a sequence of ints, None where one is open")
     bare = text.strip()
+    # As a tuple prints: the brackets, and the comma of a single length.
     if bare.startswith("(") and bare.endswith(")"):
         bare = bare[1:-1].strip().removesuffix(",")
     parser = _Parser(bare, scope)
     out: list[Any] = []
     while parser.next:
+        # The length that `like` has at this place, for `_` and for a check.
         given = None if like is None or len(out) >= len(like) else like[len(out)]
         if parser.next == "...":
             if like is None:
@@ -296,6 +298,7 @@ def symbolic_args_specs(
     elif constraints:
         raise ValueError("Cannot use both `scope` and `constraints`")
     if isinstance(args, tuple) and isinstance(shapes_specs, list):
+        # Arguments are a tuple; as in JAX a list of texts may stand for it.
         shapes_specs = tuple(shapes_specs)
     leaves, spec = tree.flatten(args)
     ends = lambda x: x is None or isinstance(x, str)
@@ -356,6 +359,7 @@ def solved(
         left.remove(row)
         where, length, n = row
         name, factor, constant = found
+        # Its symbols are known by now: checked below.
         if name is None:
             continue
         value, rest = divmod(n - constant, factor)
@@ -364,6 +368,7 @@ def solved(
                 f"{about} Division had remainder {rest} when computing the value of {name!r} from "
                 f"{where} = {length} (= {n}).{using}"
             )
+        # Symbols stand for lengths of at least 1: comparisons were decided by that.
         if value < 1:
             raise ValueError(
                 f"{about} Expected value >= 1 for dimension variable {name!r}, found {value} from "

@@ -174,6 +174,8 @@ class WrappedFun:
 
     @property
     def _key(self) -> tuple:
+        # Equal where the function, its transformations and their static arguments are: stores are
+        # results, so they do not count.
         return self.f, self._steps, self.params, self.debug_info
 
     def __hash__(self) -> int:
@@ -299,6 +301,7 @@ def merge_linear_aux(aux1: Callable[[], Any], aux2: Callable[[], Any]) -> tuple[
     (False, 'b')
     """
     found = []
+    # A store is read to learn whether it is full; to read an empty one is the error caught here.
     for first, aux in ((True, aux1), (False, aux2)):
         try:
             found.append((first, aux()))

@@ -88,6 +88,7 @@ def define_prng_impl(
         if not isinstance(text, str):
             raise TypeError(f"define_prng_impl: {what} must be a str, got {text!r}.")
     rules = {"seed": seed, "split": split, "random_bits": random_bits, "fold_in": fold_in}
+    # Checked here, where the mistake is, and not at the first key that is made.
     for what, rule in rules.items():
         if not callable(rule):
             raise TypeError(f"define_prng_impl: {what} must be a function, got {rule!r}.")
@@ -104,6 +105,8 @@ def define_prng_impl(
 
     def seeded(number: int, bits: int) -> np.ndarray:
         with base_trace():
+            # Modulo 2**bits and through uint64: negative and large seeds wrap as they do in int32
+            # or int64, without an overflow error.
             wide = np.int64 if bits > 32 else np.int32
             return np.asarray(seed(wide(np.uint64(number % 2**bits).astype(wide))))
 
@@ -150,6 +153,7 @@ def random_seed(seeds: int | Any, impl: KeyImpl) -> Array:
     return vmap(lambda one: random_seed(one, impl))(seeds)
 
 
+# By how many bits each round rotates: the constants of Threefry-2x32 (Salmon and others, 2011).
 _TURNS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
@@ -176,8 +180,11 @@ def threefry_2x32(keypair: Any, count: Any) -> Array:
         )
     # An odd number of counts has a zero for the last partner.
     first, second = gnp.split(gnp.pad(flat, (0, flat.size % 2)), 2)
+    # A third word of the key, from the parity constant of that paper, so that a key of zeros is not
+    # weak.
     schedule = (k0, k1, k0 ^ k1 ^ np.uint32(0x1BD11BDA))
     a, b = first + k0, second + k1
+    # Four rounds, then a key is added with the number of the block: twenty rounds in all.
     for i in range(5):
         for by in _TURNS[i % 2]:
             a = a + b

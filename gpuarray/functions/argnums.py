@@ -48,6 +48,7 @@ def nums_and_names(sig: inspect.Signature | None, argnums: Any, argnames: Any, w
     known.
     """
     nums, names = indices(argnums, f"{what}_argnums"), names_in(argnames, f"{what}_argnames")
+    # Without a signature one cannot be found from the other.
     if sig is None:
         if what == "donate" and names:
             raise ValueError(
@@ -124,13 +125,14 @@ def leaf_names(
 def explain_bad_leaf(
     fun: Callable, signature: inspect.Signature | None, args: tuple, kwargs: dict, error: Exception
 ) -> None:
-    """Raise an error that names the first argument that is no array; `error` said it without."""
+    """Raise an error that names the first argument that is not an array; `error` does not."""
     for name, x in zip(
         leaf_names(signature, args, kwargs),
         tree.flatten_raw((args, kwargs))[0],
         strict=True,
     ):
         try:
+            # What failed for all of them is tried for one after the other.
             host.own(x, aval_of(x))
         except OverflowError:
             raise OverflowError(
@@ -146,6 +148,7 @@ def explain_bad_leaf(
                     f"supported. Call it before, or register {type(x)}, which was passed to "
                     f"the function at path {name}, as a pytree."
                 ) from None
+            # A tracer that has leaked, say: it has a type, and the reason is told by `own`.
             if hasattr(x, "aval"):
                 raise TypeError(
                     f"Argument '{name}' of shape {x.aval.str_short()} of type {type(x)} is not "

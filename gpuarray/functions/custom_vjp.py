@@ -217,6 +217,7 @@ class custom_vjp(CustomFunction):
                         "value, ref[...]"
                     )
             fill, rest = emptied(pair[1])
+            # References among residuals are not values: they are put back by `fill`.
             residuals, residual_spec = flatten_outputs(rest)
             return [*new, *out], residuals
 
@@ -231,6 +232,7 @@ class custom_vjp(CustomFunction):
             )
             return _cotangents(found, in_avals, in_spec)
 
+        # Known now; the leaves themselves must not be kept by the rule.
         in_avals = [aval_of(x) for x in leaves]
         return fwd, bwd
 

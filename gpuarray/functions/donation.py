@@ -16,6 +16,7 @@ from gpuarray.core.graph import Graph
 
 def donated_leaves(spec: Any, argnums: Iterable[int], argnames: Iterable[str]) -> frozenset[int]:
     """Which leaves are given away; `spec` is the structure of (args, kwargs)."""
+    # The structure alone: the arguments themselves need not be there.
     positional, named = spec.children()
     args, (_, names) = positional.children(), named.node_data()
     # The leaves of an argument follow those of the arguments before it.

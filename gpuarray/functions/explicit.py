@@ -75,8 +75,10 @@ def _resharded(x: Any, sharding: Any) -> Any:
     else:
         _check_explicit(sharding, "reshard", "NamedSharding")
     aval = aval_of(x)
+    # Errors name the value now: inside a program they would name an operation of the library.
     sharding.check_compatible_aval(aval.shape)
     sharding.shard_shape(aval.shape)  # raises where it does not divide the shape
+    # Traced, the type changes, and partitioning finds the exchange; else the array moves now.
     if isinstance(x, traces.Tracer):
         return laid(x, _open_along_auto(sharding, aval))
     return device_put(x, _with_devices(sharding, x)._of_rank(aval.ndim))
@@ -101,6 +103,7 @@ def _over_mesh_of(x: Any, spec: PartitionSpec, what: str) -> NamedSharding:
     """Return a spec over the mesh in context, else over that of a value's type."""
     mesh = get_abstract_mesh()
     if mesh.empty:
+        # The mesh that the type names, then the one that an array lies over.
         mesh = aval_of(x).sharding.mesh
     if mesh.empty:
         own = getattr(x, "sharding", None) if not isinstance(x, traces.Tracer) else None

@@ -166,6 +166,7 @@ class named_scope(contextlib.ContextDecorator):
         around = sites.enter_scope("")
         sites.enter_scope(f"{around}/{_transformed(self.name)}".strip("/"))
         noted = None if ranges.session is None else ranges.Range(self.name, "scope").__enter__()
+        # Kept for `__exit__`: the scope and the trace around.
         self._around.append((around, _entered.trace, noted))
         _entered.trace = traces.state.trace
 

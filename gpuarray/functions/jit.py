@@ -82,6 +82,7 @@ class Entry(NamedTuple):
     fast: Callable[..., Any] | None
 
 
+# The one type of argument that the generated launcher takes.
 _ARRAYS = {ArrayImpl}
 
 
@@ -249,6 +250,7 @@ class Jitted:
         """Trace the function for one kind of call."""
         if self._signature is not None:
             self._check_signature(call, self._signature)
+        # 1. What messages call the arguments.
         args, kwargs = tree.unflatten_raw(call.spec, call.leaves)
         purpose = self._options.purpose
         info = TracedFunction(self._fun, purpose, argnums.leaf_names(self._signature, args, kwargs))
@@ -266,15 +268,15 @@ class Jitted:
             leaves, out_spec = tree.flatten_raw(result)
             return [checked_output(x, result, i, info) for i, x in enumerate(leaves)]
 
+        # 2. The types that arguments have inside: with in_shardings, those that these give them.
         layouts, avals = self._options.layouts, call.avals
         dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
         if layouts is not None:
-            # Inside, arguments have the types that in_shardings give them.
             given = layouts.for_arguments(dynamic, kwargs, avals, info.arg_names)
             avals = [
                 a if s is None else laid_out(s).typed(a) for a, s in zip(avals, given, strict=True)
             ]
-        # Trace: run the Python function once on tracers.
+        # Run the Python function once, on tracers.
         traced = monitoring.timed(monitoring.TRACED, fun_name=self.__name__)
         misses.explain(self._cache, key, info)
         with ranges.during(f"trace {self.__name__}", "compile"), traced:
@@ -285,6 +287,7 @@ class Jitted:
             result = tree.unflatten_raw(out_spec, graph.out_avals)
             where = layouts.for_call(dynamic, kwargs, result, graph, info.arg_names)
         options = self._options
+        # 3. Which leaves are given away, by number from here on.
         donated = donated_leaves(call.spec, options.donate_argnums, options.donate_argnames)
         return Program(graph, out_spec, donated, info, where)
 
@@ -353,6 +356,7 @@ class Jitted:
         where = program.where
         given = call.leaves
         if where is not None and where.device is None:
+            # Inside a program in_shardings are constraints: nothing is moved there.
             given = [_laid(x, s) for x, s in zip(given, where.ins, strict=True)]
         leaves = [*consts, *given]
         # Donation is kept for `make_jaxpr` to show; the outermost call decides about memory.
@@ -384,6 +388,8 @@ class Jitted:
             try:
                 return self._traced(args, kwargs)
             except Touched as signal:
+                # A Ref that the function closes over: trace again, with its value as one more
+                # argument.
                 touched.append(signal.ref)
         referring = self._with_references(touched)
         traced, _ = referring.apply(args, kwargs, lambda jitted, *given: jitted._traced(*given))
@@ -426,6 +432,7 @@ class Jitted:
         return len(self._cache.entries)
 
     def __get__(self, instance, owner=None):
+        # As a method of a class it is bound, like the function that it stands for.
         return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:

@@ -130,6 +130,7 @@ class Layouts(NamedTuple):
         mesh = _mesh_of(self.what)
         if device is None and not named and mesh is None:
             return None
+        # Shardings may name the devices in any order, but they have to be the same ones.
         sets = {frozenset(s.device_set): s for s in named}
         # Several single devices are checked below: `same_device` names the two.
         if len(sets) > 1 and any(len(devices) > 1 for devices in sets):
@@ -207,6 +208,7 @@ def _run(
     place = None
     device = same_device(executable.device, None if where is None else where.device)
     for x in inputs:
+        # With device= every argument is moved, so none of them has a say.
         if where is None or not where.moved:
             if place is None:
                 place = x._place
@@ -414,7 +416,7 @@ def _prefix(name: str, shardings: Any, what: str) -> Prefix | None:
 
 
 def _check_tuple(prefix: Any, args: tuple, name: str) -> None:
-    """Refuse in_shardings that are no tuple with an element for each argument."""
+    """Refuse in_shardings that are not a tuple with an element for each argument."""
     if _ends(prefix) or (type(prefix) is tuple and len(prefix) == len(args)):
         return
     if type(prefix) is not tuple:

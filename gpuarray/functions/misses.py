@@ -28,6 +28,7 @@ _WEAK = (
 
 def explain(known: FunctionCache, key: tuple, info: TracedFunction) -> None:
     """Log why a call has to be traced, if the settings ask for it."""
+    # Functions of this library are not explained: users cannot change them.
     code = info.code
     if not state.explain_cache_misses or (code is not None and sites.is_hidden(code.co_filename)):
         return

@@ -18,7 +18,7 @@ from gpuarray.transforms.tracing import TracedFunction
 
 
 def checked_output(x: Any, result: Any, number: int, info: TracedFunction) -> Any:
-    """Return leaf `number` of a function's result as a value; TypeError if it is no array."""
+    """Return leaf `number` of a function's result as a value; TypeError if it is not an array."""
     if isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex)):
         return x
     # JAX's protocol for objects that stand for an array.

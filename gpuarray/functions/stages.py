@@ -149,6 +149,7 @@ class Stage:
         return given_away(self.jaxpr, self._donated, warn=False)
 
     def _next(self, kind: type) -> Any:
+        # All that is known so far goes on to the next stage.
         about = (self._in_spec, self._out_spec, self._donated, self.fun_name, self._where)
         new = kind(self.jaxpr, *about, self._places, self._arg_names)
         new.touched = self.touched
@@ -284,6 +285,7 @@ class Compiled(Lowered):
 
     def __init__(self, graph: Graph, in_spec, out_spec, donated, fun_name: str, *about):
         super().__init__(graph, in_spec, out_spec, donated, fun_name, *about)
+        # Compiled now, so that an error comes from `compile` and not from the first call.
         self._executable, self._constants = self._program
 
     @property
@@ -405,6 +407,8 @@ class Compiled(Lowered):
         kinds = [(a.shape, a.dtype) for a in map(aval_of, leaves)]
         if kinds != [(a.shape, a.dtype) for a in self.jaxpr.in_avals]:
             raise self._types_differ(leaves)
+        # The arguments as arrays; what is laid otherwise for the program stays apart from what was
+        # given.
         inputs: list = [host.own(x) for x in leaves]
         laid = list(inputs)
         if self._team is not None:

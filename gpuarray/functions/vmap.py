@@ -70,6 +70,7 @@ def vmap(
                 "positional arguments passed to the function, but got "
                 f"len(in_axes)={len(in_axes)}, len(args)={len(args)}"
             )
+        # Objects that are mapped as a whole become leaves.
         given = closed((args, kwargs))
         leaves, spec = tree.flatten(given)
         # An axis for each leaf; arguments by name are always mapped along axis 0.
@@ -139,6 +140,7 @@ def vmap(
                 "vmap cannot map over ref.at[index] (TransformedRefs are not allowed): the index "
                 "is of the whole reference. Give vmap the reference, and index it in the function."
             )
+        # References out of the arguments, and their axes apart from those of the others.
         refs, (args, kwargs) = taken_out((args, kwargs), "vmap")
         axes = [d for x, d in zip(leaves, dims, strict=True) if isinstance(x, Ref)]
         kept = [d for x, d in zip(leaves, dims, strict=True) if not isinstance(x, Ref)]

@@ -202,6 +202,7 @@ def dce_jaxpr(
         used = [v in read for v in eqn.outvars]
         if not any(used) and not has_effect(eqn):
             continue
+        # A rule may also say that nothing is left of the equation.
         _, shorter = dce_rules.get(eqn.primitive, _whole)(used, eqn)
         if shorter is not None:
             kept.append(shorter)

@@ -1,26 +1,31 @@
-"""`associative_scan`: all partial results of an associative function, in a tree of few deep steps.
+"""`associative_scan`: all partial results of an associative function.
 
 Floor 6. In: a function of two pytrees and the elements along an axis. Out: the elements combined
-from the first up to each. No primitive of its own: slices, the function on many pairs at once, and
-pads.
+from the first up to each. A function that works element by element becomes one operation; any other
+is called on many pairs at once, level by level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from gpuarray.control.associative_scan import associative_scan_p
+from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.graph import Graph
+from gpuarray.core.primitive import Primitive
+from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import boundary
-from gpuarray.lax.bits import bitwise_or
 from gpuarray.lax.bodies import check_operands
-from gpuarray.lax.elementwise import add
 from gpuarray.lax.scans import as_array
-from gpuarray.lax.shapes import concatenate, pad, rev
-from gpuarray.lax.slicing import slice_in_dim
+from gpuarray.lax.shapes import rev
+from gpuarray.primitives.elementwise.arithmetic import add_p, max_p, min_p, mul_p
+from gpuarray.primitives.reduce.cumulative import cummax_p, cummin_p, cumprod_p, cumsum_p
+from gpuarray.primitives.reduce.prefixes import prefixes
+from gpuarray.primitives.scalar_graph import scalar_of
 from gpuarray.pytree import tree
+from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.util import canonical_axis
 
 
@@ -29,7 +34,8 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     """Combine the elements along an axis by an associative `fn(a, b)`, from the first up to each.
 
     Shapes: every leaf of `elems` has the same length along `axis`, and keeps its shape. `fn` is
-    called on arrays of many elements, about 2 log2(n) times. reverse: from the last down to each.
+    called on arrays of many elements: once if it works element by element on leaves of one shape,
+    as the scan is one kernel then; else about 2 log2(n) times. reverse: from the last down to each.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -50,67 +56,65 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
             "Array inputs to associative_scan must have the same first dimension. "
             f"(saw: {found}, scanned along axis {axis})"
         )
-    # From the end: the same on the reversed arrays.
-    if reverse:
-        leaves = [rev(x, [axis]) for x in leaves]
 
-    def combine(a: list, b: list) -> list:
-        # Leaves in, leaves out: `_prefixes` need not know the user's pytrees.
+    def combine(a: Sequence, b: Sequence) -> list:
+        # Leaves in, leaves out: what scans need not know the user's pytrees.
         result = fn(tree.unflatten(spec, a), tree.unflatten(spec, b))
         out, out_spec = tree.flatten(result)
-        if out_spec != spec:
+        # As many leaves in the same order are enough: a list may come for a tuple.
+        if len(out) != len(leaves):
             raise ValueError(
                 f"associative_scan: fn must return a result of the structure {spec} of its "
                 f"operands, got {out_spec}"
             )
         return out
 
-    # log2(n) levels, each of half the elements.
-    out = _prefixes(combine, leaves, axis)
-    if reverse:
-        out = [rev(x, [axis]) for x in out]
+    out = _in_one(combine, fn, leaves, axis, reverse)
+    if out is None:
+        # From the end: the same on the reversed arrays.
+        back = [rev(x, [axis]) for x in leaves] if reverse else leaves
+        out = prefixes(combine, back, axis)
+        out = [rev(x, [axis]) for x in out] if reverse else out
     return tree.unflatten(spec, out)
 
 
-def _prefixes(combine: Callable, xs: list, axis: int) -> list:
-    """Prefixes at odd places from a scan over pairs, those at even places from one more step.
-
-    The recursion of Ladner and Fischer (1980).
-    """
-    n = xs[0].shape[axis]
-    if n < 2:
-        return xs
-    # An odd length leaves one element without a partner.
-    last = n - n % 2
-    # (x0, x1), (x2, x3), ...
-    pairs = combine(
-        [slice_in_dim(x, 0, n - 1, 2, axis) for x in xs],
-        [slice_in_dim(x, 1, None, 2, axis) for x in xs],
-    )
-    # The prefixes of the pairs are those that end at 1, 3, 5, ...
-    odd = _prefixes(combine, pairs, axis)
-    # A prefix that ends at an even place is the one before it and one element more.
-    before = [slice_in_dim(x, 0, -1, 1, axis) for x in odd] if last == n else odd
-    even = combine(before, [slice_in_dim(x, 2, None, 2, axis) for x in xs])
-    # The first element is its own prefix.
-    even = [
-        concatenate([slice_in_dim(x, 0, 1, 1, axis), e], axis)
-        for x, e in zip(xs, even, strict=True)
-    ]
-    return [_interleaved(e, o, axis) for e, o in zip(even, odd, strict=True)]
+#: Scans that have a primitive of their own, by the one operation that merges.
+_KNOWN = {add_p: cumsum_p, mul_p: cumprod_p, max_p: cummax_p, min_p: cummin_p}
 
 
-def _interleaved(even: Any, odd: Any, axis: int) -> Any:
-    """even[0], odd[0], even[1], ...: both spread out with zeros between, and added."""
-    longer = even.shape[axis] - odd.shape[axis]
-    zero = even.dtype.type(0)
+def _in_one(combine: Callable, fn: Callable, leaves: list, axis: int, reverse: bool) -> list | None:
+    """The scan as one operation, if `fn` merges element by element; else None."""
+    avals = [aval_of(x) for x in leaves]
+    # A scan of no more than one element merges nothing.
+    if len({a.shape for a in avals}) > 1 or avals[0].shape[axis] < 2:
+        return None
+    if any(isinstance(a.dtype, dtypes.KeyDtype) for a in avals):
+        return None
+    half = len(leaves)
 
-    def spread(x: Any, low: int, high: int) -> Any:
-        # (low, high, interior): one zero between neighbours leaves room for the other half.
-        config = [(0, 0, 0)] * x.ndim
-        config[axis] = (low, high, 1)
-        return pad(x, zero, config)
+    def flat(*values: Any) -> list:
+        return combine(values[:half], values[half:])
 
-    # Exactly one of the two is not zero at each place; booleans cannot be added.
-    join = bitwise_or if even.dtype == np.bool_ else add
-    return join(spread(even, 0, 1 - longer), spread(odd, 1, longer))
+    # As the recursion calls it first: on as many elements as there are pairs.
+    shape = list(avals[0].shape)
+    shape[axis] //= 2
+    pairs = [a.update(shape=tuple(shape)) for a in avals]
+    staged = stage(flat, pairs * 2, TracedFunction(fn, "associative_scan"))
+    jaxpr = None if any(isinstance(c, Tracer) for c in staged.consts) else scalar_of(staged)
+    if jaxpr is None or [a.dtype for a in jaxpr.out_avals] != [a.dtype for a in avals]:
+        return None
+    known = _known(jaxpr)
+    if known is not None and dtypes.kind_of(avals[0].dtype) in "iufc":
+        return [known.bind(*leaves, axis=axis, reverse=reverse)]
+    return associative_scan_p.bind(*leaves, jaxpr=jaxpr, axis=axis, reverse=reverse)
+
+
+def _known(jaxpr: Graph) -> Primitive | None:
+    """The primitive of its own that a scan has, if there is one."""
+    if len(jaxpr.eqns) != 1 or len(jaxpr.invars) != 2:
+        return None
+    (eqn,) = jaxpr.eqns
+    # The merge of both, in either order: these operations commute.
+    if set(eqn.invars) != set(jaxpr.invars) or list(eqn.outvars) != list(jaxpr.outvars):
+        return None
+    return _KNOWN.get(eqn.primitive)

@@ -26,6 +26,7 @@ def _value(length: Any) -> Any:
     if isinstance(length, int):
         return full((), length, kind)
     total: Any = full((), 0, kind)
+    # A length that depends on symbols is a polynomial: factors times powers of them, added up.
     for term, factor in length.terms.items():
         value = full((), factor, kind)
         for atom, power in term:

@@ -67,16 +67,22 @@ def ragged_all_to_all(
     axis_index_groups, size = grouped(names, axis_index_groups)
     _check(aval_of(operand), aval_of(output), [aval_of(x) for x in meta], size)
     starts, _, targets, counts = meta
+    # Only the offsets are exchanged one for one. Shapes are static, so no message can be as long as
+    # its slice: the rows come from a gathered copy of every operand instead.
     send = lambda x: all_to_all(x, axis_name, 0, 0, axis_index_groups=axis_index_groups, tiled=True)
     # Of each slice that comes here: where its rows are at the sender, and where they go.
     starts, targets = send(starts), send(targets)
     slices, (length, *rest) = aval_of(counts).size, operand.shape
     rows = iota(np.int32, output.shape[0])
+    # inside[k, r]: whether slice k is written to row r.
     inside = (targets[:, None] <= rows[None]) & (rows[None] < (targets + counts)[:, None])
     # The last slice that is written to a row counts; -1 where there is none.
     chosen = (inside * iota(np.int32, slices)[:, None] - ~inside).max(0)
     known = chosen.clip(0)
+    # Slices are in the order of their senders, as many from each.
     sender = known // (slices // size)
+    # Row r of a slice that is written from `targets` on is row r - targets behind its start; the
+    # sender's rows begin at sender * length.
     at = sender * length + starts[known] + rows - targets[known]
     everyone = all_gather(operand, axis_name, axis_index_groups=axis_index_groups)
     received = reshape(everyone, (size * length, *rest))[at]

@@ -42,10 +42,12 @@ def select_and_scatter(
     zero = shapes.full((), 0, operand.dtype)
     padded = shapes.pad(operand, zero, margins)
     inside = shapes.pad(shapes.full(operand.shape, True), False, margins)
+    # Each place in a window is one strided slice of all windows: as many steps as a window has
+    # elements.
     starts = list(np.ndindex(*window_dimensions))
 
     def seen(x: Array, start: Sequence[int]) -> Array:
-        """Of each window the element at one place."""
+        """The element at one place of each window."""
         ends = [
             i + (n - 1) * step + 1
             for i, n, step in zip(start, source.shape, window_strides, strict=True)
@@ -57,6 +59,7 @@ def select_and_scatter(
     chosen = shapes.full(source.shape, 0)
     for number, start in enumerate(starts[1:], 1):
         x, there = seen(padded, start), seen(inside, start)
+        # The first of the places that are inside stands until `select_jaxpr` prefers another.
         better = there & ~(selects(best, x) & found)
         best = elementwise.select(better, x, best)
         chosen = elementwise.select(better, shapes.full_like(chosen, number), chosen)
@@ -64,6 +67,7 @@ def select_and_scatter(
     # 2. Merge, one place of all windows at a time: these never meet.
     out = shapes.full(padded.shape, init_value)
     for number, start in enumerate(starts):
+        # The inverse of the strided slice: a pad with step - 1 gaps between the elements.
         spread = [
             (i, n - i - (k - 1) * step - 1, step - 1)
             for i, n, k, step in zip(start, padded.shape, source.shape, window_strides, strict=True)
@@ -71,6 +75,7 @@ def select_and_scatter(
         mine = shapes.pad(found & (chosen == number), False, spread)
         given = shapes.pad(source, zero, spread)
         out = elementwise.select(mine, merges(out, given), out)
+    # A negative pad cuts the margins off again.
     return shapes.pad(out, zero, [(-low, -high, 0) for low, high in padding])
 
 
@@ -79,6 +84,7 @@ def _elementwise(graph: Graph, consts: Sequence[Any]) -> Callable[[Array, Array]
     one = lambda a, b: eval_jaxpr(graph, consts, a, b)[0]
 
     def each(a: Array, b: Array) -> Array:
+        # The Graph is of scalars: vmap makes of it the function of arrays.
         return vmap(one)(a.ravel(), b.ravel()).reshape(a.shape)
 
     return each

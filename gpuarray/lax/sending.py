@@ -28,6 +28,7 @@ class SendToken:
         return f"SendToken(axis_name={self.names}, perm={self.perm})"
 
 
+# A pytree, so that transformations carry the value inside as any other.
 register_pytree_node(
     SendToken,
     lambda token: ((token._value,), (token.names, token.perm)),

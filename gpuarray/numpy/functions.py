@@ -22,7 +22,6 @@ from gpuarray.numpy.arithmetic import (
     floor_divide,
     maximum,
     minimum,
-    multiply,
     remainder,
     subtract,
 )
@@ -366,11 +365,14 @@ def _round_integers(a: Array, unit: int) -> Array:
     if unit > largest:  # halves are within reach, the unit is not: only they could round up
         raise OverflowError(f"cannot round {a.dtype} to multiples of {unit}: they do not fit")
     rest = remainder(a, unit)
+    # `remainder` has the sign of the unit, so `down` is the multiple below, of negative numbers
+    # too.
     down = subtract(a, rest)
     # Half way between two multiples, the one that is an even number of units wins.
     odd = equal(remainder(floor_divide(a, unit), 2), 1)
-    twice = multiply(rest, 2)
-    up = logical_or(greater(twice, unit), logical_and(equal(twice, unit), odd))
+    # The distances down and up: both fit the dtype, which twice the rest may not.
+    above = subtract(unit, rest)
+    up = logical_or(greater(rest, above), logical_and(equal(rest, above), odd))
     return select(up, add(down, unit), down)
 
 

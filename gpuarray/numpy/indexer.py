@@ -43,6 +43,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
     """The Window an index of ints, slices, None and Ellipsis means; None when there is anything
     else in it.
     """
+    # Types are compared by identity here: this runs at every `x[i]`.
     if type(index) is not tuple:
         index = (index,)
     starts: list[int] = []

@@ -157,6 +157,7 @@ def _moving(x: Array, index: tuple) -> _Moving:
                     f"{axis} of an array of shape {x.shape}. Take a shorter slice."
                 )
             starts[axis], sizes[axis] = e.start, e.size
+            # A known start that is negative counts from the end.
             if isinstance(e.start, int) and e.start < 0:
                 starts[axis] += x.shape[axis]
         elif isinstance(e, Array):

@@ -203,6 +203,7 @@ def _block(item) -> tuple[Array, int]:
         raise ValueError("Mismatched list depths in jax.numpy.block")
     depth = depths[0] + 1
     rank = max(depth, *[p.ndim for p in parts])
+    # NumPy's rule for `block`: missing axes are in front.
     parts = [add_axes(p, range(rank - p.ndim)) if p.ndim < rank else p for p in parts]
     return concatenate(parts, axis=-depth), depth
 
@@ -423,6 +424,8 @@ def _repeat_traced(a: Array, repeats: Any, axis: int, total: int) -> Array:
     counts = stretch(repeats, (n,))
     # Element i begins where the counts of all before it add up to.
     begins = lax.sub(lax.cumsum(counts), counts)
+    # An element that is not repeated begins where the next one does: both marks add up, and the
+    # running sum steps over it. Starts behind the end are dropped.
     marks = lax.full((total,), 0, np.int32).at[begins].add(1)
     return getitem(a, (slice(None),) * axis + (lax.sub(lax.cumsum(marks), np.int32(1)),))
 

@@ -192,7 +192,7 @@ def _nan_position(name: str, find, worst, a, axis, keepdims) -> Array:
 
 
 def _numbers(name: str, a: Array, where: Any) -> Any:
-    """Which elements count: those that are no nan, and not masked out."""
+    """Which elements count: those that are not nan, and not masked out."""
     numbers = logical_not(isnan(a))
     return numbers if where is None else logical_and(numbers, boolean_mask(name, where))
 

@@ -266,6 +266,7 @@ def _pad_ramp(x: Array, widths, end_values) -> Array:
             if dtypes.kind_of(x.dtype) in "iu":
                 values = lax.floor(values)
             values = lax.convert_element_type(values, x.dtype)
+            # On the right the end value is the last element.
             if edge.start == 0:
                 parts.insert(0, values)
             else:

@@ -46,6 +46,7 @@ kind_of = dtypes.kind_of
 
 
 def _count(shape: tuple[int, ...], axis: Any) -> int:
+    # `axis` may name axes of a vmap or shard_map around: elements along them count, too.
     names, axes = split_axes(axis, len(shape))
     return math.prod((*(shape[i] for i in axes), *map(lax.axis_size, names)))
 
@@ -141,6 +142,7 @@ def average(a, axis=None, weights=None, returned: bool = False, keepdims: bool =
                 "Shape of weights must be consistent with shape of a along specified axis: "
                 f"got weights {w.shape} for axis {axis} of shape {a.shape}."
             )
+        # The weights' axes are in the order in which `axis` names them; in `a` they ascend.
         order = np.argsort(axes)
         w = lax.transpose(w, tuple(int(i) for i in order))
         w = lax.broadcast_in_dim(w, a.shape, tuple(sorted(axes)))

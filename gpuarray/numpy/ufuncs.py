@@ -42,6 +42,7 @@ class _Builtin(ufunc):
                 return self.function(*args)
             return super().__call__(*args, out=out, where=where)
         except Exception as error:
+            # Tracebacks end at the caller's line: see core.tracebacks.
             clean(error)
             raise
 
@@ -150,6 +151,7 @@ def _logsumexp(a, *, axis, dtype, keepdims, initial, where):
 
 
 def _bits(name: str, run, join, identity: int) -> Callable[..., Array]:
+    # By astype: -1 becomes all bits set in unsigned dtypes, too.
     fold = _folding(Fold(name, run, lambda d: np.array(identity).astype(d)[()], join))
 
     def reduce(a, *, axis, dtype, keepdims, initial, where):

@@ -1,6 +1,7 @@
 """Moving, adding and stretching axes: what batch rules do with the extra axis.
 
-Floor 2. In: values. Out: the same elements with axes in other places.
+Floor 2. In: values. Out: the same elements with axes in other places, or those of a part of an
+axis.
 """
 
 from __future__ import annotations
@@ -48,3 +49,14 @@ def set_rank(x: Any, rank: int, keep_first: bool = False) -> Any:
 def with_axis(x: Any, dim: int | None, position: int, size: int) -> Any:
     """Put the batch axis at `position`; an unbatched value (`dim` None) is repeated along it."""
     return add_axis(x, position, size) if dim is None else move_axis(x, dim, position)
+
+
+def along(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
+    """Return a part of an axis; the value itself where that is all of it."""
+    shape = aval_of(x).shape
+    if (start, stop, step) == (0, shape[axis], 1):
+        return x
+    starts, stops, steps = [0] * len(shape), list(shape), [1] * len(shape)
+    starts[axis], stops[axis], steps[axis] = start, stop, step
+    strides = None if step == 1 else tuple(steps)
+    return do.slice(x, start_indices=tuple(starts), limit_indices=tuple(stops), strides=strides)

@@ -177,6 +177,7 @@ class _Rule:
                     self.unclear(self.no_pieces(a))
                     continue
                 for f, some in given.items():
+                    # The first operand that cuts a factor says how; a derived program goes by it.
                     if cut.setdefault(f, some) != some:
                         self.unclear(self.differ(f))
         # 2. Factors that go: sums over them.

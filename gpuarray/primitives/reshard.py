@@ -107,6 +107,7 @@ def _check_spread(names: tuple, sharding: NamedSharding) -> None:
 
 
 def _reshard_transpose(ct: Any, x: Any, *, sharding: NamedSharding):
+    # The cotangent goes back to how the operand lies.
     return (as_typed(ct, cotangent_aval(x.aval), sharding.mesh),)
 
 
@@ -154,6 +155,7 @@ def laid(x: Any, sharding: NamedSharding | None) -> Any:
         )
     parts = []
     for part, n in zip(spec.partitions, shape, strict=False):
+        # An axis that the mesh does not divide is left whole.
         parts.append(part if n % prod(mesh.shape[name] for name in names_of(part)) == 0 else None)
     # Along Explicit axes it is the type that says how a value lies.
     prim = reshard_p if mesh.explicit_axes else sharding_constraint_p
@@ -226,6 +228,7 @@ def without_types(x: Any, mesh: AbstractMesh) -> Any:
     )
     if kept == cuts and layouts.sums_of(aval_of(x).layout) == (unreduced, reduced):
         return x
+    # An axis that nothing Explicit cuts is left to the compiler.
     parts = [names or UNCONSTRAINED for names in kept]
     spec = P(*parts, unreduced=unreduced, reduced=reduced)
     return reshard_p.bind(x, sharding=NamedSharding(mesh, spec))

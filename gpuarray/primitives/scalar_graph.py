@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.graph import Graph, Literal, storage_dtype
+from gpuarray.core.graph import Eqn, Graph, Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind
 from gpuarray.primitives.linear import broadcast_like
 
@@ -106,6 +106,10 @@ def bind_on_arrays(graph: Graph, *arrays) -> list[Any]:
 
     for eqn in graph.eqns:
         values = [read(a) for a in eqn.invars]
+        # Operations of one or two operands stretch numbers themselves; a choice between more does
+        # not.
+        if len(values) > 2:
+            values = [broadcast_like(x, aval_of(arrays[0])) for x in values]
         inner = _inner(eqn)
         if inner is not None:
             out = bind_on_arrays(inner, *values)
@@ -115,6 +119,54 @@ def bind_on_arrays(graph: Graph, *arrays) -> list[Any]:
         env.update(zip(eqn.outvars, out))
     # An output that depends on no input (a constant) is still a scalar.
     return [broadcast_like(read(a), aval_of(arrays[0])) for a in graph.outvars]
+
+
+def scalar_of(graph: Graph) -> Graph | None:
+    """Return the Graph of scalars that a graph on arrays of one shape applies at every index.
+
+    None where it is not one: an operation that is not pointwise, a position that matters, a value
+    from outside that is no number.
+    """
+    shapes = {v.aval.shape for v in graph.invars}
+    if len(shapes) != 1 or any(np.ndim(c) or not isinstance(c, np.generic) for c in graph.consts):
+        return None
+    env: dict[Any, Any] = {
+        v: Literal(c, v.aval) for v, c in zip(graph.constvars, graph.consts, strict=True)
+    }
+    invars = [Var(v.aval.update(shape=())) for v in graph.invars]
+    env.update(zip(graph.invars, invars, strict=True))
+    eqns: list[Eqn] = []
+    if not _scalar_eqns(graph, shapes.pop(), env, eqns):
+        return None
+    results = [env[a] if isinstance(a, Var) else a for a in graph.outvars]
+    if any(a.aval.shape for a in results):
+        return None
+    return Graph(invars, results, eqns, debug_name=graph.debug_name)
+
+
+def _scalar_eqns(graph: Graph, shape: tuple[int, ...], env: dict, eqns: list[Eqn]) -> bool:
+    """Add the equations of a graph for scalars; `env` has what its variables are there."""
+    for eqn in graph.eqns:
+        operands = [env[a] if isinstance(a, Var) else a for a in eqn.invars]
+        prim, given = eqn.primitive, [a.aval.shape for a in eqn.invars]
+        inner = _inner(eqn)
+        if inner is not None:
+            # The equations of a jitted function, between those of its caller.
+            inside = dict(zip(inner.invars, operands, strict=True))
+            if inner.consts or not _scalar_eqns(inner, shape, inside, eqns):
+                return False
+            results = [inside[a] if isinstance(a, Var) else a for a in inner.outvars]
+            env.update(zip(eqn.outvars, results, strict=True))
+        elif prim.kind is Kind.POINTWISE and not prim.effect and set(given) <= {shape, ()}:
+            outvars = [Var(v.aval.update(shape=())) for v in eqn.outvars]
+            env.update(zip(eqn.outvars, outvars, strict=True))
+            eqns.append(Eqn(prim, operands, outvars, eqn.params, eqn.site))
+        elif prim.kind is Kind.VIEW and given == [()] and eqn.outvars[0].aval.shape == shape:
+            # A number stretched to all places is that number at each of them.
+            env[eqn.outvars[0]] = operands[0]
+        else:
+            return False
+    return True
 
 
 def check_fold(

@@ -29,6 +29,9 @@ from gpuarray.random.arguments import (
     spread,
 )
 
+# What is recorded is JAX's program, step by step: so are the numbers, bit for bit
+# (docs/interop.md). That is why samplers bind primitives in a fixed order, and helpers are jitted
+# under JAX's names.
 sampler = functools.partial(jit, static_argnames=("shape", "dtype"))
 
 

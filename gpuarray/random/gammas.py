@@ -152,7 +152,8 @@ def _f(key, dfnum, dfden, *, shape, dtype):
     shape = sample_shape("f", shape, shape_of(dfden), shape_of(dfnum))
     dfden, dfnum = as_(dfden, dtype), as_(dfnum, dtype)
     first, second = keys_from(key)
-    # The ratio of two chi-squares, each over its degrees.
+    # The ratio of two chi-squares, each over its degrees. The first key is the denominator's, as in
+    # JAX.
     above = _chisquare(second, dfnum, shape=shape, dtype=dtype)
     below = _chisquare(first, dfden, shape=shape, dtype=dtype)
     above = lax.div(above, ranked(dfnum, len(shape)))

@@ -92,7 +92,8 @@ def _orthogonal(key, *, n, m, shape, dtype):
     # The tall form; a wide matrix is the transpose of one.
     x = _normal(key, shape=(*shape, max(n, m), min(n, m)), dtype=dtype)
     q, r = gnp.linalg.qr(x)
-    # Signs of R's diagonal would tell how the factorisation was done; this makes Q uniform.
+    # QR leaves it to the routine which sign a column has. With the signs of R's diagonal taken out,
+    # Q is uniformly distributed.
     d = gnp.diagonal(r, 0, -2, -1)
     q = q * gnp.expand_dims(gnp.sign(d), -2)
     return q.mT if n < m else q

@@ -142,6 +142,7 @@ class ArrayImpl(Array):
         if stream is not None and not on_gpu:
             raise ValueError(f"a CPU array has no streams, got stream={stream!r}: pass None")
         value = self._host("a DLPack capsule")
+        # (1, 0) is the CPU in DLPack.
         if copy is False and dl_device not in (None, (1, 0)):
             raise BufferError(f"cannot export to device {dl_device} without a copy")
         if max_version is not None and max_version >= (1, 0):
@@ -152,6 +153,7 @@ class ArrayImpl(Array):
     def __dlpack_device__(self):
         self._one_device("DLPack", BufferError)
         gpu = devices.gpu_of(self._place.device)
+        # (device type, number): 1 is the CPU, 2 a CUDA GPU.
         return (1, 0) if gpu is None else (2, gpu.ordinal)
 
     @property

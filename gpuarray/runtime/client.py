@@ -102,4 +102,5 @@ class _Answers:
         return [a for a in live_arrays(device.platform) if device in a._place.devices]
 
 
+# Devices are plain data of the floor below, which cannot import this one.
 Device.runtime = _Answers

@@ -41,7 +41,8 @@ _counts: tuple[int, ...] = ()
 _chosen_gpus: tuple[int, ...] | None = None
 #: Process, number on its machine and name of the GPUs of all processes; empty: all are ours.
 _all_gpus: tuple[tuple[int, int, str], ...] = ()
-#: The line that first asked for devices.
+#: The line that first asked for devices: processes have to be joined before, and the error says
+#: where it was too late.
 _first_use: Any = None
 #: Platforms that can be named. The simulator is never the default: it is slow, and for tests.
 PLATFORMS = ("cpu", "gpu", "simulator")

@@ -137,7 +137,7 @@ class Executable:
         return self._heavy is not False
 
     def _takes_long(self, work: float) -> bool:
-        """Whether a worker should do so many operations while the caller goes on."""
+        """Whether a worker should do `work` operations while the caller goes on."""
         # A callback takes as long as with NumPy, and may wait for work behind its own.
         if self.native == "off" or not is_pure_structure(self.graph):
             return work >= ASYNC_FROM
@@ -210,6 +210,7 @@ class Program:
         except Exception as error:
             if not driver.renewed(error):
                 raise explained(self, error) from None
+        # The scratch state of this thread has been renewed: nothing has run, so run it again.
         return self(*buffers)
 
 
@@ -221,6 +222,7 @@ def explained(program: Program, error: Exception) -> Exception:
     sites = {run.__code__: run.sites for run in functions if run is not None}
     while trace is not None:
         if trace.tb_frame.f_code in sites:
+            # Lines of a generated function are counted from 1; each belongs to an equation.
             eqn = sites[trace.tb_frame.f_code].get(trace.tb_lineno - 1)
             if eqn is not None:
                 where = f"{eqn.primitive.name} recorded at {eqn.site}"
@@ -336,6 +338,7 @@ def _buffer_of(x: Any, aval, device: Device):
         return stored(x._fetched(explicit=True), device)
     if type(x) is ArrayImpl:
         buffer = x._buffer()
+        # All devices of the host have one memory; each GPU has its own.
         same = x._place.device.platform == device.platform != "gpu"
         return buffer if same else stored(buffer, device)
     if isinstance(x, (np.ndarray, np.generic)):

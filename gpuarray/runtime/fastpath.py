@@ -38,6 +38,8 @@ def generate(
     """
     made: dict[Place, Callable[..., Any]] = {}
     wanted = (None,) * len(executable.out_avals)
+    # Three ways, the usual one first: all arguments on the default device, all on another one, or
+    # over several.
     over_several = several(executable, constants, wanted, out_spec, general)
 
     def elsewhere(*arrays: ArrayImpl) -> Any:
@@ -83,6 +85,7 @@ def several(
 
     def _with_team(team: spread.Team, places: tuple[Place, ...]) -> Callable[..., Any]:
         count = len(team.grid.devices)
+        # Constants do not change from call to call: their buffers are found once.
         behind = spread.constant_rows(team, executable, constants.values)
         ones = [p.is_single for p in places]
         results = list(zip(team.out_avals, team.out_places, strict=True))
@@ -154,6 +157,7 @@ def _written(
         unlike = " or ".join(f"{a}._place is not place" for a in args)
         lines += [f"    if {unlike}:", f"        return elsewhere({arglist})"]
         buffers = ", ".join(f"{a}._bufs[0]" for a in args)
+        # A tuple also where there is one argument.
         trailing = "," if count == 1 else ""
         lines += [
             "    try:",

@@ -64,12 +64,14 @@ def make_array_from_callback(
     Array([[0., 1., 2.],
            [3., 4., 5.]], dtype=float32)
     """
+    # 1. What is wanted: the shape of the whole, and the shape of each part.
     shape, place = _lengths(shape), _place("make_array_from_callback", sharding)
     laid: Sharding = place.sharding
     if not callable(data_callback):
         raise wrong_type(data_callback, "a function of an index, a tuple of slices")
     index = laid.devices_indices_map(shape)
     expected = tuple(laid.shard_shape(shape))
+    # 2. The parts: one call for each distinct one, checked as it comes.
     made: dict[Any, Any] = {}
     buffers = []
     # By region, not by index: devices with the same part have equal slices, which were not
@@ -101,6 +103,7 @@ def make_array_from_callback(
             "make_array_from_callback: the data_callback returned arrays of several dtypes, "
             f"{sorted(map(str, kinds))}: convert them to one"
         )
+    # 3. The whole, of one dtype, with each part on its device.
     _check_kind("make_array_from_callback", kinds, dtype)
     parts = zip(buffers, place.devices, strict=True)
     aval = ShapedArray(shape, kinds.pop())
@@ -193,6 +196,8 @@ def make_array_from_single_device_arrays(
         )
     if unknown:
         raise ValueError(unknown)
+    # A weak type may differ between pieces: the whole has a strong one, and the dtype is what
+    # counts.
     avals = {x.aval.strip_weak_type().dtype for x in by_device.values()}
     if len(avals) > 1:
         raise ValueError(
@@ -252,6 +257,7 @@ def _of_process(place: Place, local_data: Any, global_shape: Any) -> ArrayImpl:
     what = "make_array_from_process_local_data"
     shape = aval_of(local_data).shape
     wanted = None if global_shape is None else _wanted(global_shape, shape)
+    # Only there is the data a part of the whole.
     if place.spans:
         return _of_local(what, place, local_data, shape, global_shape)
     # One process: its data is the whole.
@@ -309,6 +315,8 @@ def _of_local(
         # Where each of our intervals starts in the data.
         mine = sorted(spans[Device.here])
         firsts = [0, *itertools.accumulate(b - a for a, b in mine)]
+        # Intervals were found on an axis of `count` elements: in the whole they are this much
+        # longer.
         scale = total / count
         ours = {round(a * scale): round(first * scale) for (a, _), first in zip(mine, firsts)}
         starts.append({round(a * scale): round(a * scale) for a, _ in mine} if total == n else ours)

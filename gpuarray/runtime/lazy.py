@@ -76,15 +76,20 @@ class EvalTrace(traces.Trace):
                     wide = wide or a.dtype.type in WIDE_SCALARS
                 elif type(a) in WIDE_SCALARS:
                     wide = True
+        # A NumPy value may have to become as wide as an array beside it; that changes the avals, so
+        # start again.
         if wide and not config.state.enable_x64:
             same = traces.same_widths(args)
             if any(x is not y for x, y in zip(same, args, strict=True)):
                 return self.process(prim, same, params)
+        # Primitives that hold Graphs are programs of their own.
         if prim.kind is Kind.CALL:
             return self.call(prim, args, params)
         in_avals = tuple(avals)
         # Find what all calls of this operation on such operands share.
         try:
+            # Params that may be 1, 1.0 or True are compared by type as well; most need no such
+            # key.
             if prim.by_value:
                 key = (prim, in_avals, params_key(params))
             else:
@@ -94,12 +99,14 @@ class EvalTrace(traces.Trace):
             key = (prim, in_avals, params_key(params))
             op = _ops.get(key)
         if op is None:
+            # In the generation before, from which it is taken over.
             op = _ops.find(key)
         if op is None:
             op = Op(prim, in_avals, params)
             # A function among the params must not be kept alive with all that it captures.
             if not any(callable(x) and util.captures(x) for x in params.values()):
                 _ops.put(key, op)
+        # No operand was an array: the result goes where new arrays go.
         if place is None:
             place = spread.place_of_new() or devices.default_place()
         # Decide where and when it runs.
@@ -137,6 +144,7 @@ class EvalTrace(traces.Trace):
             out = driver.local.run(function, *values)
         except MemoryError as error:
             raise out_of_memory(error, prim.name) from None
+        # A view of memory that the user may write to would change later.
         if foreign:
             out = [_apart(x, args) for x in out] if op.multiple else _apart(out, args)
         if state.debug_nans or state.debug_infs:
@@ -152,6 +160,7 @@ class EvalTrace(traces.Trace):
         recorder = recorder_of(place)
         state = config.state
         checked = state.debug_nans or state.debug_infs
+        # Checks look at each result, which fused operations do not have.
         at_once = checked or not state.fusion or op.prim.effect
         out = recorder.run(op, args) if at_once else recorder.record(op, args)
         if checked:
@@ -172,6 +181,7 @@ class EvalTrace(traces.Trace):
                 return out if op.multiple else out[0]
         key = (op.prim, op.in_avals, params_key(op.params))
         executable = compiled(key, op.graph, "eager", over_devices=True)
+        # What was recorded before comes first: operands of this one may be among it.
         flush_all()
         given = list(map(traces.owned, args))
         out = spread.run(executable, given, [None] * len(op.avals))
@@ -344,6 +354,7 @@ def find_bad_number(graph: Graph, inputs: list) -> None:
     env.update(zip(flat.invars, inputs, strict=True))
     for eqn in flat.eqns:
         values = [a.operand if isinstance(a, Literal) else env[a] for a in eqn.invars]
+        # The check below says which equation it was; that of each operation would not.
         with config.debug_nans(False), config.debug_infs(False):
             out = eqn.primitive.bind(*values, **eqn.params)
         results = out if eqn.primitive.multiple_results else [out]

@@ -52,6 +52,7 @@ def memory_stats(device: Device | str | None = None) -> dict[str, int]:
     gpus = [
         gpu for d in devices.gpus_in_use() if chosen in (None, d) and (gpu := devices.gpu_of(d))
     ]
+    # Without a device this is about all; with a GPU, its own pool answers, and more.
     stats = {
         "arrays": len(arrays),
         "bytes_in_use": sum(_bytes(a, chosen) for a in arrays),

@@ -71,6 +71,7 @@ def _across(x: ArrayImpl, place: Place) -> ArrayImpl:
 def _summed(x: ArrayImpl, place: Place) -> ArrayImpl:
     """Return the same value on another place, where one of the two holds terms of a sum."""
     check_terms(x.aval, place.sharding)
+    # The devices stay: they exchange terms for sums, or whole values for terms.
     if x._place.all_devices == place.all_devices:
         return _by_program(x, place)
     # The sum is made where the terms are.

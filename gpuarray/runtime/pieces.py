@@ -69,10 +69,12 @@ def moved(shape: tuple[int, ...], buffers: list, old: Place, new: Place) -> list
 
     Of an array that spans processes, what is needed must be here.
     """
+    # Between GPUs nothing goes through the host.
     have = regions(old, shape)
     if old.device.platform == new.device.platform == "gpu":
         pairs = zip(new.devices, regions(new, shape), strict=True)
         return [_on_gpu(devices.gpu_of(d), region, have, buffers) for d, region in pairs]
+    # Devices that hold the same region have one buffer: CPU devices share memory.
     made: dict[Region, Any] = {}
     out = []
     for region in regions(new, shape):
@@ -86,6 +88,7 @@ def _assembled(wanted: Region, have: tuple[Region, ...], buffers: list) -> Any:
     """Return one region of a value whose pieces are given."""
     # A piece that is just this one, or holds all of it; replicas are looked at once.
     known = dict(zip(reversed(have), reversed(buffers), strict=True))
+    # Only what overlaps the region; all of them where it is empty, for the dtype.
     known = {r: b for r, b in known.items() if _common(r, wanted) is not None} or known
     holders = [r for r in known if r == wanted or _common(r, wanted) == wanted]
     holder = wanted if wanted in holders else next(iter(holders), None)
@@ -122,6 +125,8 @@ def _on_gpu(gpu: Any, wanted: Region, have: tuple[Region, ...], buffers: list[Bu
     for region, piece in zip(have, buffers, strict=True):
         if region not in known or piece.gpu is gpu:
             known[region] = piece
+    # The region as a piece has it; else cut from a piece that holds all of it, preferably on this
+    # GPU; else put together from all that overlap it.
     exact = known.get(wanted)
     if exact is not None:
         return exact if exact.gpu is gpu else gpu.attempt(gpu.copy, exact)

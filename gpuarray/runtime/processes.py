@@ -140,6 +140,7 @@ def initialize(
     counts = world.gathered(str(own).encode(), everyone, "the numbers of devices")
     here = [] if missing() else cuda.gpus()
     if gpus is None and world.local_size > 1 and not os.environ.get("CUDA_VISIBLE_DEVICES"):
+        # Processes of one machine take turns over its GPUs.
         gpus = [world.local_rank % len(here)] if here else None
     own_gpus = [(g.index, g.name) for g in here if gpus is None or g.index in gpus]
     lists = world.gathered(json.dumps(own_gpus).encode(), everyone, "the GPUs of each process")

@@ -382,6 +382,8 @@ def dispatch(
     rows: list[tuple] = []  # an operation, and where each operand comes from
     wanted: list[tuple[int, int]] = []
     for i, node in enumerate(nodes):
+        # The structure of the program, which is what it is cached by: operands are (node, result)
+        # or (-1, input).
         row: list[Any] = [node.op]
         for x, aval in zip(node.inputs, node.op.in_avals, strict=True):
             if type(x) is tuple:
@@ -390,6 +392,8 @@ def dispatch(
                     row.append((source, x[1]))
                     continue
                 x = known[x]
+            # An array that several nodes read is one input of the program; a scalar is one each
+            # time.
             k = numbers.get(id(x)) if type(x) is ArrayImpl else None
             if k is None:
                 k = numbers[id(x)] = len(inputs)
@@ -423,6 +427,7 @@ def _graph_of(nodes: list[Node], rows: list[tuple], avals: list, wanted: list) -
     results: list[list[Var]] = []
     eqns = []
     for node, (op, *sources) in zip(nodes, rows, strict=True):
+        # A source is (node, result); those of node -1 are inputs.
         ins = [invars[k] if n < 0 else results[n][k] for n, k in sources]
         outs = [Var(a) for a in op.avals]
         results.append(outs)

@@ -78,6 +78,7 @@ class Division:
             for s, v in zip(wanted, graph.outvars, strict=True)
         ]
         self.grid = grid
+        # Results that are to be terms of sums, which no spec says either.
         kept = [None if s is None else _terms_of(grid, s) for s in wanted]
         self.parts: Partitioned = partition(graph, ins, outs, grid, held, kept, fixed)
         # A layout that was asked for, or that an input has, is shown in the words it was given in.
@@ -219,6 +220,7 @@ def meshes_of(
         if isinstance(mesh, Mesh) and mesh.size > 1:
             found[mesh] = None
     found.update(dict.fromkeys(m for m in meshes if isinstance(m, Mesh)))
+    # Nothing says which: the mesh in context.
     if not found:
         here = mesh_of_new_arrays() or contexts.concrete or entered_mesh()
         if not here.empty:
@@ -233,6 +235,7 @@ def meshes_of(
 def _with_devices(mesh: AbstractMesh, known: list[Mesh]) -> Mesh:
     """Return an abstract mesh with the devices of the other ones, or of the one in context."""
     around = () if contexts.concrete is None else (contexts.concrete,)
+    # First a mesh of the same names and lengths, then one of as many devices.
     for other in (*known, *around):
         if other.shape_tuple == mesh.shape_tuple:
             return other

@@ -109,6 +109,7 @@ def _as_array(x: Any) -> Any:
 
 
 def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
+    # 1. What was asked for: a Format or a kind of memory as the place that it means.
     x = _as_array(x)
     if donate and may_alias:
         raise ValueError("may_alias and donate cannot be True at the same time.")
@@ -128,6 +129,7 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
                 f"it: got {target}. For the host's memory take numpy.asarray(x)."
             )
         target = x._place if type(x) is ArrayImpl else None  # it is there already
+    # 2. Whether that can be: the sharding fits, and `src` does not contradict.
     place = None if target is None else devices.place_for(target)
     if isinstance(target, NamedSharding):
         target.check_compatible_aval(np.shape(x))
@@ -144,12 +146,14 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
     if put and back is not None and x._place.devices != back.devices:
         where = ", ".join(map(str, x._place.devices))
         raise ValueError(f"device_put got src={src!r}, and an array that is on {where}")
+    # 3. A traced value: the move is recorded, or the program constrained.
     if isinstance(x, traces.Tracer):
         return x if place is None else device_put_p.bind(x, place=place, src=back)
     if state.transfer_guard_host_to_device is not None and not isinstance(x, Array):
         devices.guard("host_to_device", f"aval={aval_of(x)}", explicit=True)
     if place is not None and place.spans and not (type(x) is ArrayImpl and x._place.spans):
         _check_same(x, place)
+    # 4. A concrete one: own its memory, then move it.
     try:
         # The copy was asked for, so guards against silent copies do not apply.
         if isinstance(x, np.ndarray):

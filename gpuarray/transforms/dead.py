@@ -43,6 +43,7 @@ def shortened(graph: Graph, used: Sequence[bool]) -> tuple[Graph, list[bool]]:
         for eqn in reversed(graph.eqns):
             read = [v in live for v in eqn.outvars]
             if any(read) or has_effect(eqn):
+                # It may read fewer operands then, so that more equations before it are dead.
                 kept.append(narrowed(eqn, read))
                 live.update(a for a in kept[-1].invars if isinstance(a, Var))
         kept.reverse()

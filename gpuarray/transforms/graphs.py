@@ -119,6 +119,7 @@ def transpose_graph(
                 for v, nz in zip(graph.outvars, nonzero, strict=True)
             ]
             out = transpose_flat(graph, linear, values[: len(known)], cts)
+            # Which results are zeros is found by tracing: they are no outputs of the Graph.
             flags = tuple(not is_zero(ct) for ct in out)
             return [ct for ct in out if not is_zero(ct)]
 

@@ -133,8 +133,7 @@ def jvp_of(prim: Primitive, primals: list, tangents: list, params: dict) -> tupl
     if isinstance(rule, Sentinel):
         raise MissingRuleError(
             f"Differentiation rule for '{prim.name}' not implemented: {rule.why}. Guard the value "
-            f"with "
-            "gpuarray.lax.stop_gradient if its derivative is not wanted."
+            "with gpuarray.lax.stop_gradient if its derivative is not wanted."
         )
     if isinstance(rule, tuple):
         return _sum_of_shares(prim, rule, primals, tangents, params)

@@ -33,6 +33,7 @@ def check_leaks(trace: traces.Trace, what: str) -> None:
     if leaked:
         listed = ", ".join(repr(x) for x in leaked[:LISTED])
         first = leaked[0]
+        # Tracers of a Graph know the line that made them; for others the best is where we are now.
         made = getattr(first, "site", None) or sites.user_frame()
         told = f"This {_name(first)} was created on line:\n  {made}\n{_chain(first, leaked)}"
         raise RuntimeError(
@@ -63,6 +64,7 @@ def _chain(x: Any, ours: list) -> str:
         if not found or isinstance(x, types.ModuleType):
             break
         lines.append(f"{_short(x)} is referred to by {_how(found[0], x)}")
+        # Our own list would be among the referrers of the next one.
         x, found = found[0], None
     return "\n".join(lines)
 

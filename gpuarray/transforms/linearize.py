@@ -42,6 +42,8 @@ def linearize_flat(
     trace = JVPTrace(PartialTrace(outer, unknown))
     in_linear = [is_inexact(aval_of(p)) for p in primals]
     try:
+        # Primals are computed as they come; their tangents are unknown, so what is done with them
+        # is recorded: that is the derivative.
         boxed = [
             trace.box(traces.owned(p), unknown.new_input(tangent_aval(aval_of(p)))) if linear else p
             for p, linear in zip(primals, in_linear, strict=True)

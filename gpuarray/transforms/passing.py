@@ -66,6 +66,7 @@ def check_aliases(
     if any(isinstance(x, Ref) for x in leaves):
         refs, _ = taken_out(args, purpose, names)
         for fun in functions:
+            # Only closures are looked at: what a global refers to is not known to be read.
             cells = inspect.getclosurevars(fun).nonlocals if inspect.isfunction(fun) else {}
             for ref in refs:
                 if any(x is ref for x in cells.values()):
@@ -119,6 +120,7 @@ class Held:
     def call(self, fun: Callable[[list], Any], leaves: Sequence[Any]) -> tuple[list, Any]:
         """Return the new values of the Refs, and `fun(leaves)` with them in their places."""
         given = list(leaves)
+        # The values come in the places of the Refs, which are put back for `fun`.
         values = [given[i] for i in self.at]
         for i, ref in zip(self.at, self.refs, strict=True):
             given[i] = ref
@@ -155,6 +157,7 @@ def emptied(
     if not any(isinstance(x, Ref) for x in tree.flatten_raw(args)[0]):
         return whole, args
     refs, slotted = taken_out(args, purpose, names)
+    # The structure with Slots in it: leaves that are put in later come between them.
     spec = tree.flatten_raw(slotted)[1]
 
     def refill(given: Any) -> Any:
@@ -208,6 +211,7 @@ def without_references(
             for i, v in enumerate(values[:count])
         ]
         args, kwargs = _put_in((args, kwargs), passed)
+        # Refs of the caller that stand for themselves hold their values while this runs.
         held = [values[i] for i in kept]
         with holding([*kept.values(), *closed_over], [*held, *values[count:]]):
             result = fun(*args, **kwargs)

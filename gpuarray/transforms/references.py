@@ -81,6 +81,7 @@ class Ref:
     def put(self, value: Any) -> None:
         """Replace the array by another one of the same shape and dtype."""
         self._check_access()
+        # The kind "no_grad_no_remat" says that no derivative is taken of what is written.
         if self.kind is not None:
             value = do.stop_gradient(value)
         self._check_level(value)
@@ -194,6 +195,7 @@ class Ref:
         dtype = new.dtype
         if new.weak_type and dtypes.kind_of(dtype) == dtypes.kind_of(aval.dtype):
             dtype = aval.dtype  # a Python number of the same kind
+        # Never converted silently: the type of a Ref is fixed.
         if dtype != aval.dtype:
             raise ValueError(
                 f"Invalid dtype for `{what}`. Ref dtype: {aval.dtype.name}. Value dtype: "
@@ -229,7 +231,7 @@ class Ref:
 
 
 class _Freed(Struct):
-    """In the place of the array of a Ref that was freed: its type."""
+    """Stands for the array of a Ref that was freed; holds its type."""
 
     aval: ShapedArray
 
@@ -301,6 +303,8 @@ class _Fixed(NamedTuple):
 
 def _flatten_part(part: Part) -> tuple[list, tuple]:
     several = isinstance(part.index, tuple)
+    # Arrays of the index are leaves; all else is part of the structure, with None where a leaf
+    # goes.
     children, layout = [part.whole], []
     for entry in part.index if several else (part.index,):
         if isinstance(entry, slice):

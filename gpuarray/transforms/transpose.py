@@ -66,6 +66,7 @@ def _backwards(
     cotangents: Sequence[Any],
     wanted: Sequence[bool] | None,
 ) -> list:
+    """Run the known part of a graph forwards, then the linear part backwards."""
     # Values of the forward part: constants, inputs that are known, and what is computed from them.
     env: dict[Var, Any] = dict(zip(graph.constvars, graph.consts, strict=True))
     others = [v for v, is_linear in zip(graph.invars, linear, strict=True) if not is_linear]
@@ -75,6 +76,8 @@ def _backwards(
     depends = set(inputs)
     # Of these, values on the way back to an input that is wanted.
     useful = depends if wanted is None else set(compress(inputs, wanted))
+    # What does not depend on a linear input runs now; the rest is kept for the way back, as far as
+    # a cotangent is wanted through it.
     backward: list[Eqn] = []
     for eqn in graph.eqns:
         if any(isinstance(a, Var) and a in depends for a in eqn.invars):
@@ -93,6 +96,7 @@ def _backwards(
     # axes over which a sum is owed. It is made once, when all uses have contributed.
     owed: dict[Var, dict[tuple, Any]] = {}
 
+    # Add a share to the cotangent of a value.
     def give(v: Var, ct: Any, names: tuple = ()) -> None:
         if ct is None or is_zero(ct):
             return
@@ -102,6 +106,7 @@ def _backwards(
         else:
             arrived[v] = add_any(arrived[v], ct) if v in arrived else ct
 
+    # The whole cotangent of a value: sums that are owed are made now.
     def taken(v: Var) -> Any:
         reduced = sums_of(v.aval.layout)[1]
         for names, ct in owed.pop(v, {}).items():
@@ -137,6 +142,7 @@ def _backwards(
         for a, ct in zip(eqn.invars, given, strict=True):
             if isinstance(a, Var) and a in useful:
                 give(a, ct, _owed_names(eqn, a, ct))
+    # What is left are the inputs, of which no equation is the maker.
     found = {v: taken(v) for v in inputs}
     return [Zero(cotangent_aval(v.aval)) if found[v] is None else found[v] for v in inputs]
 

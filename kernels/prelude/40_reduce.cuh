@@ -22,13 +22,24 @@ template <class T> GA_INLINE ga_arg<T> ga_argmin(ga_arg<T> a, ga_arg<T> b) {
     return a.at < b.at ? a : b;
 }
 
+//@ ga_by_words
+// A value of which each word of 4 bytes went through `f`: shuffles take numbers, and this is how structs pass them.
+template <class T, class F> GA_INLINE T ga_by_words(T v, F f) {
+    union {
+        T value;
+        unsigned words[(sizeof(T) + 3) / 4];
+    } both;
+    both.value = v;
+#pragma unroll
+    for (unsigned k = 0; k < (sizeof(T) + 3) / 4; ++k) both.words[k] = f(both.words[k]);
+    return both.value;
+}
+
 //@ ga_shuffle
 // The value of the lane whose number is this lane's xor `o`.
-template <class T> GA_INLINE T ga_shuffle(T v, int o) { return (T)__shfl_xor_sync(0xffffffffu, v, o); }
-
-//@ ga_shuffle_complex if ga_shuffle ga_c64
-template <class T> GA_INLINE ga_complex<T> ga_shuffle(ga_complex<T> v, int o) {
-    return {ga_shuffle(v.re, o), ga_shuffle(v.im, o)};
+template <class T> GA_INLINE T ga_shuffle(T v, int o) {
+    if constexpr (__is_class(T)) return ga_by_words(v, [o](unsigned w) { return __shfl_xor_sync(0xffffffffu, w, o); });
+    else return (T)__shfl_xor_sync(0xffffffffu, v, o);
 }
 
 //@ ga_shuffle_arg if ga_shuffle ga_arg
@@ -97,23 +108,17 @@ template <class T, int SLOT = 16> GA_INLINE T ga_get(unsigned char* work, unsign
 //@ ga_shuffle_up
 // The value of the lane `by` before this one, in groups of LANES; a lane's own value if there is none.
 template <int LANES, class T> GA_INLINE T ga_shuffle_up(T v, unsigned by) {
-    return (T)__shfl_up_sync(0xffffffffu, v, by, LANES);
-}
-
-//@ ga_shuffle_up_complex if ga_shuffle_up ga_c64
-template <int LANES, class T> GA_INLINE ga_complex<T> ga_shuffle_up(ga_complex<T> v, unsigned by) {
-    return {__shfl_up_sync(0xffffffffu, v.re, by, LANES), __shfl_up_sync(0xffffffffu, v.im, by, LANES)};
+    if constexpr (__is_class(T))
+        return ga_by_words(v, [by](unsigned w) { return __shfl_up_sync(0xffffffffu, w, by, LANES); });
+    else return (T)__shfl_up_sync(0xffffffffu, v, by, LANES);
 }
 
 //@ ga_shuffle_last
 // The value of the last lane of a group of LANES.
 template <int LANES, class T> GA_INLINE T ga_shuffle_last(T v) {
-    return (T)__shfl_sync(0xffffffffu, v, LANES - 1, LANES);
-}
-
-//@ ga_shuffle_last_complex if ga_shuffle_last ga_c64
-template <int LANES, class T> GA_INLINE ga_complex<T> ga_shuffle_last(ga_complex<T> v) {
-    return {__shfl_sync(0xffffffffu, v.re, LANES - 1, LANES), __shfl_sync(0xffffffffu, v.im, LANES - 1, LANES)};
+    if constexpr (__is_class(T))
+        return ga_by_words(v, [](unsigned w) { return __shfl_sync(0xffffffffu, w, LANES - 1, LANES); });
+    else return (T)__shfl_sync(0xffffffffu, v, LANES - 1, LANES);
 }
 
 //@ ga_warp_scan
@@ -149,9 +154,36 @@ GA_INLINE T ga_block_scan(T v, T* part, T nothing, T& whole, Merge merge) {
     return merge(ahead, in_warp);
 }
 
-//@ ga_tell_word ga_tell ga_hear
-// A value of at most 4 bytes that a block tells others, and how they wait for it: a word of 8 bytes, written and read
-// whole, so that neither needs a fence. A word of 0 has not been told yet.
+//@ ga_column_scan
+// The values before this thread's, merged, of the DEEP threads of its column, of which a block has ACROSS; `whole` is that
+// of all of them.
+template <int DEEP, int ACROSS, class T, class Merge>
+GA_INLINE T ga_column_scan(T v, T* part, T nothing, T& whole, Merge merge) {
+    part[threadIdx.x] = v;
+    __syncthreads();
+    const unsigned column = threadIdx.x % ACROSS, own = threadIdx.x / ACROSS;
+    T ahead = nothing;
+    whole = nothing;
+    for (unsigned d = 0; d < DEEP; ++d) {
+        if (d == own) ahead = whole;
+        whole = merge(whole, part[d * ACROSS + column]);
+    }
+    __syncthreads();
+    return ahead;
+}
+
+//@ ga_warp_in_order
+// Lane 0 gets the values of all lanes, merged in their order.
+template <class T, class Merge> GA_INLINE T ga_warp_in_order(T v, Merge merge) {
+#pragma unroll
+    for (int o = 1; o < 32; o <<= 1) v = merge(v, ga_shuffle(v, o));
+    return v;
+}
+
+//@ ga_tell_word ga_tell ga_hear_word ga_hear
+// What a block tells others, and how they wait for it: 4 bytes of a value and a flag are a word, written and read whole, so
+// that neither needs a fence. The flag is the number of the launch, as a word that an earlier one told stays where it is. The
+// words of a value are `apart`.
 GA_INLINE void ga_tell_word(unsigned long long* p, unsigned long long word) {
 #ifndef GA_HOST
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(p)), "l"(word) : "memory");
@@ -159,17 +191,18 @@ GA_INLINE void ga_tell_word(unsigned long long* p, unsigned long long word) {
     atomicExch(p, word);
 #endif
 }
-template <class T> GA_INLINE void ga_tell(unsigned long long* p, T v) {
-    static_assert(sizeof(T) <= 4, "a value and its flag are one word");
+template <class T> GA_INLINE void ga_tell(unsigned long long* p, unsigned apart, unsigned launch, T v) {
     union {
         T value;
-        unsigned bits;
+        unsigned words[(sizeof(T) + 3) / 4];
     } told;
-    told.bits = 0;
+    told.words[0] = 0;
     told.value = v;
-    ga_tell_word(p, 1ull << 32 | told.bits);
+#pragma unroll
+    for (unsigned k = 0; k < (sizeof(T) + 3) / 4; ++k)
+        ga_tell_word(p + (unsigned long long)k * apart, (unsigned long long)launch << 32 | told.words[k]);
 }
-template <class T> GA_INLINE T ga_hear(unsigned long long* p) {
+GA_INLINE unsigned ga_hear_word(unsigned long long* p, unsigned launch) {
     unsigned long long word;
     do {
 #ifndef GA_HOST
@@ -177,12 +210,16 @@ template <class T> GA_INLINE T ga_hear(unsigned long long* p) {
 #else
         word = atomicAdd(p, 0ull);
 #endif
-    } while (!(word >> 32));
+    } while ((unsigned)(word >> 32) != launch);
+    return (unsigned)word;
+}
+template <class T> GA_INLINE T ga_hear(unsigned long long* p, unsigned apart, unsigned launch) {
     union {
         T value;
-        unsigned bits;
+        unsigned words[(sizeof(T) + 3) / 4];
     } told;
-    told.bits = (unsigned)word;
+#pragma unroll
+    for (unsigned k = 0; k < (sizeof(T) + 3) / 4; ++k) told.words[k] = ga_hear_word(p + (unsigned long long)k * apart, launch);
     return told.value;
 }
 
@@ -191,17 +228,49 @@ template <class T> GA_INLINE T ga_hear(unsigned long long* p) {
 // those of its group of 32, of the groups of its 32 groups, and one running total: which it adds depends on its number
 // alone, so every run gives the same bits. Tiles are numbered as their blocks begin, so nobody waits for one that has not.
 template <class T, class Merge>
-GA_INLINE T ga_look_back(unsigned long long* words, unsigned tiles, unsigned tile, T own, T nothing, Merge merge) {
+GA_INLINE T ga_look_back(
+    unsigned long long* words, unsigned apart, unsigned launch, unsigned tiles, unsigned tile, T own, T nothing, Merge merge) {
     const unsigned lane = threadIdx.x % 32u, group = tile / 32u, super = group / 32u;
     unsigned long long* const groups = words + tiles;
     unsigned long long* const supers = groups + (tiles + 31u) / 32u;
-    if (lane == 0) ga_tell(words + tile, own);
-    const T near = ga_warp_reduce<32>(lane < tile % 32u ? ga_hear<T>(words + group * 32u + lane) : nothing, merge);
-    if (lane == 0 && tile % 32u == 31u) ga_tell(groups + group, merge(near, own));
-    const T far = ga_warp_reduce<32>(lane < group % 32u ? ga_hear<T>(groups + super * 32u + lane) : nothing, merge);
+    if (lane == 0) ga_tell(words + tile, apart, launch, own);
+    const T near = ga_warp_in_order(
+        lane < tile % 32u ? ga_hear<T>(words + group * 32u + lane, apart, launch) : nothing, merge);
+    if (lane == 0 && tile % 32u == 31u) ga_tell(groups + group, apart, launch, merge(near, own));
+    const T far = ga_warp_in_order(
+        lane < group % 32u ? ga_hear<T>(groups + super * 32u + lane, apart, launch) : nothing, merge);
     if (lane != 0) return nothing;
-    const T start = super == 0 ? far : merge(ga_hear<T>(supers + super - 1u), far);
-    if (tile % 1024u == 1023u) ga_tell(supers + super, merge(start, merge(near, own)));
+    const T start = super == 0 ? far : merge(ga_hear<T>(supers + super - 1u, apart, launch), far);
+    if (tile % 1024u == 1023u) ga_tell(supers + super, apart, launch, merge(start, merge(near, own)));
+    return merge(start, near);
+}
+
+//@ ga_look_back_down
+// The same down columns: each thread gets what the tiles before its own come to in its column, of which there are
+// `columns` in all; `part` holds a value for each thread. The threads of a column share the tiles that it hears of.
+template <int DEEP, int ACROSS, class T, class Merge>
+GA_INLINE T ga_look_back_down(
+    unsigned long long* words, unsigned apart, unsigned launch, unsigned columns, unsigned column, unsigned tiles, unsigned tile, T own,
+    T* part, T nothing, Merge merge) {
+    const unsigned depth = threadIdx.x / ACROSS, group = tile / 32u, super = group / 32u;
+    const bool tells = depth == 0 && column < columns, hears = column < columns;
+    unsigned long long* const first = words + column;
+    unsigned long long* const groups = first + (unsigned long long)tiles * columns;
+    unsigned long long* const supers = groups + (unsigned long long)((tiles + 31u) / 32u) * columns;
+    if (tells) ga_tell(first + (unsigned long long)tile * columns, apart, launch, own);
+    T near = nothing, far = nothing, whole = nothing;
+    const unsigned each = (32u + DEEP - 1u) / DEEP;
+    for (unsigned k = depth * each; hears && k < depth * each + each && k < tile % 32u; ++k)
+        near = merge(near, ga_hear<T>(first + (group * 32ull + k) * columns, apart, launch));
+    ga_column_scan<DEEP, ACROSS>(near, part, nothing, whole, merge);
+    near = whole;
+    if (tells && tile % 32u == 31u) ga_tell(groups + (unsigned long long)group * columns, apart, launch, merge(near, own));
+    for (unsigned k = depth * each; hears && k < depth * each + each && k < group % 32u; ++k)
+        far = merge(far, ga_hear<T>(groups + (super * 32ull + k) * columns, apart, launch));
+    ga_column_scan<DEEP, ACROSS>(far, part, nothing, whole, merge);
+    const T start = super == 0 || !hears ? whole : merge(ga_hear<T>(supers + (super - 1ull) * columns, apart, launch), whole);
+    if (tells && tile % 1024u == 1023u)
+        ga_tell(supers + (unsigned long long)super * columns, apart, launch, merge(start, merge(near, own)));
     return merge(start, near);
 }
 

@@ -208,6 +208,13 @@ def programs() -> dict[str, Program]:
         ),
         "cumsum": (lambda x: gnp.cumsum(x, axis=1), (rows,)),
         "cumsum_long": (gnp.cumsum, (shape("float32", 1 << 22),)),
+        "cumsum_columns": (lambda x: gnp.cumsum(x, axis=0), (shape("float32", 1 << 16, 100),)),
+        "recurrence": (
+            lambda a, b: lax.associative_scan(
+                lambda one, two: (one[0] * two[0], two[0] * one[1] + two[1]), (a, b)
+            )[1],
+            (shape("float32", 4096, 512), shape("float32", 4096, 512)),
+        ),
         "transmitted": (lambda x: x * gnp.cumprod(1 - x, axis=1), (rows,)),
         "ranks": (lambda x: gnp.argsort(-x, axis=1) + 1, (shape("float32", 1000, 100),)),
         "sort_rows": (lambda x: gnp.sort(x, axis=1), (shape("float32", 1000, 100),)),
@@ -287,6 +294,7 @@ NATIVE = (
     "saxpy", "gelu_bias", "transposed_add", "gather", "padded_stencil", "mean_squared", "softmax",
     "layer_norm", "row_argmin", "column_sum", "softmax_columns", "mandelbrot",
     "ema_scan", "scatter_add", "recurrent", "in_blocks", "cumsum",
+    "recurrence",
 )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 // k0_scan: cumsum
-//   in0 f32[4194304] -> out0 f32[4194304]    33588272 bytes
+//   in0 f32[4194304] -> out0 f32[4194304]    33571368 bytes
 //   scan of 1 rows of 4194304, in tiles that look back, 16 elements a thread; 1024 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_scan(
     const float* __restrict__ in0,
@@ -7,8 +7,11 @@ extern "C" __global__ void __launch_bounds__(256) k0_scan(
     unsigned char* work) {
     __shared__ float part[8];
     const unsigned lane = threadIdx.x;
-    __shared__ unsigned drawn;
-    if (threadIdx.x == 0) drawn = atomicInc((unsigned*)work, 1023u);
+    __shared__ unsigned drawn, launch;
+    if (threadIdx.x == 0) {
+        drawn = atomicInc((unsigned*)work, 1023u);
+        launch = ((volatile unsigned*)work)[2] + 1u;
+    }
     __syncthreads();
     const unsigned piece = drawn;
     const unsigned begin = piece * 4096u;
@@ -30,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_scan(
     float ahead = ga_block_scan<8>(sum, part, -0.0f, whole, merge);       // of this thread's
     __shared__ float before;
     if (threadIdx.x < 32u) {
-        const float found = ga_look_back((unsigned long long*)work + 1, 1024u, piece, whole, -0.0f, merge);
+        const float found = ga_look_back((unsigned long long*)work + 2, 1057u, launch, 1024u, piece, whole, -0.0f, merge);
         if (threadIdx.x == 0) before = found;
     }
     __syncthreads();
@@ -46,16 +49,12 @@ extern "C" __global__ void __launch_bounds__(256) k0_scan(
             ga_store(out0 + (j + q * 4u), y);
         }
     }
-    __shared__ bool last;
-    // Nobody looks back any more when the last block is here.
+    // Nobody asks for the number of this launch any more when the last block is here.
     if (threadIdx.x == 0) {
         __threadfence();
-        last = atomicInc((unsigned*)work + 1, 1023u) == 1023u;
-    }
-    __syncthreads();
-    if (!last) return;
-    __threadfence();
-    for (unsigned k = threadIdx.x; k < 1057u; k += 256u) {
-        ga_tell_word((unsigned long long*)work + 1 + k, 0ull);
+        if (atomicInc((unsigned*)work + 1, 1023u) == 1023u) {
+            __threadfence();
+            ((volatile unsigned*)work)[2] = launch;
+        }
     }
 }

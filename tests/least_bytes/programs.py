@@ -76,9 +76,7 @@ def scans() -> dict[str, Workload]:
     return {
         "cumsum": Workload(gnp.cumsum, (big,), 8 << 26),
         "cumsum of rows": Workload(lambda x: gnp.cumsum(x, 1), (rows,), 8 << 26),
-        "cumsum of columns": Workload(
-            lambda x: gnp.cumsum(x, 0), (tall,), 8 << 26, "reads twice: totals of pieces, then all"
-        ),
+        "cumsum of columns": Workload(lambda x: gnp.cumsum(x, 0), (tall,), 8 << 26),
         "running maximum": Workload(lambda x: lax.cummax(x, axis=1), (rows,), 8 << 26),
         "running logsumexp": Workload(lambda x: lax.cumlogsumexp(x, axis=1), (rows,), 8 << 26),
         "light that is left": Workload(lambda x: x * gnp.cumprod(1 - x, axis=1), (rows,), 8 << 26),
@@ -95,7 +93,18 @@ def scans() -> dict[str, Workload]:
             )[1],
             (shape(F32, 8192, 4096),) * 2,
             12 << 25,
-            "each level of the tree is written and read again",
+        ),
+        "derivative of a recurrence": Workload(
+            lambda a, b, ct: ga.vjp(
+                lambda a, b: lax.associative_scan(
+                    lambda x, y: (x[0] * y[0], y[0] * x[1] + y[1]), (a, b), axis=1
+                )[1],
+                a,
+                b,
+            )[1](ct),
+            (shape(F32, 8192, 4096),) * 3,
+            20 << 25,
+            "the recurrence and its transpose: results of the first are written and read again",
         ),
         "sums of windows": Workload(
             lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 8), (1, 1), "SAME"), (rows,), 8 << 26

@@ -54,6 +54,7 @@ class AbsentGpu:
         made = []
 
         def compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.Compiled:
+            # Called only for what is not on disk yet.
             made.append(source)
             return nvrtc.compile(source, arch, options)
 

@@ -34,9 +34,11 @@ def write(
     axis = max(axis - 1, 0)
     width = math.prod(shape[axis:]) * itemsize
     rows = shape[axis - 1] if axis else 1
+    # How far rows lie apart in each array: CUDA copies all rows of a box in one call.
     pitches = [math.prod(x.shape[axis:]) * itemsize for x in (target, source)]
     for index in itertools.product(*map(range, shape[: max(axis - 1, 0)])):
         there, here = _address(target, to, index), _address(source, start, index)
+        # A plain copy: the two-dimensional one takes longer to begin.
         if rows == 1:
             gpu.write(there, here, width)
             continue
@@ -44,6 +46,7 @@ def write(
             there, pitches[0], here, pitches[1], width, rows,
             runtime.memcpyDeviceToDevice, gpu.stream.ptr,
         )  # fmt: skip
+    # The buffer is ready when what was enqueued until now is done.
     target.ticket = gpu.launched()
 
 

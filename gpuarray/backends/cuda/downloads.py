@@ -60,6 +60,7 @@ class Download:
                     self._event.synchronize()
                 except Exception as error:
                     raise self._gpu.failed(error) from None
+                # Pinned memory is scarce: the elements move on, and it serves the next copy.
                 if self._pinned is not None:
                     flat = self._host.reshape(-1).view(np.uint8)
                     flat[...] = np.frombuffer(self._pinned, np.uint8, flat.nbytes)

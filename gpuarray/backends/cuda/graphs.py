@@ -60,7 +60,7 @@ def record(gpu: Gpu, stream: Any, launches: Callable[[], Any]) -> Any:
 
 
 def give_up(error: Exception) -> None:
-    """Say once that kernels are launched one by one, and why; raise what is no refusal."""
+    """Log once that kernels are launched one by one, and why; raise errors of any other kind."""
     status = getattr(error, "status", getattr(error, "result", None))
     # CuPy raises the other two for what it does not record.
     refused = is_failure(error) or type(error) in (RuntimeError, NotImplementedError)

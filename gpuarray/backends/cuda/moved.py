@@ -62,6 +62,7 @@ class Costs:
         if isinstance(step, Eqn):
             return of_call(step)
         source, copied = self.kernels[id(step)], self.copied.get(id(step), 0)
+        # A kernel without elements is not launched.
         if not any(v.aval.size for v in source.outputs):
             return NOTHING
         moved = source.traffic

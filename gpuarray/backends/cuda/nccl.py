@@ -159,6 +159,7 @@ class Nccl(Peers):
             return self._end(operands[0])
         way, groups = self._known(asked.eqn)
         if way is None:
+            # Copies are made at once: both halves are there at the start.
             return [_Going(None, super().__call__(asked.eqn, operands), [], [])] * len(operands)
         return [self._start(way, groups, operands)] * len(operands)
 
@@ -178,7 +179,9 @@ class Nccl(Peers):
         """Return how NCCL does an equation, None if it does not; and between whom."""
         known = self._ways.get(id(eqn))
         if known is None:
+            # Groups of other processes only are theirs to serve.
             groups = [g for g in self.groups(eqn) if not self.rows.keys().isdisjoint(g)]
+            # A group of one has nothing to send.
             way = None if len(groups[0]) == 1 else self._way(eqn, groups)
             if way is None and eqn.invars and not self.is_ours(groups):
                 way = self._gathered(eqn, groups)
@@ -204,13 +207,17 @@ class Nccl(Peers):
                         call = way.calls(sends[d], received[d], gpus[d])
                         calls.append((call, communicators[i], i, gpus[d].exchanges.ptr))
             try:
+                # As one group: one thread starts the calls of all GPUs, each of which would wait
+                # for the others.
                 nccl.groupStart()
                 for call, communicator, i, stream in calls:
                     call(communicator, i, stream)
                 nccl.groupEnd()
             except Exception as error:
+                # Calls that were enqueued may never end: the communicators are of no use any more.
                 self._abandon(groups)
                 raise DeviceError(f"an exchange between GPUs failed: {error}") from error
+            # Later work of each GPU waits for its event, the host for nothing.
             events = []
             for gpu in gpus:
                 with gpu.device:
@@ -276,6 +283,7 @@ class Nccl(Peers):
         told = self.party.told(processes, bytes(n % 256 for n in own))
         name = tuple(n - 256 if n > 127 else n for n in told)
         made = {}
+        # Each call waits for the others of the group, and this thread makes several.
         nccl.groupStart()
         for i, number in enumerate(group):
             if number in self.rows:
@@ -306,6 +314,7 @@ class Nccl(Peers):
         size = len(groups[0])
         if prim in _REDUCED and not any(isinstance(a, int) for a in params["axes"]):
             exact = all(a.dtype.kind in "biu" for a in avals)
+            # NaN would be lost (see above).
             if prim is not ops.psum_p and not exact:
                 return self._gathered(eqn, groups)
             if not all(_summed(a.dtype, prim) for a in avals):

@@ -250,6 +250,7 @@ class CudaProgramWriter(ProgramWriter):
             lines.append("    " * inside + line)
             place[number] = len(lines)
         self.lines = lines
+        # Lines have new numbers now, and so has what is noted by line.
         self.sites = {place[number]: eqn for number, eqn in self.sites.items()}
         self.ran = {place[number]: step for number, step in self.ran.items()}
 
@@ -284,6 +285,7 @@ class CudaProgramWriter(ProgramWriter):
         replay = self.bind("replay", Replay(function, self.gpu))
         self.lines[first:end] = [f"{replay}({', '.join(addresses)})"]
         eqn = self.sites[first + 1]
+        # Lines behind those that are gone move up.
         place = lambda n: n - (n > end) * (end - first - 1)
         self.sites = {place(n): x for n, x in self.sites.items() if not first < n <= end}
         self.ran = {place(n): x for n, x in self.ran.items() if not first < n <= end}

@@ -116,6 +116,7 @@ def _reflector(x: Any, start: Any) -> tuple[Any, Any, Any]:
     if mat.is_complex(alpha):
         done = do.and_(done, do.eq(do.imag(alpha), zero))
     size = hypot(do.abs(alpha), rest)
+    # Of the other sign than alpha, so that their difference does not cancel.
     beta = where(do.ge(front, zero), do.neg(size), size)
     beta = mat.in_dtype_of(where(done, front, beta), x)
     one = full_like(beta, 1)

@@ -57,6 +57,7 @@ def lu(a: Any) -> list[Any]:
             place = where(larger, full_like(place, i), place)
         swaps.append(place)
         for i in range(k + 1, n):
+            # Swap rows k and i where row i has the pivot; elsewhere leave both as they are.
             here = do.eq(place, full_like(place, i))
             pairs = list(zip(rows[k], rows[i], strict=True))
             rows[k] = [where(here, below, above) for above, below in pairs]
@@ -89,6 +90,7 @@ def cholesky(a: Any) -> Any:
             for k in range(j):
                 rest = do.sub(rest, do.mul(low[i][k], low[j][k]))
             low[i][j] = do.div(rest, low[j][j])
+    # All of a factor, as LAPACK says only that there is none.
     nothing = full_like(entries[0][0], np.nan)
     return _matrix([[where(definite, x, nothing) for x in row] for row in low])
 
@@ -110,6 +112,7 @@ def triangular_solve(
     if turned:
         factors = [list(column) for column in zip(*factors, strict=True)]
     n = len(factors)
+    # The axis of the unknowns; along the other one lie right-hand sides.
     axis = aval_of(b).ndim - (2 if left_side else 1)
     right = [_part(b, axis, i) for i in range(n)]
     found: dict[int, Any] = {}

@@ -74,6 +74,7 @@ def _form(kernels: Sequence[KernelSource], texts: list[tuple[str, tuple[int, ...
     distinct: list[tuple[str, str]] = []
     calls: dict[str, tuple[str, tuple[int, ...]]] = {}
     for kernel, (text, lengths) in zip(kernels, texts, strict=True):
+        # Kernels that differ only in their name are one: it is compiled once, and called for each.
         body = without_comments(text).replace(f" {kernel.name}(", " NAME(")
         name = names.setdefault(body, kernel.name)
         if name == kernel.name:
@@ -132,6 +133,7 @@ def chosen(kernels: Sequence[KernelSource], fixed: Form, free: Form) -> Form:
     if before is None:
         _seen.put(key, lengths)
         return fixed
+    # Other lengths than before: from now on the form for any.
     if before != lengths:
         _seen.put(key, ())
         return free

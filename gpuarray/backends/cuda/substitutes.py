@@ -92,6 +92,7 @@ def whole_on_host(
         values = map(np.asarray, buffers[:count])  # without the set of donated inputs
         return [gpu.upload(np.asarray(x)) for x in host.local.run(inside, *values)]
 
+    # What every program of this backend has; here no kernel is launched.
     run.source, run.sites = inside.source, {}
     run.fresh = inside.fresh & uploaded(plan.graph.outvars)
     run.cuda, run.cubin, run.talks = "", b"", False
@@ -102,6 +103,8 @@ def _stepping(inside: Callable[..., Any], count: int, gpu: Gpu) -> Callable[...,
     """Return the program of a plan with collectives, whose other steps NumPy runs."""
 
     def run(*buffers: Any) -> Any:
+        # A plan with collectives is a generator: it yields each with its operands, and is sent the
+        # results. They come from and go to GPU memory, as in other plans.
         program, answer = inside(*map(np.asarray, buffers[:count])), None
         while True:
             try:

@@ -220,6 +220,7 @@ class _Turns:
             ys = [_empty(gpu, a, length) for a in loop.body.out_avals[carries:]]
             for place, i in zip(kept.carry, loop.carry, strict=True):
                 gpu.write(place.pointer, args[i].pointer, place.nbytes)
+            # `count` turns in each launch of the graph; what is left over runs turn by turn.
             for number in range(length // count):
                 first = length - (number + 1) * count if loop.reverse else number * count
                 for place, x in zip(kept.xs, xs, strict=True):

@@ -29,6 +29,7 @@ _DEEPEST = 4
 def _written(plan: Plan, donated: frozenset[int]) -> NativeProgramWriter:
     native = plan.on_native
     writer = NativeProgramWriter(native, stored_constants(native.graph), donated, {})
+    # Writing the function decides which steps become native calls.
     writer.function()
     return writer
 
@@ -41,6 +42,7 @@ def _shown(plan: Plan) -> list[DeviceStep]:
 def explain_native(plan: Plan, name: str, donated: frozenset[int] = frozenset()) -> Explanation:
     """The explanation of a plan as native code runs it."""
     writer = _written(plan, donated)
+    # Steps by identity: one call may run several of them.
     call_of = {id(s): (source, steps) for source, steps in writer.calls for s in steps}
     found = explain_plan(plan.on_native, name)
     steps, others = [], []
@@ -77,6 +79,7 @@ def _native(
         kind=kind,
         facts={**facts, "call": source.name},
         source=_text(step, read),
+        # A call counts once, at its first step.
         launches=int(first),
         body=_body(step, _DEEPEST),
     )
@@ -113,6 +116,7 @@ def _text(step: DeviceStep, read: Collection[Atom]) -> str:
     if isinstance(step, Kernel):
         return emit(step, True).functions
     name = step.primitive.name if isinstance(step, Eqn) else step.name
+    # Names of kernels of users need not be names in C++.
     name = "".join(c if c.isalnum() else "_" for c in name)
     wanted = [v for v in step_outputs(step) if v in read]
     return RoutineWriter(name, planned, user_lines=True).routine([step], wanted).text
@@ -133,6 +137,7 @@ def cpp_source(plan: Plan, donated: frozenset[int] = frozenset()) -> str:
         if id(step) in call_of:
             source, steps = call_of[id(step)]
             (only, *more) = steps
+            # A kernel alone has no routine around it.
             if isinstance(only, Kernel) and not more and source.name == only.name:
                 parts.append(emit_alone(only, True).text)
             else:

@@ -32,7 +32,7 @@ from gpuarray.errors import CompileError, DeviceError
 
 
 class TooManyError(DeviceError):
-    """So many units are loaded that no more should be."""
+    """As many units are loaded as a process should have."""
 
 
 #: What may go wrong between a text and its functions; NumPy runs the program then.
@@ -89,7 +89,8 @@ class Unit:
 
     def __init__(self, library: ctypes.CDLL):
         self._library = library
-        # What the unit needs of this process.
+        # The library is linked against nothing: it gets the addresses of what it calls in Python,
+        # BLAS and LAPACK.
         ctypes.c_void_p.in_dll(library, "ga_array_type").value = id(np.ndarray)
         share = ctypes.cast(_pool().ga_pool_share, ctypes.c_void_p)
         ctypes.c_void_p.in_dll(library, "ga_share").value = share.value
@@ -106,7 +107,8 @@ class Unit:
             routines[:] = _functions(_linalg.cython_lapack, _LAPACK)
 
     def function(self, name: str, operands: int, brief: bool) -> Callable[..., int]:
-        """Return a function of so many arrays; it returns 1 if one of them has to be copied first.
+        """Return a function of `operands` arrays; it returns 1 if one of them has to be copied
+        first.
 
         A brief one keeps Python's lock: to take it back, where another thread has it, would take
         longer than the call.
@@ -139,6 +141,8 @@ def load(text: str) -> Unit:
         raise DeviceError("this version of NumPy lays out arrays in a way that is not known")
     if len(_units) >= PROCESSOR.units:
         raise TooManyError(f"{PROCESSOR.units} units of native code are loaded")
+    # A compiler takes long: other threads do not wait for it. Of two that compile the same text,
+    # the unit of the first is kept.
     made = _loaded("unit.cpp", text, ("-lm",), Unit)
     with _lock:
         return _units.setdefault(text, made)

@@ -83,9 +83,11 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         begun = {v: a for s in self.steps if isinstance(s, Scatter) for v, a in s.aliases.items()}
         for last in begun:
             first = last
+            # Back along a chain of updates, each written over the one before, to its first.
             while begun.get(first) in begun:
                 first = begun[first]
             operand = begun[first]
+            # Whole chains only, and into an input that was given away.
             if operand not in number or last in begun.values():
                 continue
             readers = [s for s in self.steps if operand in step_inputs(s)]
@@ -95,8 +97,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
                 self.over |= updates - {first}
 
     def _overwrites(self) -> dict[int, int]:
-        """Also of kernels that do nothing but put some elements into a donated input, one after
-        another: a kernel would move all of it.
+        """As the base class says, and of kernels that only write a few elements into a donated
+        input, one after another: as a kernel they would move all of it.
         """
         found = super()._overwrites()
         number = {v: i for i, v in enumerate(self.graph.invars) if i in self.donated}
@@ -184,6 +186,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         for step in reversed(steps):
             if not isinstance(step, Eqn) or not self.is_view(step):
                 made += [v for v in step_outputs(step) if v in later]
+            # A view that is read later needs its operand then.
             elif any(v in later for v in step.outvars):
                 later.update(step_inputs(step))
         try:
@@ -206,6 +209,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
             given.append(f"{empty}(({routine.room},), {dtype})")
         ran = [s for s in self.steps[number:end] if not self.is_alias(s)]
         self.call_source(routine, given, ran)
+        # Only views that are read later, and those that these are views of.
         read = {v for s in self.steps[end:] for v in step_inputs(s)} | set(self.graph.outvars)
         views = [s for s in self.steps[number:end] if isinstance(s, Eqn) and self.is_view(s)]
         for view in reversed(views):
@@ -323,7 +327,7 @@ def compile_kernels(writers: Iterable[NativeProgramWriter]) -> None:
 
 
 def _again(function: Callable[..., int], buffers: tuple) -> None:
-    """Call a kernel once more, with copies of what is no array in one piece."""
+    """Call a kernel again, with contiguous copies of the arrays that are not contiguous."""
     result = function(*arrays.plain(buffers))
     if result == 1:
         raise DeviceError(f"a kernel refused its arguments: {[type(x) for x in buffers]}")

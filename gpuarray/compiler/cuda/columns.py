@@ -46,6 +46,7 @@ class ColumnsTemplate(OnlineTemplate):
         # 0, since barriers need all threads, and stores nothing.
         lanes = f"lane = threadIdx.x % {wide}u, deep = threadIdx.x / {wide}u"
         self.line(1, f"const unsigned {lanes};")
+        # A block has columns, and where there are few of them only a cut of their length.
         block, cut = "blockIdx.x", "blockIdx.x"
         if s.splits > 1 and across > 1:
             block, cut = "block", "cut"
@@ -75,6 +76,8 @@ class ColumnsTemplate(OnlineTemplate):
                 )
                 which = f" + {block}" if across > 1 else ""
                 between = slots, across, 32, which, ("deep", s.lanes)
+                # A joined pass (softmax, variance): each turn reads some elements once, folds them,
+                # and then adds what refers to the folds so far.
                 if one.halves:
                     ahead = self.turns_at_most(one, 1, ahead)
                     head = f"for ({t} k = {first}; k < {n(length)}; k += {n(step * ahead)}) {{"

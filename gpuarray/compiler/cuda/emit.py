@@ -46,6 +46,7 @@ from gpuarray.compiler.lower.kernel import (
 
 def emit(kernel: Kernel | FusedGroup, options: Options = PLAIN) -> KernelSource:
     """The text of a kernel. For a group that has none, NoKernel says why."""
+    # A group that has no form yet, as in tests: choose one.
     if isinstance(kernel, FusedGroup):
         kernel = kernel_of(kernel)
     return user_source(kernel) if isinstance(kernel, User) else _template(kernel, options).source()

@@ -73,6 +73,8 @@ class LoopTemplate(Template):
         self.line(1, f"if (i >= {self.number(total)}) return;")
         self.position = "i"
         self.define_axes(1, "i", self.order)
+        # A loop or branch is carried out in registers, all turns for one element; other members are
+        # as in a map.
         for member in members_in_order(self.group):
             if member.flow is None:
                 self.member(member, 1, self.read_outside)

@@ -59,7 +59,7 @@ class OnlineTemplate(Template):
     """Loops in which some sums follow other folds."""
 
     def turns_at_most(self, one: Pass, width: int, ahead: int) -> int:
-        """Vectors that a thread takes at a time: up to so many, as far as registers hold them."""
+        """Vectors that a thread takes at a time: `ahead`, or fewer if registers are short."""
         first, second = once_each(self.group, list(one.halves), self.is_dear, False)
         held = [x.source for x in self.reread_loads([first, second], width).values()]
         size = width * sum(storage_dtype(v.aval).itemsize for v in (*held, *first.carried))
@@ -77,6 +77,7 @@ class OnlineTemplate(Template):
         """Write the loop of a joined pass; returns the names of partial results and references."""
         states = self.declare_partials(one)
         references = self._references(one)
+        # The halves without repeated work: what is dear is carried from the first to the second.
         first, second = once_each(self.group, list(one.halves), self.is_dear, False)
         self.line(1, turns.head, comment)
         self.touched.begin(turns.count)
@@ -91,6 +92,8 @@ class OnlineTemplate(Template):
             self.read_held(held, turns.width, 3)
             self.line(2, "}")
         for r in references:
+            # Sums refer to the mean of the elements before: how many these were is needed to
+            # correct them.
             if r.many:
                 self.line(2, f"const {r.type} {r.many}_before = {r.many};")
         # Fold these elements.
@@ -179,6 +182,7 @@ class OnlineTemplate(Template):
     def _corrected(self, f: Follower, total: str, was: str, now: str, many: str) -> str:
         """A sum that refers to `now`, from one that refers to `was`."""
         if f.by is None:
+            # The second formula at the head of lower/online.py.
             return f"{total} + {many} * ({was} - {now}) * ({was} - {now})"
         # A sum of nothing is 0, whatever it refers to.
         return f"{total} == 0 ? {total} : {total} * {unrounded(f.by, [f'{was} - {now}'])}"
@@ -189,11 +193,13 @@ class OnlineTemplate(Template):
     ) -> None:
         """Merge what the threads of a row have found, and finish all results of a joined pass."""
         first, second = one.halves
+        # 1. What all refer to, such as the maximum.
         for v in first.partial:
             self.merge_fold(v, states[v], s)
             self.finish_reduction(v, states[v])
         for m in first.after:
             self.member(m, 1, self.read_outside)
+        # 2. Each sum as if its thread had known that from the start; then they can be merged.
         for r in references:
             now = self.names[r.of.reference]
             for f in self._of(one, r):
@@ -224,6 +230,8 @@ class OnlineTemplate(Template):
         for v in first.partial:
             self.merge_fold(v, states[v], s)
         for r in references:
+            # The count of this thread's own elements corrects its own sums; the block's goes on to
+            # the others.
             own = r.many
             if r.many:
                 own = f"{r.many}_own"

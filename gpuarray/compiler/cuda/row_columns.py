@@ -20,7 +20,7 @@ from gpuarray.core.target import TARGET
 
 
 class RowColumnsTemplate(RowsTemplate):
-    """A block for each slot, over every so many'th row."""
+    """A block for each of n slots, which goes over every n-th row."""
 
     def __init__(self, kernel: RowColumns, options: Options):
         super().__init__(kernel, options)
@@ -28,7 +28,8 @@ class RowColumnsTemplate(RowsTemplate):
         self.folds = [m.eqn.outvars[0] for m in self.group.members if is_column_fold(m.eqn)]
 
     def width(self) -> int:
-        """As in all templates: what blocks leave is small, and decides nothing."""
+        """The vector width, without the small partial results that blocks write."""
+        # For a moment, as if the folds of columns were no outputs.
         every, self.outputs = self.outputs, [v for v in self.outputs if v not in self.folds]
         width = super().width()
         self.outputs = every
@@ -51,6 +52,7 @@ class RowColumnsTemplate(RowsTemplate):
         for k, v in enumerate(self.folds):
             self.declare_sums(k, v, s)
         self.line(1, f"for ({t} row = blockIdx.x; row < {n(self.rows)}; row += {n(self.slots)}) {{")
+        # The lines of one row are kept apart, to be indented as the body of the loop over rows.
         outside, self.lines = self.lines, []
         self.define_axes(1, "row", parallel)
         passes, held = self.hold(self.passes, s, self.length, reduced, False)
@@ -59,6 +61,7 @@ class RowColumnsTemplate(RowsTemplate):
                 what = f"pass {number + 1} over the row" if one.partial else "write the row"
                 states = self.declare_partials(one)
                 self.open_row_loop(s, self.length, reduced, what, one.members)
+                # Folds of columns are stored by `write_sums`, after the last row.
                 stored = [v for v in one.stored if v not in self.sums]
                 self.elements(2, one.members, stored, {**states, **self.sums}, s.width)
                 self.line(1, "}")
@@ -66,6 +69,7 @@ class RowColumnsTemplate(RowsTemplate):
                     self.reduce_over_lanes(v, name, s)
             for m in one.after:
                 self.member(m, 1, self.read_outside)
+        # One thread of the row writes its results.
         self.write_reduced(passes, "lane == 0")
         self.lines = [*outside, *map(_deeper, self.lines)]
         self.line(1, "}")
@@ -76,6 +80,8 @@ class RowColumnsTemplate(RowsTemplate):
     def declare_sums(self, k: int, v: Var, s: Schedule) -> None:
         """Declare the folds of a thread's own columns, in vectors that are stored at once."""
         reducer, n = self.reducer(v), self.number
+        # Results are wider than elements where these have 16 bits: one vector of elements is
+        # several of results.
         chunk = self.chunk(v, s)
         many = s.steps * s.width // chunk
         self.line(
@@ -107,6 +113,7 @@ class RowColumnsTemplate(RowsTemplate):
             index, chunk = self.output_index(v), self.chunk(v, s)
             parts, start = s.width // chunk, f"blockIdx.x * {n(self.length)}"
             where = f"{self.out_name[v]} + {start} + {self.at(index)}"
+            # Columns that are neighbours in memory are stored in vectors, others one by one.
             if self.is_unit_stride(index):
                 for h in range(parts):
                     base = ["u" if parts == 1 else f"u * {n(parts)}"] if s.steps > 1 else []

@@ -44,6 +44,7 @@ class RowsTemplate(RowLoops):
         # take row 0, since shuffles and barriers need all threads of a warp or block, and store
         # nothing.
         guarded = rows % many != 0
+        # A block for each row, or several rows in a block that share its threads.
         if many == 1:
             self.line(1, "const unsigned lane = threadIdx.x;")
             self.line(1, f"const {self.index_type} row = blockIdx.x;")
@@ -119,6 +120,7 @@ class RowsTemplate(RowLoops):
             fits = _most_at_once(chosen, loads) * elements <= TARGET.row_bytes
             if s.steps and fits and 2 * words * s.threads <= TARGET.registers:
                 where, place, count = "registers", "[u]", s.steps
+            # The row as it lies, indexed by its own position: for one row a block only.
             elif size * length <= room_left and s.rows_a_block == 1:
                 where, count = "shared memory", length // s.width
                 place = f"[j / {self.number(s.width)}]" if s.width > 1 else "[j]"
@@ -194,8 +196,8 @@ def _last_reads(passes: list[Pass]) -> dict[Var | tuple, int]:
 
 
 def _most_at_once(passes: list[Pass], loads: dict[tuple, Load], least: int = 1) -> int:
-    """The most bytes per element that are held at one time from pass to pass, at least so many of
-    each.
+    """The most bytes per element that are held at one time from pass to pass; each value counts for
+    `least` bytes or more.
     """
     # A load is held from the start to its last read, a carried value from its pass on.
     last = _last_reads(passes)
@@ -250,6 +252,8 @@ class SharedRowsTemplate(RowsTemplate):
         stride = n(s.threads * s.splits * s.width)
         # Several reads of each thread are under way at a time.
         ahead = turns_ahead(self.bytes_a_turn(s.width), s, 4, len(one.members))
+        # Where the partial results of a row's blocks lie: who writes one, to which slot, and which
+        # slot is the b-th of the row.
         which = " + row" if rows > 1 else ""
         base = f"row * {n(s.splits)} + " if rows > 1 else ""
         slots = "threadIdx.x == 0", "blockIdx.x", f"{base}b"
@@ -279,7 +283,7 @@ class SharedRowsTemplate(RowsTemplate):
     def online_source(
         self, one: Pass, s: Schedule, first: str, ahead: int, between: tuple, reduced: list[int]
     ) -> KernelSource:
-        """The same for a joined pass."""
+        """As `source`, for a joined pass."""
         n, length = self.number, self.length
         ahead = self.turns_at_most(one, s.width, ahead)
         step = s.threads * s.splits * s.width

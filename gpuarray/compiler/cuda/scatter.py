@@ -128,6 +128,7 @@ class ScatterTemplate(Template):
         first, step = f"blockIdx.x * {n(threads)} + threadIdx.x", n(threads * s.grid)
         head = f"for ({self.index_type} i = {first}; i < {n(total)}; i += {step}) {{"
         self.line(1, head)
+        # The update is written as always, to these sums instead of the output.
         (written, self.out_name[out]) = self.out_name[out], "own"
         self.update(2, total, "continue")
         self.out_name[out] = written
@@ -140,6 +141,7 @@ class ScatterTemplate(Template):
             add = f"sum += sums[w * {n(size)} + b];"
             self.line(2, f"for (unsigned w = 1; w < {copies}u; ++w) {add}")
         assert self.rule.sums is not None
+        # An atomic update of memory is dear: places without a sum are left out.
         self.line(2, f"if (sum != 0) {self.rule.sums.format(f'{written} + b', 'sum')};")
         self.line(1, "}")
         where = "of each warp" if copies > 1 else "of each block"

@@ -131,6 +131,7 @@ class SortTemplate(Template):
         Of each pair the lower thread exchanges; a barrier follows each step, outside of the test.
         """
         self.line(1, f"for (unsigned run = 2; run <= {side}u; run *= 2) {{")
+        # Bitonic: the direction of a run is that of its bit in the position.
         self.line(2, "for (unsigned apart = run / 2; apart > 0; apart /= 2) {")
         self.line(3, "const unsigned other = t ^ apart;")
         self.line(3, "if (other > t && before(other, t) == ((lane & run) == 0)) {")
@@ -144,7 +145,7 @@ class SortTemplate(Template):
         self.line(1, "}")
 
     def write_all(self, top: bool) -> None:
-        """Write every operand in the new order; those that are no keys are read again, permuted."""
+        """Write every operand in the new order; all but the keys are read again, permuted."""
         self.touched.begin()
         if top:
             self.touched.most = self.eqn.outvars[0].aval.size

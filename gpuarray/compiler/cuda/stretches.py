@@ -114,10 +114,12 @@ class RowLoops(OnlineTemplate):
         if not part.apart:
             return
         t, n = self.index_type, self.number
+        # `k`: the vector among those held apart, which begin where the registers end.
         vector = f"j / {n(s.width)}" if s.width > 1 else "j"
         less = f" - {n(part.first // s.width)}" if part.first else ""
         self.line(2, f"const {t} k = {vector}{less};")
         needed = {(o.key, o.dims) for m in members for o in m.operands if isinstance(o, Load)}
+        # What fits into the room of the launch is read from there, the rest from memory.
         for load, name, array, kind in part.apart:
             if (key := (load.key, load.dims)) not in needed:
                 continue

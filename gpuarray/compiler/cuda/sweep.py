@@ -22,6 +22,7 @@ from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.index import Index, linear
 from gpuarray.core.target import TARGET
 
+# A name, or an element of an array: text that needs no brackets as an operand.
 _NAME = re.compile(r"[\w.\[\]]+")
 
 
@@ -36,6 +37,7 @@ class SweepTemplate(Template):
         self.eqn = member.eqn
         self.sweep: Sweep = self.eqn.params["sweep"]
         self.operands = [a for a in self.eqn.invars if isinstance(a, Var)]
+        # Positions are written by `place` below, not by the loops over axes of other templates.
         self.set_order([])
         sweep = self.sweep
         self.owned = math.prod(sweep.space[i] for i in sweep.owned)
@@ -64,6 +66,7 @@ class SweepTemplate(Template):
     def define(self, depth: int, position: str, axes: range, prefix: str) -> dict[int, str]:
         """Define the positions along axes from their common one; return their names."""
         lengths = [(i, self.sweep.space[i]) for i in axes if self.sweep.space[i] > 1]
+        # The common position is that of the only axis longer than 1.
         if len(lengths) == 1:
             return {lengths[0][0]: position}
         names, stride = {}, math.prod(n for _, n in lengths)
@@ -71,6 +74,7 @@ class SweepTemplate(Template):
             stride //= n
             text = f"{position} / {self.number(stride)}" if stride > 1 else position
             if k:
+                # The slowest axis needs no remainder.
                 text = f"{bracketed(text)} % {self.number(n)}"
             names[i] = f"{prefix}{k}"
             self.line(depth, f"const {self.index_type} {names[i]} = {text};")
@@ -81,9 +85,12 @@ class SweepTemplate(Template):
         """A block for each tile of what is owned, in each batch."""
         sweep, n = self.sweep, self.number
         self.threads_meet = True
+        # Blocks of one batch; the grid has them for each batch.
         blocks = -(-self.owned // self.own_tile)
         batches = math.prod(sweep.space[: sweep.batch])
         s = Schedule(TARGET.sweep_side * TARGET.sweep_side, grid=batches * blocks)
+        # 16 x 16 threads; each has `own` x `beside` elements of the tile, so that an operand in a
+        # register serves several products.
         self.line(1, "const unsigned x = threadIdx.x % 16u, y = threadIdx.x / 16u;")
         first = f"blockIdx.x % {n(blocks)} * {n(self.own_tile)}" if blocks > 1 else "0"
         self.line(1, f"const {self.index_type} own0 = {first};")
@@ -96,8 +103,10 @@ class SweepTemplate(Template):
             # One column more than the tile has: threads that go down a column meet different banks.
             self.shared[f"mine{k}"] = f"float mine{k}[{f.steps}][{self.own_tile + 1}]"
             self.shared[f"theirs{k}"] = f"float theirs{k}[{f.steps}][{self.tile + 1}]"
+            # The owned side stays in shared memory for the whole sweep.
             self.load(1, f"mine{k}", f, owned=True)
         if sweep.other is not None:
+            # Elements of the tile as the second product reads them, by all threads of a row.
             self.shared["w"] = f"float w[{self.tile}][{self.own_tile + 1}]"
             if sweep.shared is None:
                 self.shared["v"] = f"float v[{self.tile}][{sweep.features}]"
@@ -111,6 +120,7 @@ class SweepTemplate(Template):
             "sweep",
         )
         self.line(2, "__syncthreads();", "the tile before is done with")
+        # Tiles of both factors come to shared memory, are multiplied there, and used at once.
         for k, f in enumerate(sweep.factors):
             self.load(2, f"theirs{k}", f, owned=False)
         if sweep.other is not None and sweep.shared is None:
@@ -142,6 +152,8 @@ class SweepTemplate(Template):
 
     def load(self, depth: int, name: str, factor: Factor, owned: bool) -> None:
         """Bring a tile of an operand to shared memory, features first; zeros beyond the end."""
+        # Whether this operand is that of rows: the owned one if blocks own rows, else the swept
+        # one.
         rows = owned == self.sweep.owns_rows
         read = factor.row if rows else factor.column
         length, tile = (self.owned, self.own_tile) if owned else (self.swept, self.tile)
@@ -149,6 +161,7 @@ class SweepTemplate(Template):
         first = "own0" if owned else "at0"
         n = self.number(factor.steps)
         count = self.number(tile * factor.steps)
+        # Neighbouring threads read neighbouring features; the tile is stored with features first.
         self.line(depth, f"for (unsigned i = threadIdx.x; i < {count}; i += 256u) {{")
         self.line(depth + 1, f"const {self.index_type} f = i % {n}, at = {first} + i / {n};")
         names = self.batch | {self.sweep.feature: "f"}
@@ -201,12 +214,13 @@ class SweepTemplate(Template):
 
     @property
     def theirs(self) -> str:
-        """The same in the swept tile."""
+        """The position of a thread's element in the swept tile."""
         return f"x * {self.beside}u + j" if self.beside > 1 else "x + j"
 
     def elements(self) -> None:
         """Compute the value of each element from its products and what is read in memory."""
         sweep = self.sweep
+        # What the exponential turns into a weight of 0, or what adds nothing.
         outside = "-GA_INFF" if sweep.online is not None else "0.0f"
         self.line(2, "#pragma unroll")
         self.line(2, f"for (unsigned i = 0; i < {self.own}u; ++i) {{")
@@ -228,9 +242,11 @@ class SweepTemplate(Template):
         names = dict(self.batch)
         names |= self.define(depth, "own", sweep.owned, "o")
         names |= self.define(depth, "at", sweep.swept, "t")
+        # What the members read: products, then values of memory, then each other.
         known = {}
         for k, f in enumerate(sweep.factors):
             known[f.value], text = f"s{k}[i][j]", ct.rounded(f"s{k}[i][j]", f.value.aval)
+            # A product of 16-bit operands is rounded as the program says.
             if text != known[f.value]:
                 known[f.value] = f"p{k}"
                 self.line(depth, f"const {ct.value_type(f.value.aval)} p{k} = {text};")
@@ -255,6 +271,8 @@ class SweepTemplate(Template):
             self.line(4, "}")
             value = "value"
         if sweep.online is not None:
+            # Scores stay in the registers of the first product until `rescale` makes weights of
+            # them.
             self.line(4, f"s0[i][j] = {value};")
         elif sweep.other is not None:
             self.line(4, f"w[{self.theirs}][{self.mine}] = {value};")
@@ -304,6 +322,7 @@ class SweepTemplate(Template):
         self.line(3, "const float from = high == -GA_INFF ? 0.0f : high;")
         self.line(3, f"const float shrink = {power('most[i] - from')};")
         self.line(3, "most[i] = high;")
+        # What was added had the old maximum taken off: times exp(old - new) it has the new one.
         self.line(3, "total[i] = total[i] * shrink;")
         self.line(3, "#pragma unroll")
         self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {{")
@@ -326,10 +345,12 @@ class SweepTemplate(Template):
         self.line(3, f"for (unsigned i = 0; i < {self.own}u; ++i)")
         self.line(4, "#pragma unroll")
         self.line(4, f"for (unsigned c = 0; c < {self.columns}u; ++c)")
+        # Where 16 does not divide the features, some threads have none at the end.
         guard = ""
         if self.sweep.features % TARGET.sweep_side:
             guard = f"if (x + c * 16u < {self.number(self.sweep.features)}) "
         shared = self.sweep.shared
+        # The tile of a factor has features first.
         read = "v[k][x + c * 16u]" if shared is None else f"theirs{shared}[x + c * 16u][k]"
         text = f"sum[i][c] = fmaf(w[k][{self.mine}], {read}, sum[i][c]);"
         self.line(5, guard + text)
@@ -340,6 +361,7 @@ class SweepTemplate(Template):
         sweep, n = self.sweep, self.number
         self.line(1, "#pragma unroll")
         self.line(1, f"for (unsigned i = 0; i < {self.own}u; ++i) {{")
+        # The 16 threads of a row each have a part of its columns: half a warp.
         reducer = Reducer(sweep.fold) if sweep.fold is not None else None
         if reducer is not None:
             self.line(2, f"state[i] = ga_warp_reduce<16>(state[i], {self.merger(reducer.merger)});")
@@ -372,6 +394,7 @@ class SweepTemplate(Template):
             to = ct.index_text(sweep.place, names, self.suffix) if sweep.place != Index() else "0"
             self.line(3, f"{guard}{self.out_name[v]}[{to}] = {self.stored(text, v)};")
             self.line(2, "}")
+            # What derivatives need of a softmax: the largest element and the sum of each row.
             for v, name in zip(self.outputs[1:], ("most[i]", "whole"), strict=False):
                 self.line(2, f"if (x == 0) {self.out_name[v]}[{at}] = {name};")
         self.line(1, "}")

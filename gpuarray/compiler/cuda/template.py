@@ -109,6 +109,7 @@ class Template(Writer, abc.ABC):
         # Without it the compiler must assume that each store may change what a later load reads.
         self.restrict = "" if options.overlap else "__restrict__ "
         self.threads_meet = False
+        self.structs: dict[str, tuple[str, int]] = {}  # types: name -> declaration and bytes
         self.shared: dict[str, str] = {}  # arrays in shared memory: name -> declaration
         self.room = 0  # bytes of shared memory that the launch sets aside
         self.partial = 0  # bytes of partial results that go from block to block
@@ -440,9 +441,10 @@ class Template(Writer, abc.ABC):
             params.append("unsigned char* work")
         # Before the text is put together, since only now is known which positions are read.
         self.tidy()
-        # Declared on top are shared arrays and mergers: what a template needs of them is only known
-        # now.
-        top = [f"    __shared__ {text};" for text in self.shared.values()]
+        # Declared on top are types, shared arrays and mergers: what a template needs of them is
+        # known only now.
+        top = [f"    {text}" for text, _ in self.structs.values()]
+        top += [f"    __shared__ {text};" for text in self.shared.values()]
         top += [f"    {text}" for text in self.name_mergers()]
         head = [
             f"// {name}: {formulas}",
@@ -452,6 +454,7 @@ class Template(Writer, abc.ABC):
             "    " + ",\n    ".join(params) + ") {",
         ]
         text = "\n".join([*head, *top, *self.lines, "}"]) + "\n"
+        sizes = {name: nbytes for name, (_, nbytes) in self.structs.items()}
         return KernelSource(
             self.kernel,
             text,
@@ -461,7 +464,7 @@ class Template(Writer, abc.ABC):
             workspace,
             self.threads_meet,
             traffic=moved,
-            shared_bytes=sum(map(ct.declared_bytes, self.shared.values())),
+            shared_bytes=sum(ct.declared_bytes(t, sizes) for t in self.shared.values()),
             room=self.room,
         )
 

@@ -38,6 +38,7 @@ class TopTemplate(Template):
         self.threads_meet = True
         n, t = self.number, self.index_type
         threads, rows = TARGET.block_threads, math.prod(self.axes) // self.length
+        # One block a row, all threads of it share the row.
         s = Schedule(threads, 1, rows, threads)
         values, numbers = self.outputs
         count = values.aval.shape[self.axis]
@@ -59,11 +60,15 @@ class TopTemplate(Template):
         # One integer holds a value and its position, so that comparisons need no second look.
         self.line(2, f"ga_top_take(top, ga_ranked({order}, j));")
         self.line(1, "}")
+        # The lists of all threads become one, in shared memory.
         self.line(1, f"ga_top_block<{threads // 32}>(top, part);")
         # One thread writes one element: the value as it is in memory, and its position.
         self.line(1, f"if (threadIdx.x >= {count}u) return;")
+        # `ga_ranked` keeps the inverse of the position, so that of equal elements the first is
+        # larger.
         self.line(1, f"const {t} from = ~(unsigned)part[threadIdx.x];")
         self.touched.begin()
+        # The values are read again, but only those that were kept.
         self.touched.most = values.aval.size
         self.axis_name[self.axis] = "from"
         value = self.element_of(self.x, 1, {})
@@ -80,6 +85,7 @@ class TopTemplate(Template):
         """An unsigned integer of 32 bits that orders as an element does."""
         aval = self.x.source.aval
         if kind_of(aval.dtype) == "f":
+            # Flipping the sign bit turns the order of signed integers into that of unsigned ones.
             return f"(unsigned)ga_order({text}) ^ 0x80000000u"
         signed = kind_of(aval.dtype) == "i"
         return f"(unsigned){text} ^ 0x80000000u" if signed else f"(unsigned){text}"

@@ -48,13 +48,14 @@ class Cost(Struct):
             self.launches + other.launches,
             self.read + other.read,
             self.written + other.written,
+            # The loop that turns most often stands for all.
             max(self.turns, other.turns),
             guessed=self.guessed or other.guessed,
             estimated=self.estimated or other.estimated,
         )
 
     def times(self, turns: int) -> Cost:
-        """The same in each of so many turns."""
+        """This cost in each of `turns` turns of a loop."""
         launches, read, written = (n * turns for n in (self.launches, self.read, self.written))
         return self.replace(launches=launches, read=read, written=written, turns=turns)
 

@@ -68,6 +68,7 @@ class Exchanges:
             return {}
         sent = list(self._sent(eqn))
         self.sent += sent
+        # A loop or branch holds exchanges of several kinds: only the times of all are told.
         found = self._of_one(eqn) if eqn.primitive.kind is Kind.COLLECTIVE else {}
         if self.network is not None and sent:
             found["predicted"] = _time(sum(x.times * x.seconds for x in sent))
@@ -108,6 +109,7 @@ class Exchanges:
         if isinstance(flow, Loop):
             # How often a while loop goes round is not known: what is told is one step.
             times *= flow.length or 1
+        # Which branch runs is not known: the first stands for all.
         graphs: Iterable[Graph] = flow.branches[:1] if isinstance(flow, Choice) else subgraphs(eqn)
         for graph in graphs:
             for inner in graph.eqns:
@@ -120,6 +122,7 @@ class Exchanges:
         names, order = ops.names_in(eqn.params), list(self.grid.sizes)
         network, count = self.network, self.grid.size(names)
         groups = eqn.params.get("axis_index_groups")
+        # Groups within the axes: the largest takes longest, on the network as a whole.
         if groups is not None:
             count = max(map(len, groups))
         elif names:

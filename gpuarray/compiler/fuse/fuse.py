@@ -121,6 +121,7 @@ class _Fuser:
         readers, producers = self.readers, self.producers
         before, after = producers.pop(b) - {a}, readers.pop(b) - {a}
         producers[a] = (producers[a] | before) - {b}
+        # Neighbours of b, on both sides, are neighbours of a now.
         readers[a] = (readers[a] | after) - {b}
         for n in before:
             readers[n].discard(b)

@@ -25,13 +25,14 @@ def collapse(accesses: Accesses) -> Accesses:
         return accesses
     steps = _steps(accesses, wide)
     inside = {i: [i] for i in wide}  # the axes that each one left stands for, slowest first
-    # Merge two axes at a time until no pair is contiguous everywhere.
+    # Merge two axes at a time, until no pair of them is one run in every array.
     while True:
         pairs = itertools.permutations(inside, 2)
         found = (p for p in pairs if _are_contiguous(group, lengths[p[1]], steps, *p))
         slow, fast = next(found, (None, None))
         if slow is None or fast is None:
             break
+        # The pair goes on under the fast one's name, whose steps are those of the merged axis.
         inside[fast] = inside.pop(slow) + inside[fast]
         lengths[fast] *= lengths[slow]
     if len(inside) == len(wide):

@@ -17,7 +17,7 @@ _READ = Eqn(Primitive("read", register=False), [], [], {})
 
 
 def variables(eqn: Eqn) -> list[Var]:
-    """Return the operands that are no literals."""
+    """Return the operands that are variables, not literals."""
     return [a for a in eqn.invars if isinstance(a, Var)]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from gpuarray.compiler.fuse.group import FusedGroup, Inner, Step
 from gpuarray.compiler.fuse.merge import relabelled, view_order
 from gpuarray.compiler.lower.costs import can_emit
-from gpuarray.compiler.lower.scans import is_scan, makes_totals
+from gpuarray.compiler.lower.scans import is_scan
 from gpuarray.compiler.lower.sorts import is_short_sort, takes_largest
 from gpuarray.compiler.lower.steps import makers, sorted_steps, step_inputs, waits_for
 from gpuarray.core.graph import Graph, Var
@@ -55,11 +55,9 @@ def fuse_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
 
 
 def _takes_epilogues(group: FusedGroup) -> bool:
-    """Whether a group is a scan that writes elements, or a sort that keeps all of them."""
+    """Whether a group is a scan, or a sort that keeps all elements."""
     eqn = group.members[0].eqn
-    if is_scan(eqn):
-        return not makes_totals(eqn)
-    return is_short_sort(eqn) and not takes_largest(eqn)
+    return is_scan(eqn) or (is_short_sort(eqn) and not takes_largest(eqn))
 
 
 def _joined(one: FusedGroup, reader: FusedGroup) -> FusedGroup | None:
@@ -69,6 +67,7 @@ def _joined(one: FusedGroup, reader: FusedGroup) -> FusedGroup | None:
         return None
     mine = [x for x in reader.loads() if x.source in one.made]
     inside = [a for e in reader.inlined.values() for a in e.invars]
+    # Inlined producers read memory, where the result of the scan is not yet.
     if not mine or any(a in one.made for a in inside):
         return None
     # Each axis of the reader is one of the scan, the same wherever it reads it.
@@ -85,9 +84,11 @@ def _joined(one: FusedGroup, reader: FusedGroup) -> FusedGroup | None:
             if theirs is None or ours is None or axis_of.setdefault(theirs, ours) != ours:
                 return None
         inner[id(load)] = Inner(load.source, order)
+    # Every axis of the one is an axis of the other, so each element is read where it is made.
     space = {d for d in one.members[0].dims if d is not None}
     if set(axis_of.values()) != space or len(axis_of) != len(space):
         return None
+    # Along an axis that the scan lacks, each of its elements would be needed several times.
     if any(n != 1 and i not in axis_of for i, n in enumerate(reader.axes)):
         return None
     members = [relabelled(m, axis_of, inner) for m in reader.members]

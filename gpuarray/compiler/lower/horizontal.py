@@ -51,7 +51,7 @@ def _batch(parts: list[FusedGroup]) -> Batch:
 
 
 def _ranks(steps: list[Step]) -> list[int]:
-    """How many steps lie behind each at most. Views are no steps here."""
+    """For each step, the length of the longest chain of steps that need it. Views do not count."""
     behind: dict[Var, int] = {}
     ranks = [0] * len(steps)
     # From the end: a step's readers come after it, so their ranks are known.
@@ -91,6 +91,7 @@ def structure_of(group: FusedGroup) -> tuple | None:
     values: dict[Var, int] = {}
     rows: list[tuple] = []
     for member in members_in_order(group):
+        # Values go by number: groups of other arrays compare equal.
         row: list = [member.eqn.primitive, params_key(member.eqn.params)]
         for o in member.operands:
             if isinstance(o, Literal):

@@ -36,7 +36,7 @@ from gpuarray.compiler.lower.costs import (
 from gpuarray.compiler.lower.effort import Effort, is_any_view, is_free, variables
 from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, Top, User
 from gpuarray.compiler.lower.pieces import alias_steps, as_single_view, split_wide_join
-from gpuarray.compiler.lower.scans import is_scan, scan_eqns, scan_group
+from gpuarray.compiler.lower.scans import is_scan, read_alone, scan_group
 from gpuarray.compiler.lower.scatters import (
     in_place,
     is_update,
@@ -142,9 +142,7 @@ class _Inliner:
         if (is_custom(step) and User in self.forms) or is_sweep(step):
             return custom_steps(step)
         if is_scan(step) and Scan in self.forms:
-            # One after another a row is not cut.
-            parts = [step] if self.serial else self.note_eqns(scan_eqns(step))
-            return [scan_group(part) for part in parts]
+            return [scan_group(step)]
         if (is_short_sort(step) and Sort in self.forms) or (
             is_long_top(step) and Top in self.forms
         ):
@@ -220,6 +218,7 @@ class _Inliner:
                     reads[key] = x, max(space, reads[key][1] if key in reads else 0)
             for load, count in reads.values():
                 self.note_use(load.source, step, count)
+            # What a loop in registers reads step by step is read for each element at each step.
             for load, steps in step.streamed():
                 self.note_use(load.source, step, size * steps)
             return
@@ -234,6 +233,7 @@ class _Inliner:
                 times = max(a.aval.size, updates_of(step).aval.size)
                 self.note_use(a, step, times, is_index_operand(step, i))
             elif (times := reads_of(step, i)) is None:
+                # None: its rule cannot read single elements of this operand.
                 self.require(a)
             else:
                 self.note_use(a, step, times, is_index_operand(step, i))
@@ -324,8 +324,8 @@ class _Inliner:
         return self.can_inline(step) and not any(v in self.required for v in step.outvars)
 
     def is_outer(self, group: FusedGroup) -> bool:
-        """Whether a group folds, along a short axis, arrays that are no larger than the result by
-        much: distances between the rows of two matrices.
+        """Whether a group folds, along a short axis, arrays that are not much larger than the
+        result: distances between the rows of two matrices.
         """
         folded = math.prod(group.axes[i] for i in group.reduced)
         narrow = all(not any(d in group.reduced for d in group.made[v].dims) for v in group.outputs)
@@ -464,7 +464,9 @@ class _Inliner:
             return
         if isinstance(step, FusedGroup):
             if can_emit(step) and not reads_memory(step.members[0].eqn):
-                self.order.append(self.with_producers_inlined(step))
+                self.order.append(
+                    self.with_producers_inlined(read_alone(step, (self.uses, self.required)))
+                )
             else:  # NumPy's rules, or a user's text, read memory
                 for v in step.inputs:
                     self.materialize(v)

@@ -30,12 +30,14 @@ def join_passes(group: FusedGroup, passes: list[Pass]) -> list[Pass]:
         first = made[-1] if made else None
         # Three passes in one would need corrections of corrections.
         joined = _joined(group, first, one) if first is not None and not first.halves else None
+        # The joined pass takes the place of the first; otherwise the pass is appended.
         made[-1 if joined else len(made) :] = [joined or one]
     return made
 
 
 def _joined(group: FusedGroup, first: Pass, second: Pass) -> Pass | None:
     """Two passes as one sweep; None where a result of the second needs the first to be finished."""
+    # Only passes that fold and no more: what is stored or carried for each element has to be final.
     if not second.partial or first.stored or second.stored or first.carried or second.carried:
         return None
     # Every fold of the second sweep has to be one that can be corrected.
@@ -80,6 +82,7 @@ def _follower(group: FusedGroup, first: Pass, total: Var) -> Follower | None:
     # for squares.
     how = made[leader].eqn.primitive.fold
     assert how is not None
+    # Real floats alone ('V' is the kind of bfloat16 in NumPy): what follows corrects those.
     if leader.aval.dtype.kind not in "fV" or total.aval.dtype.kind not in "fV":
         return None
     if kind == "exponential":
@@ -134,8 +137,10 @@ def _chain(group: FusedGroup, first: Pass, reference: Var) -> tuple[tuple[Member
         for o in behind[v].operands:
             if isinstance(o, Inner):
                 wanted.append(o.var)
+            # A reference that varies along the row could not be corrected by one factor.
             elif isinstance(o, Load) and any(d in group.reduced for d in o.dims):
                 return None
+    # The correction is from one old value of one fold to its new one.
     if len(set(leaders)) != 1:
         return None
     return tuple(m for m in first.after if id(m) in chain), leaders[0]
@@ -160,6 +165,8 @@ def _is_mean(group: FusedGroup, chain: tuple[Member, ...], leader: Var) -> bool:
     """Whether a chain divides a sum by the number of its elements."""
     if len(chain) != 1 or algebra_of(chain[0].eqn) != "quotient":
         return False
+    # The divisor has to be a literal: of a divisor that is computed nobody knows here that it is
+    # the count.
     above, below = chain[0].operands
     many = math.prod(group.axes[i] for i in group.made[leader].space if i in group.reduced)
     return (

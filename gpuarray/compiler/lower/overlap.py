@@ -67,6 +67,7 @@ def overlapped(
     # Where a result is first read, if nothing asked for it before.
     made_by = {v: id(s) for s in ordered if is_split(s) for v in step_outputs(s)}
     for i, step in enumerate(ordered):
+        # Where the order below has set an earlier end, it stays.
         for v in step_inputs(step):
             if v in made_by:
                 until.setdefault(made_by[v], i)
@@ -114,6 +115,7 @@ def _ordered(steps: Sequence[DeviceStep]) -> tuple[list[DeviceStep], dict[int, i
     until: dict[int, int] = {}
 
     def ready(i: int) -> None:
+        # The smallest number first: the order of the plan where nothing decides otherwise.
         heapq.heappush(exchanges if is_split(steps[i]) else others, i)
 
     def done(i: int) -> None:
@@ -144,5 +146,6 @@ def _ordered(steps: Sequence[DeviceStep]) -> tuple[list[DeviceStep], dict[int, i
             found.append(steps[i])
             done(i)
         else:
+            # Nothing is left to compute: wait for the oldest exchange.
             done(going.popleft())
     return found, until

@@ -131,9 +131,7 @@ def _folds(member: Member, group: FusedGroup) -> bool:
 def _row_members(
     members: list[Member], level: dict[Var, int], wide: dict[Var, bool], outputs: set[Var]
 ) -> list[Member]:
-    """Members over P alone that need no reduction, as far as others over P (or the outside) read
-    them.
-    """
+    """Members over P alone that need no reduction, and that others over P (or the outside) read."""
     read = set(outputs)
     found: list[Member] = []
     # Backwards, so that what a later member reads is known when its maker is seen.

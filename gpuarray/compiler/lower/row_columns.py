@@ -50,9 +50,11 @@ def fold_columns_with_rows(graph: Graph, steps: list[Step]) -> list[Step]:
     taken: set[int] = set()
     for k, other in pairs:
         one, two = whole[k], whole[other]
+        # A group takes part in one pair; members of a pair are other groups than they were.
         if taken & {k, other} or not isinstance(one, FusedGroup) or not isinstance(two, FusedGroup):
             continue
         alone = _apart(one, two)
+        # Values over the whole space go to the rows before the two are matched.
         made = _joined(*alone) if alone and _folds_rows(alone[0]) else None
         if made is None or _wait_for_one_another(k, other, whole, maker):
             continue
@@ -69,8 +71,8 @@ def fold_columns_with_rows(graph: Graph, steps: list[Step]) -> list[Step]:
 
 
 def _pairs(steps: list[Step]) -> list[tuple[int, int]]:
-    """Pairs of groups of which one keeps the axes that the other reduces, as far as lengths say,
-    and that would save enough. Most programs have none: this must be quick.
+    """Pairs of groups of which one keeps the axes that the other reduces, judged by the lengths of
+    axes alone, and that would save enough. Most programs have none: this must be quick.
     """
     groups = {
         k: s for k, s in enumerate(steps) if isinstance(s, FusedGroup) and s.reduced and s.is_fused
@@ -78,6 +80,7 @@ def _pairs(steps: list[Step]) -> list[tuple[int, int]]:
     touching: dict[Var, list[int]] = {}
     for k, group in groups.items():
         for v in (*group.inputs, *group.outputs):
+            # By array: only groups that share one can be a pair, and there are few of these.
             touching.setdefault(v, []).append(k)
     pairs: dict[tuple[int, int], None] = {}
     for other, two in groups.items():
@@ -102,7 +105,9 @@ def _slots(one: FusedGroup, two: FusedGroup, rows: int, length: int) -> int:
     folds = [m for m in two.members if m.eqn.primitive.kind is Kind.REDUCTION]
     slots = row_column_slots(rows, length, len(folds), row_itemsize(one))
     wide = {x.source for x in two.loads() if math.prod(x.shape) == rows * length}
+    # One sweep reads these arrays once, two groups read them twice.
     saved = sum(storage_dtype(v.aval).itemsize for v in wide) * rows * length
+    # 16-bit partial results are kept as floats of 4 bytes, and are written and read: hence 2.
     left = sum(max(4, storage_dtype(m.eqn.outvars[0].aval).itemsize) for m in folds)
     return slots if 2 * left * slots * length * TARGET.partials_worth <= saved else 0
 
@@ -119,6 +124,7 @@ def is_column_fold(eqn: Eqn) -> bool:
     return "slots" in eqn.params and eqn.primitive.kind is Kind.LIBRARY
 
 
+# One primitive for each reduction, so that equal programs give equal equations.
 @functools.lru_cache(64)
 def _partials(reduction: Primitive) -> Primitive:
     """A reduction of every `slots`-th row as a primitive: a result for each of the first rows."""
@@ -130,6 +136,7 @@ def _partials(reduction: Primitive) -> Primitive:
 
     def numpy(x, *, axes: tuple[int, ...], slots: int):
         out = aval(ShapedArray(x.shape, x.dtype), axes=axes, slots=slots)
+        # Block k has every slots-th row from row k on, as in the kernel (cuda/row_columns.py).
         rows = np.moveaxis(x, axes, range(len(axes))).reshape(-1, *out.shape[1:])
         merge = reduction.plain_fold
         return np.stack([merge.reduce(rows[k::slots].astype(out.dtype)) for k in range(slots)])
@@ -147,6 +154,7 @@ def _partials(reduction: Primitive) -> Primitive:
 def _passes(group: FusedGroup):
     if not group.is_fused or group.has_flow or not can_emit(group):
         return None
+    # Any fold may be cut here: on a device its partial results are merged by CUDA text.
     return split_passes(group, lambda m: m.eqn.primitive.has_fold)
 
 
@@ -172,8 +180,8 @@ def _folds_columns(group: FusedGroup) -> bool:
 
 
 def _apart(one: FusedGroup, two: FusedGroup) -> tuple[FusedGroup, FusedGroup] | None:
-    """A group over rows, and one over columns that leaves nothing but folds: what this computes of
-    each element for others, the rows compute as well. None where that waits for a fold.
+    """Copies of both groups in which the columns only fold: values over the whole space that they
+    compute for others move to the rows. None where such a value depends on a fold.
     """
     wide = (v for v in two.outputs if any(d in two.reduced for d in two.made[v].dims))
     moved = dict.fromkeys([*wide, *(v for v in one.inputs if v in two.made)])
@@ -182,6 +190,7 @@ def _apart(one: FusedGroup, two: FusedGroup) -> tuple[FusedGroup, FusedGroup] | 
     needed, waiting = set(), list(moved)
     while waiting:
         member = two.made[waiting.pop()]
+        # A fold of columns ends with the last row, when the sweep over the rows is over.
         if member.eqn.primitive.kind is Kind.REDUCTION:
             return None
         needed.add(id(member))
@@ -226,7 +235,7 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
     folds = [m for m in two.members if m.eqn.primitive.kind is Kind.REDUCTION]
     length = math.prod(one.axes[i] for i in one.reduced)
     slots = _slots(one, two, math.prod(one.axes) // max(length, 1), length)
-    # The rows: everything over the whole space, and the folds of each block.
+    # The axes that the columns keep: results of blocks run along them.
     above = {d for d in range(len(two.axes)) if d not in two.reduced}
     # 2. The members of the columns in three kinds: what is over the whole space joins the
     # rows, folds become partial ones, and what follows from folds comes after them.
@@ -238,9 +247,12 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
             (operand,), (out,) = member.eqn.invars, member.eqn.outvars
             params = {"axes": member.eqn.params["axes"], "slots": slots}
             prim = _partials(member.eqn.primitive)
+            # A fold of every slots-th row in place of the whole one: a block folds the rows it has.
             (aval,) = prim.out_avals([operand.aval], params)
             partial[out] = Var(aval)
             eqn = Eqn(prim, [operand], [partial[out]], params, member.eqn.site)
+            # The first dimension counts blocks: it is no axis of the sweep, since a block writes
+            # one row.
             rows.add(Member(eqn, moved.operands, moved.space, (None, *moved.dims)))
         elif any(d in two.reduced for d in member.dims):
             # What both compute is there already.
@@ -286,6 +298,8 @@ def _over_blocks(
         (out,) = member.eqn.outvars
         dims = tuple([None if d is None else place[d] for d in member.dims])
         p = partial[out]
+        # Axis 0 of what the blocks left goes over the blocks; the other axes are those of the
+        # columns.
         load = Load(p, (), (0, *dims), p.aval.shape)
         eqn = Eqn(
             member.eqn.primitive, [p], [out], {**member.eqn.params, "axes": (0,)}, member.eqn.site
@@ -316,6 +330,7 @@ def _wait_for_one_another(
     """Whether one of two steps needs the other through further ones: they cannot be one sweep."""
 
     def needs(reader: int, made: int) -> bool:
+        # A direct use is what joining is for; a path through a third step would be a cycle.
         through = (v for v in step_inputs(steps[reader]) if maker.get(v) != made)
         return waits_for(through, made, steps, maker)
 

@@ -237,7 +237,7 @@ def row_column_lanes(length: int, folds: int, itemsize: int) -> int:
 def schedule_row_columns(
     length: int, width: int, folds: int, itemsize: int, slots: int
 ) -> Schedule:
-    """Rows whose columns are folded on the way: a block for each slot, which has every so many'th
+    """Rows whose columns are folded on the way: a block for each slot, which has every `slots`-th
     row.
     """
     lanes = row_column_lanes(length, folds, itemsize)

@@ -105,6 +105,7 @@ def step_work(step: DeviceStep) -> float:
         read, made = _elements_read(eqn), [v.aval.size for v in eqn.outvars]
         if isinstance(step, Scatter) and eqn.primitive.update is not None:
             read, made = [eqn.invars[eqn.primitive.update.operand].aval.size], []
+        # An inlined producer is computed for no more elements than are read of it.
         total += eqn.primitive.weight * min(max((*read, *made), default=0), most.get(eqn, math.inf))
     return total
 
@@ -172,6 +173,8 @@ def inlined_eqns(group: FusedGroup) -> list[Eqn]:
                 ]
             )
             if needed:
+                # Reversed, since the last one put on the stack is computed first: operands from
+                # left to right.
                 waiting += needed[::-1]
                 continue
             waiting.pop()

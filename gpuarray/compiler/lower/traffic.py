@@ -94,13 +94,14 @@ class Touched:
         self.unrolled(ahead)
 
     def unrolled(self, turns: int) -> None:
-        """Note that so many turns of the loop of this sweep are written out."""
+        """Note that `turns` turns of the loop of this sweep are written out."""
         self._ahead[-1] = max(1, turns)
 
     def note(self, source: Var, index: Index, most: int | None = None, width: int = 1) -> None:
         """Note that elements at `index` are read, `width` at a time, `most` of them at most."""
         if self.most == 0:
             return
+        # None stands for no limit; a place is read at most once for each element of the array.
         limits = (source.aval.size, self.most, most)
         places = self._places.setdefault((len(self._ahead) - 1, source), {})
         places[index] = _Access(min(n for n in limits if n is not None), width)

@@ -23,8 +23,8 @@ from gpuarray.core.target import PROCESSOR
 
 
 def chosen_from(access: Access) -> tuple[list[Element], list[Test]]:
-    """The elements that a choice, or choices in it, are between, and the tests; none if it is
-    between other things too.
+    """The elements that nested choices choose between, and the tests that decide; none of either if
+    they choose between anything else.
     """
     leaves: list[Element] = []
     tests: list[Test] = []
@@ -65,6 +65,7 @@ def heavy_parts(access: Access, known: set[int]) -> list[Applied]:
         if not isinstance(top, Applied):
             continue
         if all(axes_of(index) <= known for index in places_of(top)):
+            # The whole part becomes one name, not only the heavy operation in it.
             found += [top] if any(map(_is_heavy, parts(top))) else []
         else:
             waiting += reversed(top.operands)
@@ -86,6 +87,7 @@ def always_looked_up(access: Access) -> list[Lookup]:
         top = waiting.pop()
         places: list[Index] = []
         if isinstance(top, Guarded):
+            # What is inside a choice is looked up only if its tests hold, so it is not among these.
             places = [t.index for t in top.tests]
         elif isinstance(top, Element | Address):
             places = [top.index]

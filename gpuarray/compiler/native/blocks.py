@@ -66,6 +66,7 @@ def _takes(step: DeviceStep, long: set[Var], length: int) -> bool:
         return not read and step_work(step) <= PROCESSOR.inlined
     if not isinstance(step, Map) or [step.accesses.axes[i] for i in step.order] != [length]:
         return False
+    # Positions along the loop are positions in the results.
     if any(v.aval.size != length for v in outs):
         return False
     # Values of other elements would be those of another turn.
@@ -82,6 +83,7 @@ def _reads_only_at(kernel: Kernel, here: Index, values: set[Var]) -> bool:
         if any(v in values and index != here for v, index in found):
             return False
         if kernel.accesses.is_inlined(load):
+            # Through an address any element may be read.
             addressed = {*sources(kernel.accesses.of(load))} - {v for v, _ in found}
             if not values.isdisjoint(addressed):
                 return False
@@ -102,10 +104,12 @@ def one_after_another(steps: Sequence[DeviceStep]) -> int:
         outs = step_outputs(step)
         if count == 0:
             length = outs[0].aval.size
+            # Short values stay in the caches anyway.
             if length < 4 * PROCESSOR.chained:
                 return 0
         elif made.isdisjoint(step.inputs) or not _reads_only_at(step, here, made):
             return count
+        # Results in another order would be other elements for the next step.
         if any(v.aval.size != length or step.accesses.output_index(v) != here for v in outs):
             return count
         made.update(outs)

@@ -25,6 +25,7 @@ class ColumnsWriter(FoldWriter):
 
     def __init__(self, kernel: Columns | Rows, user_lines: bool = False):
         super().__init__(kernel, user_lines)
+        # Room for so many elements there never is: values are computed again in each pass.
         self.passes = self.passes_of(kernel.passes, 1 << 62)
         *self.outer, self.across = self.parallel
         self.columns = self.axes[self.across]
@@ -60,6 +61,7 @@ class ColumnsWriter(FoldWriter):
 
     def end_function(self, name: str, arguments: list[tuple[str, str]], tasks: int, grain: int):
         """End a function. Elements of neighbouring columns may be some way apart."""
+        # `ga_apart` hides the number from the compiler, which then makes vectors of the loop.
         axis, apart = self.axis_name[self.across], set()
 
         def hidden(found: re.Match[str]) -> str:
@@ -143,6 +145,7 @@ class ColumnsWriter(FoldWriter):
             self.names[v] = self.finish_fold(depth + 1, v, self.names[v])
             if v in wanted:
                 self.line(depth + 1, f"{self.carried[v]} = {self.as_stored(v)};")
+        # A value for each column: computed lane by lane, as in a pass.
         self.element(depth + 1, one.after, [], {}, {})
         self.line(depth, "}")
         for v in (*ended, *made):

@@ -23,7 +23,7 @@ from gpuarray.compiler.lower.kernel import (
 from gpuarray.compiler.native.columns import ColumnsWriter
 from gpuarray.compiler.native.map import MapWriter
 from gpuarray.compiler.native.rows import RowsWriter
-from gpuarray.compiler.native.scan import ScanWriter
+from gpuarray.compiler.native.scan import scan_writer
 from gpuarray.compiler.native.scatter import ScatterWriter, begun
 from gpuarray.compiler.native.schedule import is_narrow, is_short
 from gpuarray.compiler.native.tiles import TilesWriter
@@ -49,7 +49,7 @@ def emit(kernel: Kernel, user_lines: bool = False) -> NativeSource:
             writer = RowsWriter if is_narrow(kernel) else ColumnsWriter
             return writer(kernel, user_lines).source()
         case Scan():
-            return ScanWriter(kernel, user_lines).source()
+            return scan_writer(kernel, user_lines).source()
         case Scatter():
             return ScatterWriter(kernel, user_lines).source()
     raise NoKernel(f"kernels of the form {kernel.form!r} have no native text yet")
@@ -72,6 +72,7 @@ def unit(sources: Sequence[Any]) -> tuple[str, list[str]]:
     for source in sources:
         # Names are given anew, since those of several plans are the same.
         name = rf"\b(call_)?{source.name}(?=_k\d|_copy\b|_of\b|_pieces\b|_merge\b|_steps\b|\b)"
+        # Comments name lines of the user: kernels from different lines may still be equal.
         body = re.sub(r"^ *//.*\n| +// [^\"\n]*$", "", source.text, flags=re.MULTILINE)
         key = re.sub(name, r"\1NAME", body)
         number = numbers.setdefault(key, len(numbers))

@@ -15,7 +15,7 @@ _FLAG = re.compile(r"^( +)const bool (\w+) = ga_flag\((in\d+)\[([i\d *+-]+)\]\);
 
 
 def read_flags_before(lines: list[str], axis: str, length: int) -> list[str]:
-    """The lines of a kernel whose innermost loop goes along `axis`, of so many elements."""
+    """The lines of a kernel whose innermost loop goes along `axis`, of `length` elements."""
     if length * 4 > PROCESSOR.local_bytes or length % PROCESSOR.line == 0:
         return lines
     heads = [n for n, line in enumerate(lines) if re.match(rf" +for \(ga_index {axis} = ", line)]
@@ -29,6 +29,7 @@ def read_flags_before(lines: list[str], axis: str, length: int) -> list[str]:
         # What stands deeper is read under a condition.
         found = _FLAG.match(lines[n])
         if found and len(found[1]) == depth + 4:
+            # Four lines for each flag: an array, and the loop that fills it.
             flags, indent = f"flags{len(before) // 4}", " " * depth
             before += [
                 f"{indent}int {flags}[{length}];",

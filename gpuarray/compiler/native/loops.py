@@ -26,6 +26,7 @@ class RoutineWriter(StepsWriter):
     """Writes a function of any steps that have native text."""
 
     def step(self, depth: int, step: DeviceStep, targets: dict[Var, str]) -> None:
+        """Write a step: a loop or a choice around the steps inside it, or what has no Graph."""
         if isinstance(step, Eqn) and step.primitive.flow is not None:
             flow = step.primitive.flow(step)
             if isinstance(flow, Loop):
@@ -45,6 +46,7 @@ class RoutineWriter(StepsWriter):
         return plan
 
     def loop(self, depth: int, eqn: Eqn, loop: Loop, targets: dict[Var, str]) -> None:
+        """Write a loop: all of each turn before the next, unless its elements are independent."""
         given = [self.place(a) for a in eqn.invars]
         count = len(loop.carry)
         # What is the same in every turn is computed before the first.
@@ -53,8 +55,10 @@ class RoutineWriter(StepsWriter):
             (self.planned(graph), fixed[graph], range(start, start + count))
             for graph, start in _graphs(loop)
         ]
+        # Inside a loop over blocks the block goes through this loop as well: no blocks of blocks.
         length = None if self.length else independent_elements(loop, plans)
         if length is not None:
+            # Whether it takes too long is known once it is written; then all that is taken back.
             state = self.lines[:], self.functions[:], self.kernels, self.work
             if self.loop_over_blocks(depth, eqn, loop, targets, given, fixed, length):
                 return
@@ -86,6 +90,8 @@ class RoutineWriter(StepsWriter):
                 self.line(depth, f"{kind} {name}[{max(1, aval.size)}];")
                 self.copy(depth, name, first[k], aval.size)
             else:
+                # `carry` is read in a turn and `following` written; both point to the result or the
+                # spare.
                 name, spare[k], following[k] = (
                     self.new("c"),
                     self.buffer_for(depth, aval),
@@ -105,6 +111,7 @@ class RoutineWriter(StepsWriter):
         else:
             head = f"for (ga_index {turn} = 0; {turn} < {loop.length}; ++{turn}) {{  // {what}"
             self.line(depth, head)
+        # The work of a turn is counted apart: the loop takes as many times that.
         self.loops += 1
         self.inside += 1
         before, self.work = self.work, 0.0
@@ -119,6 +126,7 @@ class RoutineWriter(StepsWriter):
                 next_carry.append("")
                 continue
             next_carry.append(self.buffer_for(depth + 1, aval) if small[k] else following[k])
+        # A row of each operand that is gone along, and of each result that is stacked.
         rows = [
             f"({given[i]} + {turn} * {math.prod(eqn.invars[i].aval.shape[1:])})" for i in loop.xs
         ]
@@ -150,10 +158,13 @@ class RoutineWriter(StepsWriter):
             if small[k]:
                 self.copy(depth + 1, carry[k], next_carry[k], aval.size)
             else:
+                # The next turn reads what this one wrote, and writes into the other of the two
+                # buffers.
                 n = following[k]
                 self.line(depth + 1, f"{carry[k]} = {n};")
                 self.line(depth + 1, f"{n} = {n} == {results[k]} ? {spare[k]} : {results[k]};")
         self.line(depth, "}")
+        # Memory taken inside is free again behind the loop.
         self.room.reset(mark)
         self.inside -= 1
         work = self.work + TARGET.guessed_steps
@@ -169,6 +180,7 @@ class RoutineWriter(StepsWriter):
             if small[k]:
                 self.copy(depth, results[k], carry[k], aval.size)
             else:
+                # A loop without a known number of turns may end on the spare buffer.
                 self.line(depth, f"if ({carry[k]} != {results[k]})")
                 self.copy(depth + 1, results[k], carry[k], aval.size)
                 self.room.free(spare[k])
@@ -206,6 +218,8 @@ class RoutineWriter(StepsWriter):
         done, begun = self.new("done"), self.new("begun")
         if not counted:
             size = self.room.take(done, blocks)
+            # A while loop may end in some blocks and go on in others: a flag each, and what they
+            # have reached.
             self.line(depth, f"bool* const {done} = (bool*)(room + {size});")
             for k, aval in enumerate(avals):
                 if aval.size != length:
@@ -215,6 +229,7 @@ class RoutineWriter(StepsWriter):
                     self.line(depth, f"{kind}* const {kept[k]} = ({kind}*)(room + {at});")
             self.line(depth, f"for (bool {begun} = false;; {begun} = true) {{")
             depth += 1
+        # The head is written last: it needs the work of a block, which the body decides.
         place = len(self.lines)
         self.line(depth, "")
         self.length, self.inside = length, self.inside + 1
@@ -224,6 +239,8 @@ class RoutineWriter(StepsWriter):
         if not counted:
             self.line(inner, f"const ga_index block = first / {PROCESSOR.block};")
             self.line(inner, f"if ({begun} && {done}[block]) return;")
+            # `over`: all elements of the block are done, and not only its share of turns until
+            # signals are looked for.
             self.line(inner, "long long left = 0;")
             self.line(inner, "bool over = false;")
         carry = []
@@ -233,6 +250,7 @@ class RoutineWriter(StepsWriter):
             start = first[k]
             if not counted:
                 at = f"{kept[k]} + block * {aval.size}" if k in kept else results[k]
+                # A block that is begun goes on from where it got to.
                 start = f"{begun} ? (const {kind}*)({at}) : (const {kind}*){start}"
             self.copy(inner, name, start, aval.size)
         turn = self.new("t")
@@ -247,6 +265,7 @@ class RoutineWriter(StepsWriter):
         going = None
         if not counted:
             self.line(inner + 1, "")
+            # True only while the condition is tested: it stays so if that ends the loop.
             self.line(inner + 1, "over = true;")
             going = self.condition(inner + 1, loop, given, carry, fixed)
             self.line(inner + 1, "over = false;")
@@ -254,6 +273,7 @@ class RoutineWriter(StepsWriter):
         rows = [
             f"({given[i]} + {turn} * {math.prod(eqn.invars[i].aval.shape[1:])})" for i in loop.xs
         ]
+        # A row of the stacked results has as many elements as the loop.
         stacks = [f"({at} + {turn} * {length})" for at in results[count:]]
         plan = self.enter(loop.body, [*(given[i] for i in loop.consts), *carry, *rows])
         self.block(inner + 1, fixed[loop.body], plan.graph.outvars, [*following, *stacks])
@@ -272,6 +292,7 @@ class RoutineWriter(StepsWriter):
             else:
                 if not counted:
                     self.copy(inner, f"({kept[k]} + block * {aval.size})", carry[k], aval.size)
+                # The same for all blocks, so that the first one writes it.
                 self.line(inner, "if (first == 0)")
                 self.copy(inner + 1, results[k], carry[k], aval.size)
         if not counted:
@@ -300,15 +321,18 @@ class RoutineWriter(StepsWriter):
         self.lines[place] = "    " * depth + head
         if not counted:
             each = math.ceil(work / blocks)
+            # The line left empty above: leave the block after its share, and come back to it.
             self.lines[look] = (
                 "    " * (inner + 1) + f"if ((left += {each}) > {PROCESSOR.patience}) break;"
             )
+            # All blocks are done.
             self.line(depth, f"if (ga_how_many({done}, {blocks}) == 2) break;")
             self.line(depth, f"if (call.turn({PROCESSOR.patience})) return 3;")
             depth -= 1
             self.line(depth, "}")
             for name in (done, *kept.values()):
                 self.room.free(name)
+        # Work counts once for each turn; how many turns a while loop makes is a guess.
         self.work = before + work * turns
         return True
 
@@ -320,6 +344,7 @@ class RoutineWriter(StepsWriter):
         for step in plan.steps:
             # What has no operands is a constant, which costs less to make than to keep.
             if all(v in known for v in step_inputs(step)) and step_inputs(step):
+                # What is made of such values alone is the same in every turn too.
                 known.update(step_outputs(step))
                 now.append(step)
             else:
@@ -349,6 +374,7 @@ class RoutineWriter(StepsWriter):
         return aval, (at, many)
 
     def choose(self, depth: int, eqn: Eqn, choice: Choice, targets: dict[Var, str]) -> None:
+        """Write a choice between branches; all of them write their results into the same places."""
         which, *given = map(self.place, eqn.invars)
         results = [self.made(depth, v, targets) for v in eqn.outvars]
         last = len(choice.branches) - 1
@@ -360,6 +386,7 @@ class RoutineWriter(StepsWriter):
             )
             comment = f"  // {eqn.primitive.name}" if number == 0 else ""
             self.line(depth, f"{'} else ' if number else ''}{test}{{{comment}")
+            # Only one branch runs: they share memory, and the longest counts.
             mark, self.work = self.room.mark(), 0.0
             plan = self.enter(branch, given)
             self.block(depth + 1, plan.steps, plan.graph.outvars, results)

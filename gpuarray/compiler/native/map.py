@@ -35,6 +35,7 @@ class MapWriter(NativeWriter):
 
     def source(self) -> NativeSource:
         """All members over the whole space, in one nest of loops."""
+        # Written first, since the text shows whether values are chosen along an axis.
         found = self.nested()
         if self.together is None and (axis := self.chosen_along(found)) is not None:
             return MapWriter(self.map, self.user_lines, axis).source()
@@ -44,6 +45,7 @@ class MapWriter(NativeWriter):
         """A short axis along which values are chosen by position, as by `stack`: computed for one
         position after another, all that they have in common would be computed again and again.
         """
+        # Read off the text: tests that always hold, or at which loops were split, are not in it.
         tested = set(re.findall(r"\bif \((i\d+) < \d+\)", found.functions))
         short = [i for i in self.order if self.axis_name[i] in tested]
         short = [i for i in short if 1 < self.axes[i] <= PROCESSOR.together]
@@ -88,6 +90,7 @@ class MapWriter(NativeWriter):
                     self.define_axes(2, "row", prefix)
             else:
                 self.define_axes(2, position, prefix)
+        # The loops inside a task, around members and stores.
         self.nest(depth, known, [*inner, *last], members, self.outputs, {}, ends)
         if depth == 2:
             self.line(1, "}")
@@ -122,9 +125,11 @@ class MapWriter(NativeWriter):
         ]
         if not wanted or takes_long(self.group):
             return
+        # Near the end the last element stands for those behind it.
         last = end or self.number(self.axes[axis])
         place = f"ga_least({self.axis_name[axis]} + {PROCESSOR.ahead}, {last} - 1)"
         self.line(depth, f"const ga_index ahead = {place};")
+        # The same positions, but those of a later turn.
         before = self.axis_name, self.position
         self.axis_name, self.position = self.axis_name | {axis: "ahead"}, ""
         scope: dict = {}
@@ -151,6 +156,8 @@ class MapWriter(NativeWriter):
             super().open_axis(depth, axis, begin, end, comment)
             return
         step = f"[&](ga_index {self.axis_name[axis]}) GA_STEP {{"
+        # A lambda called with each position as a constant: what the positions share is computed
+        # once.
         self.line(depth, f"ga_each<{self.axes[axis]}>({step}", comment)
 
     def close_axis(self, depth: int, axis: int) -> None:

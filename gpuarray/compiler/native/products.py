@@ -28,7 +28,7 @@ class ProductCall(NamedTuple):
 
 
 def product_call(eqn: Eqn, limit: int) -> ProductCall:
-    """The function that computes a product of at most so many multiply-adds."""
+    """The function that computes a product of at most `limit` multiply-adds."""
     rules = eqn.primitive.rewrite.product
     assert rules is not None
     number = _number(eqn)
@@ -58,12 +58,14 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
         piece = _piece(count, rows, columns, steps)
         tasks = count * -(-rows // piece[0]) * -(-columns // piece[1])
         name, block = "ga_gemm", math.prod(piece)
+        # Lengths and strides are template arguments: the compiler knows them.
         numbers = (number, *piece, *sizes, whole[2], *along)
     else:
         block = min(rows, PROCESSOR.product_rows)
         tasks, name = count * -(-rows // max(1, block)), "ga_matmul"
         numbers = (number, block, *sizes, *along)
         block *= columns
+    # A thread takes so many tasks that waking it is worth it.
     grain = max(1, PROCESSOR.product_task // max(1, block * steps))
     call = f"{name}<{', '.join(map(str, numbers))}>"
     return ProductCall(call, number, tasks, grain, float(work))
@@ -166,18 +168,21 @@ def _loops_end(rows: int, columns: int, steps: int, left: Matrix, right: Matrix)
 def _is_plain(matrix: Matrix, steps: int) -> bool:
     """Whether BLAS takes a matrix: neighbours along one of its axes, and 32-bit numbers."""
     length, along, inner = matrix
+    # An outer product sums nothing: loops do it.
     if steps < 2:
         return False
+    # A vector, which may have any distance between its elements.
     if length == 1:
         return 0 < inner < 1 << 31
     return 1 in (along, inner) and min(along, inner) > 0 and max(along, inner, length) < 1 << 31
 
 
 def _piece(batch: int, rows: int, columns: int, steps: int) -> tuple[int, int]:
-    """Rows and columns of the pieces of each of so many products, about as long as wide."""
+    """Rows and columns of the pieces of each of `batch` products, about as long as wide."""
     work = batch * rows * columns * steps
     few, some = min(work // PROCESSOR.product_piece, 4), min(work // PROCESSOR.large_piece, 8)
     pieces = max(1, few, some, min(work // PROCESSOR.larger_piece, PROCESSOR.many_tasks))
+    # Products of a batch are pieces already.
     pieces = -(-pieces // batch)
     across = min(pieces, max(1, round(math.sqrt(pieces * columns / rows))))
     down = -(-pieces // across)
@@ -185,6 +190,6 @@ def _piece(batch: int, rows: int, columns: int, steps: int) -> tuple[int, int]:
 
 
 def _cut(length: int, pieces: int) -> int:
-    """The length of so many pieces, of whole vectors."""
+    """The length of each of `pieces` pieces, in whole vectors."""
     step = PROCESSOR.product_rows
     return min(length, math.ceil(length / pieces / step) * step)

@@ -20,6 +20,8 @@ class Room:
         """The first byte of the first gap that is large enough."""
         size = -(-size // PROCESSOR.line) * PROCESSOR.line
         at = 0
+        # First fit: gaps in the order of their addresses, so that the room stays as small as its
+        # start allows.
         for begin, end in sorted(self._taken.values()):
             if begin - at >= size:
                 break

@@ -142,6 +142,7 @@ class StepsWriter:
     def place(self, a: Atom) -> str:
         """A value as a pointer; one that no step has made is an input."""
         if isinstance(a, Literal):
+            # A literal is an array of one element, so that functions take pointers alone.
             name, kind = self.new("lit"), ct.memory_type(a.aval)
             value = ct.constant(a.val, a.aval)
             value = f"ga_exact<{kind}>({value})" if ct.is_half(a.aval) else value
@@ -153,6 +154,7 @@ class StepsWriter:
         return self.places[a]
 
     def constant(self, value: Any, aval: ShapedArray) -> str:
+        """An array of a Graph inside a step, as an argument: the caller passes it."""
         self.constants.append(value)
         self.constant_types.append(ct.memory_type(aval))
         return f"const{len(self.constants) - 1}"
@@ -180,6 +182,7 @@ class StepsWriter:
         return self.buffer(depth, ct.memory_type(aval), aval.size, storage_dtype(aval).itemsize)
 
     def copy(self, depth: int, to: str, what: str, elements: int) -> None:
+        """Write a copy of a value; inside a loop over blocks, of the block's part of it."""
         if self.length and elements == self.length:
             self.line(depth, f"ga_copy_block({to}, {what}, first, last);")
         else:
@@ -211,6 +214,8 @@ class StepsWriter:
         for number, step in enumerate(steps):
             pair = contiguous_view(step)
             if pair is not None:
+                # A view of contiguous elements is a pointer into its operand: `behind` says whose
+                # memory it is.
                 v, a, offset = pair
                 if isinstance(a, Var):
                     behind[v] = a
@@ -218,8 +223,10 @@ class StepsWriter:
             else:
                 made.update(step_outputs(step))
                 last.update((base(v)[0], number) for v in (*step_outputs(step), *step_inputs(step)))
+        # What the caller reads lives to the end.
         last.update((base(a)[0], len(steps)) for a in results if isinstance(a, Var))
         read = {v for step in steps for v in step_inputs(step)}
+        # Among results that nothing reads, sorts and matrix routines leave out what they can.
         self.unread |= made - read - {a for a in results if isinstance(a, Var)}
         # Updates of what nothing else reads any more are written into its memory.
         over: dict[Var, Var] = {}
@@ -250,6 +257,7 @@ class StepsWriter:
                 self.places[v] = f"({at} + {offset})" if offset else at
                 continue
             self.open_chain(steps, number, last)
+            # An update in place has the memory of its operand, unless both are wanted elsewhere.
             taken = {v: over[v] for v in step_outputs(step) if v in over and v not in targets}
             own = {**targets, **{v: self.places[a] for v, a in taken.items()}}
             self.step(depth, step, own)
@@ -299,6 +307,8 @@ class StepsWriter:
         if self.left:
             return False
         calls, self.chain = self.chain, []
+        # Steps of a chain have one task for each element; then blocks of tasks are blocks of
+        # elements.
         numbers = {tasks for _, tasks, _, _ in calls}
         if len(numbers) > 1:
             # A form of which a task is not one element.
@@ -320,6 +330,7 @@ class StepsWriter:
         return True
 
     def step(self, depth: int, step: DeviceStep, targets: dict[Var, str]) -> None:
+        """Write one step; where it has no native text, the NoKernel says why."""
         if isinstance(step, Kernel):
             self.kernel(depth, step, targets)
             return
@@ -446,6 +457,7 @@ class StepsWriter:
         return self.places[v]
 
     def kernel(self, depth: int, kernel: Kernel, targets: dict[Var, str]) -> None:
+        """Write a kernel's functions, and the calls of its phases."""
         name = f"{self.name}_k{self.kernels}_{kernel.form}"
         source = emit(kernel.replace(name=name), self.user_lines)
         self.kernels += 1
@@ -470,6 +482,7 @@ class StepsWriter:
         # A few operations in a loop: a call would take longer than they do.
         small = self.inside and source.work <= PROCESSOR.inlined
         functions = source.functions
+        # GA_FEW lets the compiler inline it.
         self.functions.append(functions.replace("GA_TASKS ", "GA_FEW ") if small else functions)
         for p in source.phases:
             self.call(depth, p.function, p.tasks, p.grain, [at[a] for a in p.arguments])
@@ -518,6 +531,7 @@ def contiguous_view(step: DeviceStep) -> tuple[Var, Atom, int] | None:
     (v,), (a,) = step.outvars, step.invars
     if storage_dtype(v.aval) != storage_dtype(a.aval):
         return None
+    # No view, but its result has the bytes of its operand, such as a key made of its words.
     if step.primitive.same_bytes:
         return v, a, 0
     offset = contiguous_offset(step) if step.primitive.kind is Kind.VIEW else None

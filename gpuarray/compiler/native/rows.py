@@ -44,6 +44,7 @@ class RowsWriter(FoldWriter):
                 name = f"kept{len(self.carried)}"
                 self.line(2, f"{ct.memory_type(v.aval)} {name}[{self.length}];")
                 self.carried[v] = f"{name}[{self.at(self.position_along(self.reduced))}]"
+        # What is read once a row, in any pass, is known to all passes after it.
         scope: Fetched = {}
         stored: set[Var] = set()
         for number, one in enumerate(self.passes):
@@ -51,7 +52,9 @@ class RowsWriter(FoldWriter):
             self.sweep(2, one, scope, what)
             self.finish_sweep(2, one)
             for m in one.after:
+                # Members that need only finished folds: once a row.
                 self.member(m, 2, scope)
+            # What no pass stored, such as the folds themselves, is written once a row.
             stored |= set(one.stored)
         for v in self.outputs:
             if v not in stored:

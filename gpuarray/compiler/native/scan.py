@@ -7,27 +7,38 @@ each sum waits for the one before it.
 
 from __future__ import annotations
 
+import abc
 import math
 
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Scan
+from gpuarray.compiler.lower.scans import merge_graph
 from gpuarray.compiler.native.folds import declared
 from gpuarray.compiler.native.writer import NativeSource, NativeWriter
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer
+from gpuarray.compiler.text.merges import Merger
 from gpuarray.compiler.text.reader import bracketed
+from gpuarray.compiler.text.statements import Fetched
+from gpuarray.core.graph import Var
 from gpuarray.core.target import PROCESSOR
 
 
-class ScanWriter(NativeWriter):
+def scan_writer(kernel: Scan, user_lines: bool = False) -> ScanWriter:
+    """The writer of a scan, by what merges its elements."""
+    merged = merge_graph(kernel.group.members[0].eqn) is not None
+    return (MergeWriter if merged else FoldWriter)(kernel, user_lines)
+
+
+class ScanWriter(NativeWriter, abc.ABC):
     """A task is a few rows, or a block of neighbouring columns."""
 
     def __init__(self, kernel: Scan, user_lines: bool = False):
         super().__init__(kernel, user_lines)
         (self.scan,) = self.group.members
-        eqn = self.scan.eqn
-        self.axis, self.reverse = eqn.params["axis"], eqn.params["reverse"]
-        self.length, self.fold = self.axes[self.axis], Reducer(eqn)
+        params = self.scan.eqn.params
+        self.axis, self.reverse = params["axis"], params["reverse"]
+        self.length = self.axes[self.axis]
         # Lanes go along the last axis or, where that is the scanned one, along the one before it.
         others = [i for i in range(len(self.axes)) if i != self.axis]
         self.outer, self.across = others[:-1], others[-1] if others else None
@@ -37,6 +48,10 @@ class ScanWriter(NativeWriter):
         """One function: the lanes' folds side by side, and the loop along the axis."""
         many = 1 if self.across is None else self.axes[self.across]
         width = min(many, PROCESSOR.scanned_rows if self.in_rows else PROCESSOR.columns)
+        # Few columns are shared by the threads, as long as each has lines of memory of its own.
+        rows = math.prod(self.axes[i] for i in self.outer)
+        while not self.in_rows and width >= 2 * PROCESSOR.least_columns and rows * many < 8 * width:
+            width //= 2
         blocks = -(-many // max(1, width))
         tasks = blocks * math.prod(self.axes[i] for i in self.outer)
         self.line(1, "for (ga_index task = first; task < last; ++task) {")
@@ -61,27 +76,87 @@ class ScanWriter(NativeWriter):
         way = " from the end" if self.reverse else ""
         return self.finish(f"scan of {math.prod(self.axes) // max(1, self.length)} rows{way}")
 
+    @abc.abstractmethod
     def lanes(self, depth: int, width: str) -> None:
         """The folds of a block of so many lanes."""
-        self.line(depth, declared("sum", self.fold, int(width), self.fold.neutral))
-        last = self.length - 1
-        self.line(depth, f"for (ga_index j = 0; j < {self.length}; ++j) {{")
-        self.line(depth + 1, f"for (ga_index lane = 0; lane < {width}; ++lane) {{")
+
+    def steps(self, depth: int, start: str, width: str, first: bool = False) -> None:
+        """The loop along the axis, or its first step alone, for all lanes of a block."""
+        if not first:
+            self.line(depth, f"for (ga_index j = {start}; j < {self.length}; ++j) {{")
+        inside = depth + (not first)
+        self.line(inside, f"for (ga_index lane = 0; lane < {width}; ++lane) {{")
         # A scan from the end counts its positions down; memory is read backwards then.
-        self.axis_name[self.axis] = f"({last} - j)" if self.reverse else "j"
+        j, last = "0" if first else "j", self.length - 1
+        self.axis_name[self.axis] = f"({last} - {j})" if self.reverse else j
         if self.across is not None:
             self.axis_name[self.across] = "i"
-            self.line(depth + 2, "const ga_index i = left + lane;")
+            self.line(inside + 1, "const ga_index i = left + lane;")
+        self.step(inside + 1, first)
+        self.line(inside, "}")
+        if not first:
+            self.line(depth, "}")
+
+    @abc.abstractmethod
+    def step(self, depth: int, first: bool) -> None:
+        """Merge an element of a lane, and store the result."""
+
+    def store(self, depth: int, v: Var, value: str) -> None:
+        """Store an element of a result."""
+        if ct.is_half(v.aval):
+            value = f"ga_exact<{ct.memory_type(v.aval)}>({value})"
+        self.line(depth, f"{self.out_name[v]}[{self.at(self.output_index(v))}] = {value};")
+
+
+class FoldWriter(ScanWriter):
+    """A scan with a Fold: a partial result for each lane, which starts as nothing."""
+
+    def lanes(self, depth: int, width: str) -> None:
+        self.fold = Reducer(self.scan.eqn)
+        self.line(depth, declared("sum", self.fold, int(width), self.fold.neutral))
+        self.steps(depth, "0", width)
+
+    def step(self, depth: int, first: bool) -> None:
         (x,) = self.scan.operands
         assert isinstance(x, Load)
         (v,) = self.outputs
-        element = self.fold.lift(bracketed(self.element_of(x, depth + 2, {})), "0u")
-        self.line(depth + 2, f"sum[lane] = {self.fold.merge('sum[lane]', element)};")
-        value = self.fold.finish("sum[lane]")
+        element = self.fold.lift(bracketed(self.element_of(x, depth, {})), "0u")
+        self.line(depth, f"sum[lane] = {self.fold.merge('sum[lane]', element)};")
         # The sum itself stays wide: rounding at every step would add up.
-        if ct.is_half(v.aval):
-            value = f"ga_exact<{ct.memory_type(v.aval)}>({value})"
-        place = f"{self.out_name[v]}[{self.at(self.output_index(v))}]"
-        self.line(depth + 2, f"{place} = {value};")
-        self.line(depth + 1, "}")
-        self.line(depth, "}")
+        self.store(depth, v, self.fold.finish("sum[lane]"))
+
+
+class MergeWriter(ScanWriter):
+    """A scan whose elements a Graph merges: a number for each part of a partial result and lane."""
+
+    def __init__(self, kernel: Scan, user_lines: bool = False):
+        super().__init__(kernel, user_lines)
+        results = self.scan.eqn.outvars
+        self.merger = Merger(self.scan.eqn)
+        # Going along the axis, only what the results depend on is carried.
+        self.parts = self.merger.carried({results.index(v) for v in self.outputs})
+
+    def lanes(self, depth: int, width: str) -> None:
+        for k in sorted(self.parts):
+            self.line(depth, f"{self.merger.types[k]} s{k}[{width}];")
+        # The first element is its own prefix.
+        self.steps(depth, "0", width, first=True)
+        self.steps(depth, "1", width)
+
+    def step(self, depth: int, first: bool) -> None:
+        scope: Fetched = {}
+        used = self.parts if first else self.merger.read(self.parts)
+        elements = {k: self.operand(self.scan.operands[k], scope, depth) for k in sorted(used)}
+        state = [f"s{k}[lane]" for k in range(len(self.merger.types))]
+        made = elements
+        if not first:
+            x = [elements.get(k, "") for k in range(len(state))]
+            lines, made = self.merger.statements(state, x, self.parts)
+            for line in lines:
+                self.line(depth, line)
+        # All parts are merged before one of them changes.
+        for k in sorted(self.parts):
+            self.line(depth, f"{state[k]} = {made[k]};")
+        for k, v in enumerate(self.scan.eqn.outvars):
+            if v in self.outputs:
+                self.store(depth, v, state[k])

@@ -37,6 +37,7 @@ class ScatterWriter(NativeWriter):
         self.axis_name = {i: f"i{i}" for i in self.order}
         at = [Index.axis(i, n) for i, n in enumerate(group.axes)]
 
+        # What the rules read of an operand at a position, with producers inlined.
         def get(i: int, places):
             a = eqn.invars[i]
             assert not isinstance(a, Literal)
@@ -48,6 +49,7 @@ class ScatterWriter(NativeWriter):
         self.places, self.tests_of = self.rule.target(eqn, at, get)
         a = eqn.invars[number]
         self.new = None if isinstance(a, Literal) else get(number, at)
+        # Only what these texts read is an argument; the operand is what the output begins as.
         read: list[Var] = [] if self.new is None else sources(self.new)
         for index in (*(t.index for t in self.tests_of), *self.places):
             read += [v for x in self.lookups(index) for v in sources(x.access)]
@@ -67,6 +69,7 @@ class ScatterWriter(NativeWriter):
         columns, (parts, identity) = self.columns(), self.parts()
         if columns < 2 and identity is not None:
             return self.in_parts(out, parts, identity)
+        # One task for all updates; like every function it does nothing for an empty range.
         if columns < 2 and self.takes_turns():
             self.line(1, "if (first == last) return;")
             self.in_blocks(1, out)
@@ -108,6 +111,7 @@ class ScatterWriter(NativeWriter):
             now = tuple(t for t in tests if axes_of(t.index) <= known)
             tests = [t for t in tests if t not in now]
             if now:
+                # An update out of bounds is dropped, and with it all inside this loop.
                 skip = "continue" if known else "return"
                 self.line(depth + k, f"if ({self.fails(now, depth + k, scope)}) {skip};")
             for index in [index for atom, index in looked if atom.axes <= known]:
@@ -163,6 +167,8 @@ class ScatterWriter(NativeWriter):
         last = self.order[-1]
         along = [p for p in self.places if last in axes_of(p)]
         own = Index.axis(last, self.axes[last])
+        # Updates of one column meet, those of two never: the axis is itself one position of the
+        # place.
         if len(along) != 1 or along[0].terms != own.terms or self.axes[last] < 2:
             return 1
         width = self.axes[last] * storage_dtype(self.outputs[0].aval).itemsize
@@ -174,6 +180,7 @@ class ScatterWriter(NativeWriter):
         # As many tasks for rows of updates as for single ones.
         parts = self.turns * PROCESSOR.update_tasks
         enough = self.order and self.axes[0] >= 2 * parts
+        # Each part has all places of the result, so that updates have to be many more than these.
         many = math.prod(self.axes) >= max(2 * PROCESSOR.piece, 2 * parts * aval.size)
         identity = self.rule.apart(aval) if enough and many else None
         return parts, identity
@@ -189,6 +196,8 @@ class ScatterWriter(NativeWriter):
         another where places are sorted, would wait for one another.
         """
         name, size, kind = self.kernel.name, out.aval.size, ct.memory_type(out.aval)
+        # Part k has the updates from k * cut on; a task makes one update of each of its parts in
+        # turn.
         cut, turns = -(-self.axes[0] // parts), self.turns
         self.room["part0"] = (kind, parts * size)
         begin = ct.constant(identity.of(out.aval.dtype), out.aval)
@@ -201,8 +210,10 @@ class ScatterWriter(NativeWriter):
         self.line(3, f"for (ga_index k = 0; k != {turns}; ++k) {{")
         self.line(4, f"{kind}* const mine = all + k * {size};")
         self.line(4, f"const ga_index {self.axis_name[0]} = (task * {turns} + k) * {cut} + turn;")
+        # The last part may be shorter.
         if cut * parts > self.axes[0]:
             self.line(4, f"if ({self.axis_name[0]} >= {self.axes[0]}) continue;")
+        # The loops are those of any scatter, but into the memory of the part.
         whole, self.out_name = self.out_name, self.out_name | {out: "mine"}
         self.updates(4, out, {}, opened=(0,))
         self.out_name = whole
@@ -236,6 +247,7 @@ class ScatterWriter(NativeWriter):
             lines, (new,) = merged(by, ["old"], ["update"])
             for line in lines:
                 self.line(depth, line)
+        # Sums are computed as float, and rounded when they are stored.
         if ct.is_half(out.aval):
             new = f"ga_exact<{ct.memory_type(out.aval)}>({new})"
         self.line(depth, f"{place} = {new};")
@@ -249,6 +261,7 @@ def _piece(first: str, last: str, cut: int, length: int) -> tuple[str, str]:
 
 def begun(source: NativeSource) -> NativeSource:
     """The kernel as a call of its own, which first copies what its output begins as."""
+    # Other kernels write every element of their output.
     operand = source.begins
     if operand is None:
         return source

@@ -58,7 +58,7 @@ def takes_long(group: FusedGroup) -> bool:
 
 
 def lanes_of(length: int) -> int:
-    """How many partial results a fold of so many elements keeps side by side: merging them must
+    """How many partial results a fold of `length` elements keeps side by side: merging them must
     cost less than they save.
     """
     if length >= PROCESSOR.lanes_from:

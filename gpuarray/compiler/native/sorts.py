@@ -75,10 +75,12 @@ def _largest(eqn: Eqn) -> Ordering:
     # Few long rows are cut, or most threads would have nothing to do.
     pieces = min(PROCESSOR.many_tasks, n // PROCESSOR.piece)
     if rows >= PROCESSOR.many_tasks or pieces < 2:
+        # Rows enough for all threads: each is a task, and nothing has to be merged.
         grain = max(1, PROCESSOR.task // n)
         phase = Phase(f"ga_top<{numbers}, {kind}>", rows, grain, ("in0", "out0", "out1"))
         return Ordering("", (phase,), {}, 2.0 * aval.size)
     placed = f"ga_placed<{_key_type(eqn, 0)[0]}>"
+    # Otherwise pieces of rows find their own largest, and then a task a row merges them.
     of_pieces = f"ga_top_pieces<{numbers}, {pieces}, {kind}, {placed}>"
     merging = f"ga_top_merge<{numbers}, {pieces}, {kind}, {placed}>"
     phases = (
@@ -92,6 +94,7 @@ def _largest(eqn: Eqn) -> Ordering:
 def _key_type(eqn: Eqn, number: int) -> tuple[str, int]:
     """The type of the keys of an operand, and its bytes."""
     dtype = storage_dtype(eqn.invars[number].aval)
+    # The parts of a complex number are keys of their own.
     wide = dtype.itemsize // (2 if dtype.kind == "c" else 1) > 4
     return ("unsigned long long", 8) if wide else ("unsigned", 4)
 
@@ -137,6 +140,7 @@ class _Writer:
         total = str(self.largest).lower()
         # An unsigned number that orders as the value does, so that one sort serves all dtypes.
         text = f"ga_ordinal<{total}>(in{operand}[{self.at(place)}]{part})"
+        # Inverted, as sorts put the smallest first.
         return f"~{text}" if self.largest else text
 
     def store(self, depth: int, place: str) -> None:
@@ -144,9 +148,11 @@ class _Writer:
         to = self.at("j")
         if self.largest and self.count != self.n:
             i, k = self.inside, self.count
+            # A result of fewer elements than the operand has rows of its own length.
             begin = f"row * {k}" if i == 1 else f"row / {i} * {k * i} + row % {i}"
             to = f"{begin} + j" if i == 1 else f"{begin} + j * {i}"
         for k in self.wanted:
+            # The second result of a selection is where the elements were.
             value = f"(int){place}" if self.largest and k else f"in{k}[{self.at(place)}]"
             self.line(depth, f"out{k}[{to}] = {value};")
 
@@ -160,6 +166,7 @@ class _Writer:
         """End the function that the lines are the body of; return the names of its arguments, those
         of `given` that the lines name.
         """
+        # Operands that no line reads, since their results are not wanted, are no arguments.
         words = set(re.findall(r"\w+", "\n".join(self.lines)))
         given = [(kind, a) for kind, a in given if a in words]
         parameters = [f"{kind} GA_ALONE {a}" for kind, a in given]
@@ -210,12 +217,14 @@ class _LongRows(_Writer):
         tasks = self.rows * pieces
         phases: list[Phase] = []
         kinds = [_key_type(self.eqn, k) for k, _ in self.keys]
+        # One array serves all keys, so its elements have room for the widest.
         kind, size = max(kinds, key=lambda found: found[1])
         placed, bits = f"ga_placed<{kind}>", PROCESSOR.digit_bits
         elements = self.rows * n
         room = {
             "part0": (placed, elements, 2 * size),
             "part1": (placed, elements, 2 * size),
+            # How often each digit is in each piece.
             "counts": ("unsigned", tasks << bits, 4),
         }
         # Elements go to and fro between two arrays, once for each digit.

@@ -69,6 +69,7 @@ class TilesWriter(NativeWriter):
         if outer:
             self.line(depth, f"const ga_index batch = task / {n(down * across)};")
             self.define_axes(depth, "batch", outer)
+        # Tasks go over batches, then down the tiles, then across: the last changes fastest.
         row = "task" if across == 1 else f"task / {n(across)}"
         if outer and down > 1:
             row = f"{row} % {n(down)}"
@@ -99,6 +100,7 @@ class TilesWriter(NativeWriter):
         self.axis_name |= {self.y: "top", self.x: "left"}
         place = f"{array} + {self.at(index)}"
         self.axis_name = names
+        # How far apart neighbours along x are; along y they are neighbours in memory.
         step = index.coefficient(self.x)
         if inwards:
             text = f"ga_turn(*{tile}, {self.wide}, {place}, {step}, height, width);"

@@ -62,6 +62,7 @@ def window_calls(eqn: Eqn) -> list[WindowCalls]:
 
 def _calls(w: Windows, size: int) -> WindowCalls:
     long = math.prod(s.result for s in w.space) < math.prod(s.window for s in w.space)
+    # Depthwise: each group has one feature, so vectors go over the groups instead.
     own = w.groups > 1 and w.features == 1 and (w.images if long else w.channels) == 1
     if own:
         # Groups are features of one group, whose left operands are as far apart as groups were.
@@ -78,6 +79,7 @@ def _parts(w: Windows) -> list[tuple[Windows, int, int]]:
     """
     found = [(w, 0, 0)]
     spread = [i for i, s in enumerate(w.space) if s.spread > 1]
+    # Only in steps of 1 does every E-th result meet the same part of a window.
     apart = all(w.space[i].stride == w.space[i].dilation == 1 for i in spread)
     if not apart or math.prod(w.space[i].spread for i in spread) > PROCESSOR.window_parts:
         return found
@@ -91,6 +93,7 @@ def _parts_along(i: int, w: Windows, right: int, out: int) -> list[tuple[Windows
     s, found = w.space[i], []
     own, to = w.right[3 + i], w.out[3 + i]
     for phase in range(min(s.spread, s.result)):
+        # The first position of the window that meets an element and no zero between elements.
         first = (s.low - phase) % s.spread
         part = Space(
             length=s.length,
@@ -113,6 +116,7 @@ def _parts_along(i: int, w: Windows, right: int, out: int) -> list[tuple[Windows
 
 def _three_axes(w: Windows) -> Windows:
     """The same with three axes of space."""
+    # The functions have three loops: axes of one element come in front, at distance 0.
     missing = 3 - len(w.space)
     left, right, out = (
         (*distances[:3], *(0,) * missing, *distances[3:]) for distances in (w.left, w.right, w.out)
@@ -137,7 +141,9 @@ def _constants(w: Windows, panel: int, own: bool) -> dict[str, int]:
 
 
 def _panel(features: int, size: int) -> int:
-    """How many features are computed side by side: as few as possible in vain, but in vectors."""
+    """How many features are computed side by side: the width that costs least for all of them, the
+    wider one of equals.
+    """
     return min(
         (n // size for n in PROCESSOR.panel_bytes),
         key=lambda n: (-(-features // n) * PROCESSOR.panel_bytes[n * size], -n),
@@ -145,12 +151,12 @@ def _panel(features: int, size: int) -> int:
 
 
 def _even(length: int, most: int) -> int:
-    """The length of pieces of at most so many elements, all about equally long."""
+    """The length of pieces of at most `most` elements, all about equally long."""
     return math.ceil(length / math.ceil(length / max(1, most)))
 
 
 def _seen(s: Space, results: int, window: int) -> int:
-    """How many positions so many results see through a piece of their windows."""
+    """How many positions `results` neighbouring results see through a piece of their windows."""
     return (results - 1) * s.stride + (window - 1) * s.dilation + 1
 
 
@@ -183,20 +189,24 @@ def _short(w: Windows, size: int, own: bool) -> WindowCalls:
     b1 = _even(middle.result, PROCESSOR.window_block // b2)
 
     def bytes_seen(pieces: dict[str, int]) -> int:
+        # A task has one result along the outer axis, b1 by b2 along the others.
         along = _seen(outer, 1, outer.window), _seen(middle, pieces["b1"], middle.window)
         lanes = panel if own else pieces["channels"]
         return math.prod(along) * _seen(inner, pieces["b2"], inner.window) * lanes * size
 
+    # Rows of results stay long: the innermost axis, b2, is halved last.
     whole = {"b1": middle.result, "b2": inner.result, "channels": w.channels}
     order = (("channels", 16), ("b1", 1), ("channels", 1), ("b2", 1))
     fitting = _fitting({"b1": b1, "b2": b2, "channels": channels}, whole, order, bytes_seen)
     b1, b2, channels = fitting["b1"], fitting["b2"], fitting["channels"]
     panels = -(-w.features // panel)
     most = 1 if own else PROCESSOR.window_bytes // (b1 * b2 * panel * size)
+    # So many panels of features at once that their sums fit into the same part of the cache.
     at_once = _even(panels, max(1, most))
     blocks = -(-w.channels // channels)
     constants = _constants(w, panel, own)
     constants |= {"B0": 1, "B1": b1, "B2": b2, "CB": channels, "CBS": blocks, "PB": at_once}
+    # The right operand is first copied into panels, as it is read again and again.
     packs = w.groups * panels * blocks
     each = b1 * b2 * at_once * panel * w.channels * window
     tasks = w.groups * w.images * -(-panels // at_once) * outer.result
@@ -220,6 +230,7 @@ def _long(w: Windows, size: int, own: bool) -> WindowCalls:
     b2 = _even(inner.window, most)
     b1 = _even(middle.window, most // b2)
     b0 = _even(outer.window, most // (b2 * b1))
+    # An image has few results, so that a task has those of several images.
     images = _even(w.images, PROCESSOR.window_row)
 
     def bytes_seen(pieces: dict[str, int]) -> int:
@@ -242,6 +253,7 @@ def _long(w: Windows, size: int, own: bool) -> WindowCalls:
     work = blocks * b0 * b1 * b2 * sums
     # As few pieces as there is work for: each has sums of its own, which are merged.
     pieces = min(blocks, -(-PROCESSOR.many_tasks // others), work // PROCESSOR.window_piece)
+    # Pieces of whole blocks, of which rounding up may leave fewer.
     pieces = -(-blocks // -(-blocks // max(1, pieces)))
     constants = _constants(w, panel, own)
     constants |= {"B0": b0, "B1": b1, "B2": b2, "NB": images, "NBS": groups, "PB": at_once}

@@ -110,6 +110,7 @@ class NativeSource(Struct, eq=False):
             f"GA_CALLED int call_{self.name}({', '.join(f'ga_array* {a}' for a in arrays)}) {{",
             f"    if (!ga_plain({', '.join(arrays)})) return 1;",
         ]
+        # Room for what phases leave to one another; without memory the caller takes another way.
         lines += [f"    ga_room<{kind}> {name}({n});" for name, (kind, n) in self.room.items()]
         if self.room:
             lines.append(f"    if ({' || '.join(f'!{name}' for name in self.room)}) return 2;")
@@ -214,8 +215,10 @@ class NativeWriter(Statements, abc.ABC):
             or any(self.lookups(index) for index in indices)
         ):
             return self.chosen(access, depth, scope)
+        # The reader is not called for them, so what they read is noted here.
         for x in leaves:
             self.touched.note(x.source, x.index)
+        # All leaves go along the innermost axis alike: only where the row begins is chosen.
         (step,) = steps
         along = Index(tuple((a, k) for a, k in leaves[0].index.terms if self.inner in a.axes))
         place = self.place_of(access, scope)
@@ -275,6 +278,7 @@ class NativeWriter(Statements, abc.ABC):
         outermost loop that knows its position: `known` are the axes outside.
         """
         known, waiting, left = set(known), list(members), list(stores)
+        # Where a value lacks one of these axes, it is written at the beginning of that loop.
         self.ahead = {axis: (ends or {}).get(axis, ("", ""))[0] for axis in axes}
         opened: list[tuple[int, int, tuple[str, str]]] = []  # axis, line, bounds of each loop
         # From the outside inwards: first what needs no loop at all, then what each loop brings.
@@ -365,20 +369,24 @@ class NativeWriter(Statements, abc.ABC):
         split too: each piece of that has all pieces of this one. `lanes` is the function that makes
         the turns, if it is no `for`.
         """
+        # The loop as it was written: its head, its turns, and the closing line.
         head, *body, _ = self.lines[opened:]
         length, i = self.axes[axis], self.axis_name[axis]
         cuts = sorted(edge for edge in self.edges.get(axis, ()) if 0 < edge < length)
         pieces = list(itertools.pairwise([0, *cuts, length]))
         if not cuts or max(last - first for first, last in pieces) < PROCESSOR.split_from:
             return
+        # Text multiplies with every loop that is split around another.
         copies = self.copies * len(pieces)
         if len(body) * copies > PROCESSOR.split_lines or not (lanes or " for (" in head):
             return
         self.copies, self.split = copies, True
+        # Each piece is on one side of every edge, so nothing is left to be split there.
         del self.edges[axis]
         begin, end = bounds[0], bounds[1] or self.number(length)
         whole = begin == "0" and end == self.number(length)
         del self.lines[opened:]
+        # The turns become a lambda, which is inlined in each piece.
         given = f"ga_index {i}, ga_index lane" if lanes else f"ga_index {i}"
         # Another pass over the same axis may be in the same scope.
         head = f"{'    ' * depth}const auto at_{i}"
@@ -410,6 +418,7 @@ class NativeWriter(Statements, abc.ABC):
         chosen = [v for v in stores if self.is_streamed(v, axis)]
         if not chosen:
             return Streams((begin, end), 0, ())
+        # Blocks of as many elements of each result, the widest of which fills a block.
         widest = max(storage_dtype(v.aval).itemsize for v in chosen)
         block, i = PROCESSOR.stream_block // widest, self.axis_name[axis]
         head = f"for (ga_index block = {begin}; block < {end}; block += {block}) {{"
@@ -421,6 +430,7 @@ class NativeWriter(Statements, abc.ABC):
             near = f"near{len(after)}"
             self.line(depth + 1, f"{ct.memory_type(v.aval)} {near}[{block}];")
             self.streams[v] = f"{near}[{i} - block]"
+            # Where the block begins in the result.
             names, self.axis_name = self.axis_name, self.axis_name | {axis: "block"}
             place = f"{self.out_name[v]} + {self.at(self.output_index(v))}"
             self.axis_name = names
@@ -494,6 +504,7 @@ class NativeWriter(Statements, abc.ABC):
         decided = self.split and not self.edges and not self.other_tests
         if not decided or any(map(_BACKWARDS.search, self.lines)):
             self.lines = _kept_loops(self.lines)
+        # Other threads see stores past the cache only behind a fence.
         if any("ga_stream(" in line for line in self.lines):
             self.line(1, "ga_streamed();")
         # Only what the body reads or writes.
@@ -533,6 +544,7 @@ class NativeWriter(Statements, abc.ABC):
         # whether some number was too large for it.
         marked = re.compile(rf"\b({'|'.join(sorted(names))})\(")
         lines = [marked.sub(r"\1_in<NEAR>(far, ", x) for x in self.lines]
+        # It returns whether all numbers were near: true where it ends before it has met any.
         lines = [re.sub(r"\breturn;", "return true;", x) for x in lines]
         return ["    int far = 0;", *lines, "    return !far;"]
 
@@ -544,7 +556,7 @@ class NativeWriter(Statements, abc.ABC):
         return found
 
     def grain(self, elements: int) -> int:
-        """How many tasks of so many elements a thread takes at a time."""
+        """How many tasks of `elements` elements a thread takes at a time."""
         return max(1, PROCESSOR.task // max(1, elements))
 
     def finish(self, note: str) -> NativeSource:
@@ -619,5 +631,6 @@ def _kept_loops(lines: list[str]) -> list[str]:
         found = _SHORT.match(line)
         if found and int(found[1]) <= PROCESSOR.unrolled:
             made.append("#pragma GCC unroll 1")
+        # So do the loops of lanes, which would be unrolled as well.
         made.append(_LANES.sub(r"ga_short_lanes<\1>(", line))
     return made

@@ -109,6 +109,7 @@ def _joined(eqns: list[Eqn], sizes: Mapping[Any, int], network: Network) -> list
     for i, eqn in enumerate(eqns):
         bits = 0
         for a in eqn.invars:
+            # What an equation needs directly; through other buckets `all_needed` goes.
             bits |= behind.get(a, 0)
         if has_effect(eqn):  # these keep their order
             effects = bits = bits | effects
@@ -146,10 +147,13 @@ def _kind(eqn: Eqn, sizes: Mapping[Any, int], network: Network) -> tuple[tuple |
     own = any(isinstance(a, int) for a in params.get("axes", ()))
     if len(dtypes) > 1 or own or any(n not in sizes for n in names):
         return None, 0, 0
+    # Devices that talk to one another: those along the axes, or the largest of the groups.
     count = math.prod(sizes[n] for n in names) if groups is None else max(map(len, groups))
     nbytes, most = sum(a.aval.nbytes for a in eqn.invars), network.bucket_bytes(count, kind)
+    # Params in which members may differ, such as an axis, are not part of the key.
     several, common = together.shared_params(prim, params) or (prim, params)
     key = (several, params_key(common), dtypes.pop())
+    # An exchange of so many bytes gains nothing from company.
     return (key if nbytes < most else None), nbytes, most
 
 
@@ -160,6 +164,7 @@ def _as_one(eqns: Sequence[Eqn]) -> Eqn:
     found = together.shared_params(prim, params)
     if found is not None:
         prim, params = found[0], together.joined_params(prim, [e.params for e in eqns])
+    # An engine takes an exchange of several operands as one (primitives/collective/together.py).
     operands = [a for e in eqns for a in e.invars]
     return Eqn(prim, operands, [v for e in eqns for v in e.outvars], params, first.site)
 
@@ -179,6 +184,7 @@ def _in_order(eqns: list[Eqn], buckets: list[list[int]]) -> list[Eqn]:
     effect: int | None = None
     for i in sorted(made):
         needed = {maker[a] for a in made[i].invars if isinstance(a, Var) and a in maker}
+        # Effects keep their order: each needs the one before.
         if has_effect(made[i]):
             needed |= set() if effect is None else {effect}
             effect = i

@@ -74,11 +74,11 @@ class Level:
             raise ValueError(f"size is a number of devices, or None for any: {self.size}")
 
     def seconds(self, nbytes: float) -> float:
-        """How long a message of so many bytes takes."""
+        """How long a message of `nbytes` takes."""
         return self.alpha + nbytes / self.bytes_per_s
 
     def joins(self, n: int) -> bool:
-        """Whether so many devices stand together."""
+        """Whether this level connects a group of `n` devices."""
         return self.size is None or n <= self.size
 
 
@@ -212,6 +212,8 @@ class Network:
             return self
         inner, outer = self.levels
         assert inner.size is not None
+        # `share`: how many devices of a group stand in one node. If all do, the group sees the
+        # inner network alone; if one does, that between nodes alone.
         share, inside = _shares(shape, frozenset(a % len(shape) for a in axes), inner.size)
         if inside:
             levels = (inner,)

@@ -28,6 +28,7 @@ def crop(graph: Graph) -> Graph:
                 index.add([made[eqn]])
     if not made:
         return graph
+    # The whole that only the slice read is not made any more.
     gone = {e.invars[0] for e in made}
     eqns = [made.get(e, e) for e in graph.eqns if gone.isdisjoint(e.outvars)]
     return graph.replace(eqns=eqns)

@@ -26,6 +26,7 @@ def hoist(graph: Graph) -> Graph:
     for eqn in graph.eqns:
         rules = eqn.primitive
         loop = rules.flow(eqn) if rules.flow is not None else None
+        # A loop of one turn repeats nothing; one of no turns computes nothing.
         if isinstance(loop, Loop) and rules.rewrite.loop is not None and loop.length not in (0, 1):
             before, eqn = _with_less(eqn, loop, consts)
             eqns += before
@@ -57,6 +58,7 @@ def _with_less(eqn: Eqn, loop: Loop, consts: dict[Var, object]) -> tuple[list[Eq
         before = [*before, *more]
     if not before:
         return [], eqn
+    # The inputs in their order again: constants of the condition, those of the body, the rest.
     changed = loop.replace(
         body=body,
         consts=range(len(operands)),
@@ -77,6 +79,7 @@ def _parts(graph: Graph, operands: Sequence[Atom], consts: dict[Var, object]) ->
     same: list[Eqn] = []
     stays: list[Eqn] = []
     for eqn in flat.eqns:
+        # Effects happen once in each turn, and exchanges are made by all devices in one order.
         moves = not (has_effect(eqn) or talks(eqn))
         if moves and all(a in fixed for a in eqn.invars if isinstance(a, Var)):
             same.append(eqn)
@@ -105,6 +108,7 @@ def _parts(graph: Graph, operands: Sequence[Atom], consts: dict[Var, object]) ->
     names: dict[Var, Atom] = dict(zip(flat.invars, operands, strict=False))
     behind = _behind(given, made_by)
     for v, c in zip(flat.constvars, flat.consts, strict=True):
+        # Constants that leave the loop with their equations.
         if any(v in e.invars for e in behind):
             own = names[v] = Var(v.aval)
             consts[own] = c
@@ -114,6 +118,7 @@ def _parts(graph: Graph, operands: Sequence[Atom], consts: dict[Var, object]) ->
         outvars = [Var(v.aval) for v in eqn.outvars]
         names.update(zip(eqn.outvars, outvars, strict=True))
         before.append(eqn.replace(invars=invars, outvars=outvars))
+    # Operands that only hoisted equations read are no operands of the loop any more.
     kept = [(v, a) for v, a in zip(flat.invars, operands, strict=False) if v in needed]
     inner = [*(v for v, _ in kept), *given, *flat.invars[len(operands) :]]
     left = {*stays, *again}

@@ -294,6 +294,7 @@ class _Axes:
                     end = step * self.lengths[axis]
                     own = tuple(b // step for b in places if step < b < end)
                     if own != cuts.get(axis, ()):
+                        # An axis that is cut anew passes that on to the other blocks it is in.
                         if axis in self.whole or len(own) >= TARGET.axis_parts:
                             return None
                         cuts[axis] = own

@@ -91,10 +91,11 @@ class Sweep(Struct, eq=False):
         return len(self.space)
 
     def shared_bytes(self, own: int, beside: int) -> int:
-        """Bytes of shared memory for tiles of so many owned and swept elements."""
+        """Bytes of shared memory for tiles of `own` owned and `beside` swept elements."""
         # Tiles of both operands; one element more a row keeps threads out of each other's banks.
         floats = sum(f.steps * (own + 1 + beside + 1) for f in self.factors)
         if self.other is not None:
+            # The weights of a tile, and `other` unless it is the operand of a factor.
             floats += beside * (own + 1 + (self.features if self.shared is None else 0))
         return 4 * floats
 
@@ -131,9 +132,11 @@ def _work(avals, *, sweep: Sweep) -> float:
     size = 1
     for n in sweep.space:
         size *= n
+    # An element takes a product for each factor, and one with the features of `other`.
     return float(size * (sum(f.steps for f in sweep.factors) + sweep.features))
 
 
+# Not registered: no program contains it, only the plan of a device.
 sweep_p = Primitive(
     "sweep",
     Kind.LIBRARY,

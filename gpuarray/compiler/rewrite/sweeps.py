@@ -136,6 +136,7 @@ def _space_of(eqn: Eqn) -> tuple[tuple[int, ...], int, int] | None:
     if not all(isinstance(a, Var) and a.aval.dtype.name in _FLOATS for a in eqn.invars):
         return None
     batch, rows, columns, steps = rules.extents(eqn)
+    # A block holds all features of its rows: there may be few.
     few = len(steps) == 1 and 0 < steps[0] <= TARGET.swept_features
     if not few or not rows or not columns or eqn.outvars[0].aval.dtype.name not in _FLOATS:
         return None
@@ -188,6 +189,7 @@ class _Space:
                 leaving += [(eqn, a) for a in read]
         for eqn, a in leaving:
             self.out.setdefault(self.top(a), []).append(eqn)
+            # What is read in any other way has to be in memory, so its part is no sweep.
             if self.fold_axes(eqn) is None and self.product_side(eqn) is None:
                 self.open.add(self.top(a))
         self.open |= {self.top(a) for a in self.graph.outvars if a in self.made}
@@ -224,13 +226,14 @@ class _Space:
         return False if axes == tuple(range(self.batch, end)) else None
 
     def product_side(self, eqn: Eqn) -> tuple[int, bool] | None:
-        """Of a product that sums over all rows or columns: which operand is of the space, and
+        """For a product that sums over all rows or columns: which operand is of the space, and
         whether columns are summed.
         """
         rules = eqn.primitive.rewrite.product
         if rules is None or eqn.params.get("precision") is not None:
             return None
         sides = [k for k, a in enumerate(eqn.invars) if isinstance(a, Var) and a in self.made]
+        # One operand has the space's elements; the other one is read from memory.
         if len(sides) != 1 or not all(isinstance(a, Var) for a in eqn.invars):
             return None
         (side,) = sides
@@ -259,6 +262,8 @@ class _Space:
             # sweeps of their own.
             made = self.online(eqn)
             if made is None or given.intersection(made[2]):
+                # Its folds are given already: a second product with the same weights is a sweep by
+                # itself.
                 made = self.plain(eqn)
             if made is None or not self.is_worth(made[0]):
                 return {}
@@ -335,6 +340,7 @@ class _Space:
         if exponential.outvars[0].aval.dtype.name != "float32":  # rescaling would round each time
             return None
         total = self.fold_below(quotient.invars[1], np.add)
+        # The sum has to be that of the very weights, or dividing by it would not be a softmax.
         if total is None or total.invars[0] is not quotient.invars[0]:
             return None
         largest, scores = self.fold_below(difference.invars[1], np.maximum), difference.invars[0]
@@ -372,6 +378,7 @@ class _Space:
         v, _ = self.index.base(a)
         eqn = self.index.maker(v)
         if eqn is not None and algebra_of(eqn) == "larger":
+            # The larger one of a fold and -inf is the fold.
             low, v = eqn.invars
             if not isinstance(low, Literal) or low.val != -np.inf or not isinstance(v, Var):
                 return None
@@ -451,6 +458,8 @@ class _Needed:
         assert rules is not None
         left, right = rules.roles(eqn)
         reads = []
+        # Rows are read by the left operand, columns by the right one; what they are summed along is
+        # the axis behind those of the space.
         for a, roles, first in ((eqn.invars[0], left, batch), (eqn.invars[1], right, batch + rows)):
             places = dict(zip(roles.batch, range(batch), strict=True))
             places |= dict(zip(roles.own, itertools.count(first)))
@@ -482,6 +491,7 @@ class _Needed:
     def read(self, v: Var, coordinates: list[Index]) -> Read:
         """Return where an element is read, seen through the views of an array."""
         base, views = self.space.index.base(v)
+        # A sweep's indices are 32-bit numbers, and the space's own elements are never in memory.
         if base in self.space.made or base.aval.size >= 2**31:
             self.is_readable = False
         if base not in self.sources:

@@ -39,7 +39,7 @@ def expression(eqn: Eqn, operands: Sequence[str]) -> list[str]:
 
 
 def repeated(eqn: Eqn, operands: int) -> list[int]:
-    """Which of so many operands the results name more than once, by number."""
+    """The numbers of the operands that the text of the results names more than once."""
     marks = [f"@{k}@" for k in range(operands)]
     texts = expression(eqn, marks)
     return [k for k, mark in enumerate(marks) if any(text.count(mark) > 1 for text in texts)]

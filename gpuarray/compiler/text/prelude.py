@@ -104,6 +104,7 @@ def prelude_of(text: str, native: bool = False) -> str:
             if block is not None and block.order not in needed:
                 needed[block.order] = block
                 waiting.append(block.text)
+        # Once no more is called: blocks that go with several others, if all of those are there.
         for block in [] if waiting else conditional:
             if block.order not in needed and all(table[n].order in needed for n in block.needs):
                 needed[block.order] = block

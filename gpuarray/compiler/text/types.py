@@ -58,22 +58,25 @@ def _name(dtype) -> str:
     return dtype.name  # NumPy builds the name on every access
 
 
-def declared_bytes(text: str) -> int:
-    """Bytes of an array in shared memory, given its declaration.
+def declared_bytes(text: str, structs: Mapping[str, int] | None = None) -> int:
+    """Bytes of an array in shared memory, given its declaration and the sizes of the kernel's own
+    types.
 
     >>> declared_bytes("float tile0[32][33]"), declared_bytes("ga_vec<ga_bf16, 8> row0[100]")
     (4224, 1600)
     """
     kind, _, lengths = text.partition("[")
     count = math.prod(int(n) for n in lengths.rstrip("]").split("]["))
-    return count * _bytes(kind.rpartition(" ")[0])
+    kind = kind.rpartition(" ")[0]
+    return count * (structs[kind] if structs and kind in structs else bytes_of(kind))
 
 
-def _bytes(kind: str) -> int:
+def bytes_of(kind: str) -> int:
+    """Bytes of a type, by its name."""
     if vector := re.fullmatch(r"ga_vec<(.*), (\d+)>", kind):
-        return int(vector[2]) * _bytes(vector[1])
+        return int(vector[2]) * bytes_of(vector[1])
     if twice := re.fullmatch(r"ga_complex<(.*)>", kind):
-        return 2 * _bytes(twice[1])
+        return 2 * bytes_of(twice[1])
     # An element with its position, which has 8 bytes.
     return 16 if kind.startswith("ga_arg<") else _sizes()[kind]
 

@@ -223,6 +223,8 @@ class _Run:
             errors, out = self.by_device(params, values)
             return self.failed(state, next(numbers), (errors[0] >= 0).any(), errors), out
         if raiser is not None:
+            # Where user checks are not asked for, the check is dropped: a function that is
+            # checkified raises nothing.
             if FailedCheckError in self.numbers.errors:
                 failure, payload = _first_failure(params["callback"], values)
                 state = self.failed(state, next(numbers), failure, payload)
@@ -258,6 +260,7 @@ class _Run:
         with axes_inside(mesh, manual, params["check_vma"]):
             checked = staged(device, graph.in_avals, "checkify", graph.debug_name)
         count = 1 + len(run.numbers.payload)
+        # A device's error has one row: all of them lie along one axis over the devices.
         specs = (*[PartitionSpec(names)] * count, *params["out_specs"])
         found = shard_map_p.bind(*values, **params | {"jaxpr": checked, "out_specs": specs})
         errors, out = cut(found, count)

@@ -191,5 +191,6 @@ def _staged(name: str, spec: BlockSpec, ndim: int, grid: Sequence[Any]) -> Graph
 def _source(a: Any, graph: Graph) -> int | None:
     # A constant, one position of the grid as it is, or something computed of them.
     if isinstance(a, Literal):
+        # Written as -1 - k: numbers from 0 on are axes of the grid.
         return -1 - int(a.val) if int(a.val) >= 0 else None
     return graph.invars.index(a) if a in graph.invars else None

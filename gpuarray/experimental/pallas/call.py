@@ -290,6 +290,7 @@ def _traced(
         made = tree.unflatten(request.out_tree, made)
         made = made if isinstance(made, tuple) else (made,)
         scratch = tree.unflatten(scratch_tree, scratch)
+        # A dict of scratch is passed by keyword, a sequence behind the outputs.
         named = scratch if isinstance(scratch, dict) else {}
         rest = () if isinstance(scratch, dict) else scratch
         rest = rest if isinstance(rest, (tuple, list)) else (rest,)
@@ -308,6 +309,7 @@ def _traced(
             sizes[i] = n
         count = len(rest) - len(outside)
         refs = [Ref(x) for x in rest[:count]]
+        # References from outside are values in and out of the Graph, like blocks.
         new, _ = threaded(lambda: body(ids, sizes, refs), outside)(rest[count:])
         return [*(ref.get() for ref in refs), *new]
 

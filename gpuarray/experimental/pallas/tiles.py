@@ -88,6 +88,8 @@ def _side_by_side(
             for m, t in zip(kernel.inputs, tiled, strict=True)
         ]
         outputs = [0 if along in m.sources else None for m in kernel.outputs]
+        # The innermost axis first: each vmap adds its axis in front, so the first axis of the grid
+        # ends up first.
         size = kernel.grid[along]
         call = vmap(call, (ids, inputs, outputs, [0] * len(kept)), 0, axis_size=size)
     ids = [lax.iota(np.int32, kernel.grid[a]) for a in axes]

@@ -77,11 +77,13 @@ class _Counter(Struct):
         return rule(ctx, *map(RooflineShape.from_aval, avals), **eqn.params)
 
     def of_call(self, eqn: Eqn) -> RooflineResult:
-        """A loop of a known number of turns is so many times its body, a branch the dearest."""
+        """A loop costs its body in each turn, if it says how many; a branch its dearest case."""
+        # Where nothing says what the call does with its Graphs, it runs one once.
         flow = None if eqn.primitive.flow is None else eqn.primitive.flow(eqn)
         if isinstance(flow, Loop):
             turn = self.of_graph(flow.body)
             total = turn if flow.length is None else turn * flow.length
+            # Turns run one after another: the memory of one turn is enough.
             return total.replace(peak_hbm_bytes=turn.peak_hbm_bytes)
         if isinstance(flow, Choice):
             return max(map(self.of_graph, flow.branches), key=lambda r: r.unfused_hbm_bytes)
@@ -150,6 +152,7 @@ def roofline(
                 for x, s in zip(leaves, specs, strict=True)
             ]
             shapes = tree.tree_unflatten(spec, laid)
+        # What nothing reads would not run, so it does not count.
         graph, _ = dce_jaxpr(graph, [True] * len(graph.outvars))
         # What one device does, where there are several.
         mapped = [e for e in graph.eqns if e.primitive is shard_map_p]

@@ -63,6 +63,7 @@ def _dot(
     (contracted, _rhs), _batch = dimension_numbers
     out = RooflineShape.from_aval(ctx.avals_out[0])
     flops = 2 * out.size * math.prod(lhs.shape[i] for i in contracted)
+    # Pinned operands are in fast memory already, and results beside the left one.
     moved = 0 if ctx.pin_lhs_in_vmem else lhs.bytes + out.bytes
     moved += 0 if ctx.pin_rhs_in_vmem else rhs.bytes
     return RooflineResult(
@@ -93,6 +94,7 @@ def _gather(
     checked = mode == lax.GatherScatterMode.FILL_OR_DROP
     return RooflineResult(
         unfused_flops=4 * indices.size + out.size if checked else 0,
+        # What is picked is read, then written.
         unfused_hbm_bytes=2 * out.bytes + indices.bytes,
     )
 
@@ -107,6 +109,7 @@ def _scatter(combines: bool) -> Rule:
     ) -> RooflineResult:
         return RooflineResult(
             unfused_flops=updates.size if combines else 0,
+            # Read the updates, read and write the places they go to.
             unfused_hbm_bytes=3 * updates.bytes + indices.bytes,
         )
 
@@ -171,6 +174,7 @@ RULES: dict[Primitive, Rule] = {
         _scatter(True),
     ),
     **dict.fromkeys((pure_callback_p, io_callback_p, debug_callback_p), _callback),
+    # A sum is scattered along the ring, then gathered: two passes.
     lax.psum_p: _ring(reduces=True, passes=2),
     **dict.fromkeys((lax.pmax_p, lax.pmin_p), _ring(reduces=False, scalar=True)),
     lax.all_gather_p: _ring(reduces=False),

@@ -45,6 +45,7 @@ def _check_indices(indices: Any, indptr: Any, shape: Sequence[int]) -> Propertie
         raise ValueError(f"BCSR array must have 2 sparse dimensions; got {shape=}, {n_batch=}.")
     for name, x in (("indices", indices), ("indptr", indptr)):
         lengths = zip(x.shape[:n_batch], shape[:n_batch], strict=False)
+        # A batch axis of length 1 is repeated.
         if x.ndim != n_batch + 1 or any(n not in (1, whole) for n, whole in lengths):
             raise ValueError(f"{name} batch dimensions not compatible for {x.shape=}, {shape=}")
     if indptr.shape[n_batch:] != (shape[n_batch] + 1,):
@@ -258,6 +259,7 @@ class BCSR(JAXSparse):
 def _element(part: Any, _: Any, x: BCSR, axis: int | None) -> BCSR:
     if axis is None:
         return x
+    # Rows and columns have no axis of the stored arrays to be mapped over: only batch axes do.
     if axis >= x.n_batch:
         raise ValueError(
             f"Cannot map in_axis={axis} for BCSR array with n_batch={x.n_batch}. "

@@ -132,6 +132,7 @@ def _fewer_batch(data: Array, indices: Array, shape: tuple, n_batch: int) -> tup
     indices = patterns.spread(indices, (*kept, *merged))
     nse, n_sparse = indices.shape[-2:]
     # Of each element, where it is along the axes that are merged.
+    # np.indices also counts the elements themselves, which the last axis holds already: [:-1].
     place = np.indices((*merged, nse), dtype=indices.dtype)[:-1]
     place = gnp.broadcast_to(np.moveaxis(place, 0, -1), (*kept, *merged, nse, len(merged)))
     indices = gnp.concatenate([place, indices], axis=-1)
@@ -150,6 +151,7 @@ def _more_dense(data: Array, indices: Array, shape: tuple, count: int) -> tuple[
     batch = patterns.joint_batch(data, indices)
     inner = patterns.spread(indices, batch)[..., n_sparse:]
     room = gnp.zeros((*batch, *data.shape[n : n + 1], *block, *data.shape[n + 1 :]), data.dtype)
+    # The element itself stays at the index it has within its block.
     lead = np.indices((*batch, data.shape[n]), dtype=np.int32)
     at = (*lead, *(inner[..., i] for i in range(count)))
     return room.at[at].set(patterns.spread(data, batch)), indices[..., :n_sparse]
@@ -164,6 +166,8 @@ def _more_batch(data: Array, indices: Array, shape: tuple, n_batch: int) -> tupl
     batch = patterns.joint_batch(data, indices)
     where = patterns.spread(indices, batch)
     room = gnp.zeros((*batch, *new, nse, *data.shape[n + 1 :]), data.dtype)
+    # Each element keeps its place in the list and is stored in the batch that its index names; the
+    # others hold a zero at that place.
     *lead, place = np.indices((*batch, nse), dtype=np.int32)
     at = (*lead, *(where[..., i] for i in range(count)), place)
     data = room.at[at].set(patterns.spread(data, batch))
@@ -284,6 +288,7 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
 def _same_batches(operands: list[BCOO]) -> list[BCOO]:
     """The arrays with as many batch axes each: x[None] has one, which others may not have."""
     numbers = {x.n_batch for x in operands}
+    # Either way of agreeing will do where the array that gives way has length 1 there.
     if numbers == {0, 1}:
         for n in (1, 0):
             if all(x.shape[0] == 1 for x in operands if x.n_batch != n):
@@ -454,6 +459,7 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
         count = nse * math.prod(shape[a] for a in gone)
         behind = data.shape[n_batch + 1 :]
         lead = tuple(full[a] for a in rest)
+        # Batch axes that go stand next to the elements, and merge with that axis.
         order = (*rest, *gone)
         data = lax.reshape(
             data, (*lead, count, *behind), dimensions=(*order, *range(n_batch, data.ndim))

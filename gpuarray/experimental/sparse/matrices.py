@@ -208,6 +208,7 @@ class CSR(_Compressed):
     @classmethod
     def _eye(cls, N: int, M: int, k: int, *, dtype: Any = None, index_dtype: Any = "int32") -> CSR:
         row, col = (x.astype(index_dtype) for x in diagonal(N, M, k))
+        # Rows ascend, so the number of elements before row i is a binary search.
         indptr = np.searchsorted(row, np.arange(N + 1)).astype(index_dtype)
         return cls((gnp.ones(row.size, dtype), col, indptr), shape=(N, M))
 
@@ -241,6 +242,7 @@ class CSC(_Compressed):
 
     @classmethod
     def _eye(cls, N: int, M: int, k: int, *, dtype: Any = None, index_dtype: Any = "int32") -> CSC:
+        # The transpose of the k-th diagonal is the -k-th.
         return CSR._eye(M, N, -k, dtype=dtype, index_dtype=index_dtype).T
 
     def todense(self) -> Array:

@@ -161,8 +161,10 @@ def extract(indices: Array, dense: Array, *, assume_unique: bool = True) -> Arra
     if assume_unique:
         return values
     if not n_sparse:
+        # Without sparse axes all stored elements are at one place: the first one stands for all.
         first = gnp.equal(gnp.arange(nse), 0)
         return gnp.where(beside(first, values[(0,) * n_batch]), values, 0)
+    # Of elements with one index only the first in order is kept: the sum counts it once.
     _, order, starts = groups(clipped(indices, limits(dense.shape, found, indices.dtype)))
     at = (*_places(order.shape[:-1]), order)
     first = gnp.zeros(order.shape, bool).at[at].set(starts)

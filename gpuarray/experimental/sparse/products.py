@@ -228,12 +228,15 @@ def _sparse_dot(lhs: BCOO, rhs: BCOO, numbers: Numbers, dtype: Any) -> BCOO:
         terms = a.astype(out.dtype)[:, None] * b.astype(out.dtype)[None, :]
         terms = patterns.masked(terms, meets).ravel()
         pairs = (a.shape[0], b.shape[0])
+        # Where each pair's term stands: columns of the one that are left, then those of the other.
+        # Terms of pairs that do not meet are 0, and harm nobody.
         columns = [gnp.broadcast_to(i[:, x][:, None], pairs) for x in lhs_kept]
         columns += [gnp.broadcast_to(j[:, y][None, :], pairs) for y in rhs_kept]
         found = [c.ravel().astype(index_dtype) for c in columns]
         indices = gnp.stack(found, -1) if found else gnp.zeros((terms.size, 0), index_dtype)
         return patterns.sum_duplicates(terms, indices, out.shape[n_out:], nse)
 
+    # Batch axes of one operand alone. The lhs's come first in the result, so they are mapped last.
     for _ in range(rhs.n_batch - len(rhs_batch)):
         product = vmap(product, in_axes=(None, None, 0, 0))
     for _ in range(lhs.n_batch - len(lhs_batch)):
@@ -320,6 +323,8 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
         meets &= i[..., column] == j[..., column]
     data = first(lhs.data) * second(rhs.data)
     data = patterns.masked(data, meets)
+    # Along an axis of length 1 the index is 0, so the larger one is the other operand's. Pairs that
+    # do not meet get indices beyond the shape: no elements.
     indices = gnp.where(meets[..., None], gnp.maximum(i, j), limit)
     nse = lhs.nse * rhs.nse
     data = data.reshape(*data.shape[:n], nse, *data.shape[n + 2 :])

@@ -98,6 +98,8 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
         own = [x.with_data(x.data) if is_sparse(x) else gnp.asarray(x) for x in leaves]
         for x in own:
             if isinstance(x, BCOO):
+                # The mark says that two operands have the same indices; arguments never count as
+                # such.
                 x.pattern = object()
         return tree.unflatten(out_spec, run(graph, own))
 
@@ -272,6 +274,8 @@ def _stack(broadcast: Callable, concatenate: Callable) -> Rule:
     def rule(eqn: Eqn, *xs: Any) -> Any:
         axis = eqn.params["axis"]
         shape = (*xs[0].shape[:axis], 1, *xs[0].shape[axis:])
+        # There is no stack of sparse arrays: each gets an axis of length 1, along which they are
+        # joined.
         to = [d + (d >= axis) for d in range(xs[0].ndim)]
         wider = [broadcast(x, shape=shape, broadcast_dimensions=to) for x in xs]
         return concatenate(wider, dimension=axis)
@@ -378,6 +382,7 @@ def _while(params: dict, values: list) -> list:
     arrays, spec = tree.flatten(_plain(carry))
 
     def going(arrays: list) -> Array:
+        # The condition is a Graph over sparse values, so it is evaluated by rules, too.
         (found,) = run(params["cond_jaxpr"], [*first, *tree.unflatten(spec, arrays)])
         return found
 
@@ -433,6 +438,7 @@ def _power(x: BCOO, y: Any) -> BCOO:
 
 
 def _getitem(x: Any, index: Any) -> Any:
+    # An index within a program is slices and gathers, for which there are rules.
     found = sparsify(lambda a: a[index])(x)
     # What holds nothing is made without looking at the array.
     if isinstance(x, BCOO) and not is_sparse(found) and found.size == 0:

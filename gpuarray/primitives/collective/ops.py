@@ -512,8 +512,8 @@ def _runs(source: list[int]) -> list[tuple[int, int]]:
     return out
 
 
-# A slice of the operand, or zeros.
 def _piece(x: Any, start: int, stop: int) -> Any:
+    """A slice of the operand, or `stop` elements of zeros where `start` is -1."""
     aval = aval_of(x)
     rest = aval.shape[1:]
     if start < 0:

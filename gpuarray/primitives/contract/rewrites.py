@@ -56,6 +56,8 @@ def _turned(eqn: Eqn, side: int, order: tuple[int, ...], operand: Var) -> Eqn | 
     summed, both = ([tuple(axes) for axes in of] for of in eqn.params["dimension_numbers"])
     own = _roles(eqn)[side].own
     batch, steps, rest = (tuple(order[d] for d in of) for of in (both[side], summed[side], own))
+    # Batch axes in front, then rows and steps in either order: what a library takes as a matrix or
+    # its transpose.
     if tuple(range(len(order))) not in ((*batch, *rest, *steps), (*batch, *steps, *rest)):
         return None
     summed[side], both[side] = steps, batch

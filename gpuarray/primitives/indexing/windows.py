@@ -75,7 +75,7 @@ class Windows:
 
     @property
     def inner(self) -> list[int]:
-        """Those of them that windows keep: they may be longer than 1 there."""
+        """The looked-up axes that windows keep: there they may be longer than 1."""
         return [d for d in self.looked_up if d not in self.removed]
 
     @property

@@ -86,6 +86,8 @@ def triangular_solve(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
     *stack, rows, columns = b.shape
     left = params["left_side"]
     n, systems = (rows, columns) if left else (columns, rows)
+    # Read with its two strides exchanged, a matrix is its transpose, and its lower triangle an
+    # upper one.
     turned = bool(params["transpose_a"]) == left
     of_a = (1, n) if turned else (n, 1)
     of_b = (columns, 1) if left else (1, columns)

@@ -278,6 +278,7 @@ def _eigh(dtype, shape, *, lower, sort_eigenvalues, subset_by_index, algorithm=N
         )
     # The divide-and-conquer routine; hermitian matrices have a name of their own.
     syevd = routine("syevd", dtype, "heevd")
+    # LAPACK computes all of them; the subset is cut out.
     part = slice(None) if subset_by_index is None else slice(*subset_by_index)
 
     def one(a):

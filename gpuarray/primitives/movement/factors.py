@@ -188,6 +188,7 @@ def iota_factors(avals, out_avals, params) -> Factors:
         counted = positions(params["shape"], dimension, starts[dimension])
         return [converted(counted, params["dtype"])]
 
+    # Longer ones cannot be counted in int32: the axis stays whole.
     if params["shape"][dimension] > _MOST:
         return all_but((dimension,), avals, out_avals, result_shape("shape"))
     return elementwise(avals, out_avals, params, result_shape("shape"), piece)

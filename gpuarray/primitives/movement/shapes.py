@@ -55,6 +55,7 @@ def broadcast_aval(operand, *, shape, broadcast_dimensions, sharding=None):
         )
     if len(set(given)) != len(given):
         raise TypeError(f"{op} broadcast_dimensions must be distinct, got {given}.")
+    # Only length 1 stretches.
     if any(n not in (1, shape[d]) for n, d in zip(operand.shape, given)):
         raise TypeError(
             f"{op} operand dimension sizes must either be 1, or be equal to their corresponding "
@@ -171,12 +172,14 @@ def pad_aval(operand, padding_value, *, padding_config):
             "interior padding in padding_config must be nonnegative, got padding_config "
             f"{padding_config}"
         )
+    # Negative padding cuts off, at most all there is.
     shape = padded_shape(operand.shape, padding_config)
     if any(n < 0 for n in shape):
         raise ValueError(
             f"Dimension size after padding is not at least 0, got result shape {shape}, for "
             f"padding_config {padding_config} and operand shape {operand.shape}"
         )
+    # Weak only if all values in the result are.
     return ShapedArray(shape, operand.dtype, operand.weak_type and padding_value.weak_type)
 
 

@@ -124,6 +124,8 @@ class Counted(NamedTuple):
         self, keys: np.ndarray, width: int, shape: tuple[int, ...], partitionable: bool
     ) -> np.ndarray:
         """Numbers of 8, 16, 32 or 64 bits for every key."""
+        # Every number has a counter of its own, so it does not depend on how arrays are cut:
+        # `partitionable` changes nothing.
         zeros = (np.zeros(1, _u32),) * (self.counters - 2)
         key = tuple(keys[..., None, i] for i in range(self.words))
         out = self.hash(key, (*_counters(prod(shape)), *zeros))

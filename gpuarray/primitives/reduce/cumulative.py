@@ -7,20 +7,23 @@ in double. Floor 2.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.core.avals import aval_of
+from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.fold import Fold, Identity
+from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_LINEAR, Kind, Primitive, registry
 from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import COMPLEX, FLOATING, NUMERIC, check_dtype, do
 from gpuarray.primitives.linear import zeros
 from gpuarray.primitives.reduce.host import wide_of
 from gpuarray.primitives.reduce.ops import LARGEST, PRODUCT, SMALLEST, SUM
+from gpuarray.primitives.reduce.prefixes import prefixes
 
 
 def _aval(name: str, accepted):
@@ -118,59 +121,32 @@ def _directed(forward, axis: int, reverse: bool):
     return lambda x: forward(x[flip])[flip]
 
 
-# ---- the same from other primitives: a scan over pairs, which can be differentiated ----
-
-
-def _along(x, axis: int, start: int, stop: int, step: int = 1):
-    shape = aval_of(x).shape
-    return do.slice(
-        x,
-        start_indices=tuple(start if d == axis else 0 for d in range(len(shape))),
-        limit_indices=tuple(stop if d == axis else n for d, n in enumerate(shape)),
-        strides=tuple(step if d == axis else 1 for d in range(len(shape))),
-    )
-
-
-def _alternate(even, odd, axis: int):
-    """Interleave two arrays along `axis`: even[0], odd[0], even[1], ..."""
-    a, b = aval_of(even), aval_of(odd)
-    # Whether the result ends with an element of `even`.
-    last = a.shape[axis] > b.shape[axis]
-
-    def spaced(x, low: int, high: int):
-        # One hole between neighbours, and an end where the other array has the first or last
-        # element.
-        config = tuple((low, high, 1) if d == axis else (0, 0, 0) for d in range(a.ndim))
-        return do.pad(x, a.dtype.type(0), padding_config=config)
-
-    # Each place holds one element and one padding 0.
-    return do.add(spaced(even, 0, 0 if last else 1), spaced(odd, 1, 1 if last else 0))
-
-
-def _scan(combine, x, axis: int):
-    """Fold pairs of neighbours, scan those, and fill in: 2 log2(n) folds of arrays."""
-    n = aval_of(x).shape[axis]
-    if n < 2:
-        return x
-    # odd[i] is the fold up to element 2i + 1; even[i] adds element 2i to the odd one before it.
-    pairs = combine(_along(x, axis, 0, n - 1, 2), _along(x, axis, 1, n, 2))
-    odd = _scan(combine, pairs, axis)
-    # With an even length the last odd result has no even element after it.
-    before = _along(odd, axis, 0, aval_of(odd).shape[axis] - 1) if n % 2 == 0 else odd
-    even = combine(before, _along(x, axis, 2, n, 2))
-    even = do.concatenate(_along(x, axis, 0, 1), even, dimension=axis)
-    return _alternate(even, odd, axis)
+# ---- the same from other primitives, which can be differentiated ----
 
 
 def _parts(combine):
+    def merge(one: list, two: list) -> list:
+        return [combine(*one, *two)]
+
     def parts(x, *, axis, reverse):
-        if not reverse:
-            # A run from the end is a run of the reversed array, reversed back.
-            return _scan(combine, x, axis)
-        backwards = do.rev(x, dimensions=(axis,))
-        return do.rev(_scan(combine, backwards, axis), dimensions=(axis,))
+        # A run from the end is a run of the reversed array, reversed back.
+        (out,) = prefixes(merge, [do.rev(x, dimensions=(axis,)) if reverse else x], axis)
+        return do.rev(out, dimensions=(axis,)) if reverse else out
 
     return parts
+
+
+@functools.lru_cache(64)
+def _product_of(dtype) -> Graph:
+    a, b, out = (Var(ShapedArray((), dtype)) for _ in range(3))
+    return Graph([a, b], [out], [Eqn(registry["mul"], [a, b], [out], {})])
+
+
+def _prod_parts(x, *, axis, reverse):
+    # As an associative scan, since the derivative of that is one scan more.
+    jaxpr = _product_of(aval_of(x).dtype)
+    (out,) = do.associative_scan(x, jaxpr=jaxpr, axis=axis, reverse=reverse)
+    return out
 
 
 def logaddexp(a, b):
@@ -203,7 +179,7 @@ def _batch(name: str):
 
 
 def _cumulative(
-    name: str, fold: Fold, combine, accepted=NUMERIC, pick=None, weight: float = 2.0
+    name: str, fold: Fold, parts, accepted=NUMERIC, pick=None, weight: float = 2.0
 ) -> Primitive:
     return Primitive(
         name,
@@ -215,7 +191,7 @@ def _cumulative(
         jvp=BY_PARTS,
         transpose=NOT_LINEAR,
         batch=_batch(name),
-        decompose=_parts(combine),
+        decompose=parts,
     )
 
 
@@ -268,9 +244,10 @@ cumsum_p = Primitive(
     transpose=_cumsum_transpose,
     batch=_batch("cumsum"),
 )
-cumprod_p = _cumulative("cumprod", PRODUCT, lambda a, b: do.mul(a, b))
-cummax_p = _cumulative("cummax", LARGEST, lambda a, b: do.max(a, b))
-cummin_p = _cumulative("cummin", SMALLEST, lambda a, b: do.min(a, b))
+cumprod_p = _cumulative("cumprod", PRODUCT, _prod_parts)
+# Where elements are equal the derivative depends on the order of merging: it is that of the tree.
+cummax_p = _cumulative("cummax", LARGEST, _parts(lambda a, b: do.max(a, b)))
+cummin_p = _cumulative("cummin", SMALLEST, _parts(lambda a, b: do.min(a, b)))
 cumlogsumexp_p = _cumulative(
-    "cumlogsumexp", LOG_SUM_EXP, logaddexp, FLOATING | COMPLEX, _logsumexp_pick, weight=20.0
+    "cumlogsumexp", LOG_SUM_EXP, _parts(logaddexp), FLOATING | COMPLEX, _logsumexp_pick, weight=20.0
 )

@@ -154,6 +154,7 @@ def _lbfgs(
         steps, changes, weights, scale = model
         # The two-loop recursion: newest correction first, then back.
         q, alphas = -g, []
+        # In Python: there are few corrections, and their number is known.
         for i in reversed(range(maxcor)):
             alpha = weights[i] * gnp.dot(steps[i], q)
             q = q - alpha * changes[i]

@@ -365,6 +365,7 @@ def gmres(
     x = _solve(_gmres, A, b, x0, M, maxiter, tol=tol, atol=atol, restart=restart)
     matvec = _operator(A)
     residual = _sub(tree_map(gnp.asarray, b), matvec(x))
+    # As in JAX: -1 where the result is nan. Whether the search converged is not said.
     return x, gnp.where(gnp.isnan(_norm(residual)), -1, 0)
 
 

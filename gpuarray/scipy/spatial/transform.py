@@ -315,7 +315,7 @@ class Rotation(NamedTuple):
 
 
 def _canonical(q: Array) -> Array:
-    """Of q and -q the one whose last component that is not 0, from w over x to z, is positive."""
+    """q or -q, such that the first component that is not 0, of w, x, y, z, is positive."""
     x, y, z, w = (q[..., i : i + 1] for i in range(4))
     sign = gnp.where(w != 0, w, gnp.where(x != 0, x, gnp.where(y != 0, y, z)))
     return gnp.where(sign < 0, -q, q)

@@ -39,7 +39,7 @@ def complex_loggamma(z: Array) -> Array:
 
 
 def _right_half(z: Array) -> Array:
-    """Of numbers whose real part is at least 1/2: no sum of two arguments leaves (-π, π)."""
+    """log gamma for real parts of at least 1/2, where no sum of two angles leaves (-π, π)."""
     total = like(0, z)
     # Moved right by 8, where Stirling's series is exact to the last digits.
     for k in range(0, 8, 2):

@@ -38,6 +38,7 @@ def chosen_cut(
         # On a tie the first one, where the largest operand stays as it is.
         if sent < least:
             best, least = cut, sent
+        # Nothing to send: no order can be better.
         if not sent:
             break
     for axes, spec in zip(factors.outs, wanted, strict=True):
@@ -88,6 +89,7 @@ def _extend(cut: Cut, factors: Factors, axes: Axes, spec: Spec, grid: Grid) -> N
         # Pieces of an axis of several factors are runs of it only so.
         if given is None or any(f in cut for f in given):
             continue
+        # Try it: pieces must stay runs of the axes of every operand and result.
         trial = cut | given
         if all(
             are_runs(factors, some, trial, grid.sizes) for some in (*factors.ins, *factors.outs)
@@ -102,10 +104,12 @@ def _bytes_sent(cut: Cut, factors: Factors, eqn: Eqn, specs: Sequence[Spec], gri
         want = spec_of(axes, cut)
         if want != spec:
             total += received(spec, want, a.aval.size, grid.sizes) * storage_dtype(a.aval).itemsize
+    # Over how many devices each result is a sum.
     owed = grid.size(n for f in factors.owed for n in cut.get(f, ()))
     if owed > 1:
         for v, axes in zip(eqn.outvars, factors.outs, strict=True):
             held = v.aval.size / grid.size(n for names in spec_of(axes, cut) for n in names)
+            # A sum over n devices sends about 2 (n - 1) / n of its result, by a ring.
             total += 2 * held * (owed - 1) / owed * storage_dtype(v.aval).itemsize
     return total
 

@@ -62,6 +62,7 @@ def division(
 def wants(eqn: Eqn, outs: Sequence[Spec | None], grid: Grid) -> Sequence[Spec | None]:
     """Return how operands would have to be cut for results that are cut so."""
     if _is_plain(eqn) and outs[0] is not None:
+        # Elementwise: operands as the result; scalars are never cut.
         return [outs[0] if a.aval.ndim else () for a in eqn.invars]
     return _known(
         eqn, ("want", tuple(outs)), grid, lambda: wanted_of_operands(factors_in(eqn), outs, grid)

@@ -25,15 +25,17 @@ from gpuarray.core.factors import spec_of
 from gpuarray.core.graph import Eqn
 from gpuarray.core.grid import Spec
 from gpuarray.core.primitive import Kind
+from gpuarray.primitives.axes import along
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.contract.factors import combined
 from gpuarray.primitives.define import do
 from gpuarray.primitives.factors import factors_of
 from gpuarray.primitives.reduce.cumulative import logaddexp
+from gpuarray.primitives.scalar_graph import bind_on_arrays
 from gpuarray.transforms.partition.cuts import chosen_cut
 from gpuarray.transforms.partition.moves import gathered, position
 from gpuarray.transforms.partition.pieces import Note, Owed, Piece
-from gpuarray.transforms.partition.windows import Frame, Windows, along, extreme, like, zero
+from gpuarray.transforms.partition.windows import Frame, Windows, extreme, like, zero
 from gpuarray.util import prod
 
 
@@ -143,6 +145,8 @@ def reach(s: Sliding, length: int, results: int, here: Frame, parts: int) -> Rea
             continue
         # Positions before the first element that is read, when elements stand apart.
         rest = -s.low % s.base
+        # Positions from the first window's begin to the last one's end, and the elements that stand
+        # at them (one every `base`).
         reads = (each - 1) * s.stride + s.extent
         count = (rest + reads - 1) // s.base + 1
         behind = reads + rest - (count - 1) * s.base - 1
@@ -175,6 +179,7 @@ def reach_of_sums(s: Sliding, results: int, here: Frame, kernel: Frame, parts: i
     # device.
     if s.base != 1:
         return None
+    # Every result, with the kernel elements of one device: d's begin at number d * each.
     count = (results - 1) * s.stride + (each - 1) * s.dilation + 1
     first = start - s.low - begin * s.dilation
     found = _reached(first, each * s.dilation, count, piece, parts, (0, 0), None)
@@ -202,6 +207,8 @@ class Rims:
         # slice. Else each device slices at its own.
         move = r.step - aval_of(x).shape[axis]
         x = self.enlarged(x, axis, names, r.left, r.right)
+        # Where the first device begins to read, counted in its enlarged piece; each later one
+        # `move` further on.
         begin = r.first + r.left
         if move == 0:
             return along(x, axis, begin, begin + r.count)
@@ -378,18 +385,19 @@ class _Halos(Windows):
     # ---- running folds ----
     def running(self) -> list[Piece] | None:
         """Fold on pieces, and each with the totals of all before."""
+        if self.eqn.primitive.fold is None:
+            return self.merging()
         (piece,), axis = self.pieces, self.eqn.params["axis"]
         names, aval = piece.spec[axis], self.avals[0]
         fold = _FOLDS.get(self.eqn.primitive.name)
         kind = dtypes.kind_of(aval.dtype)
         if not names or fold is None or kind not in "iuf" or set(piece.frame) - {axis}:
             return None
-        # Three steps: fold each piece, gather the pieces' totals and fold those, merge the total
-        # of all before into each piece.
         x, dtype = self.settled(piece, 0).value, aval.dtype
         neutral = fold.neutral(aval)
         if axis in piece.frame:
             start, _ = piece.frame[axis]
+            # Elements of the longer axis outside of the part must not count.
             inside = self.between(x, axis, names, start, start + aval.shape[axis])
             x = do.select_n(inside, like(neutral, x), x)
         # Narrow totals are added up in single precision, as the elements are.
@@ -397,33 +405,56 @@ class _Halos(Windows):
         if wide != dtype:
             convert = {"weak_type": False, "sharding": None}
             x = do.convert_element_type(x, new_dtype=wide, **convert)
-        (x,) = self.splitter.bound(self.eqn, [x], self.eqn.params)
-        reverse, length = self.eqn.params["reverse"], aval_of(x).shape[axis]
-        last = along(x, axis, 0, 1) if reverse else along(x, axis, length - 1, length)
+        (x,) = self.along_pieces([x], axis, names, lambda total, x: [fold.merge(*total, *x)])
+        if wide != dtype:
+            x = do.convert_element_type(x, new_dtype=dtype, weak_type=aval.weak_type, sharding=None)
+        return [self.part(x, piece.spec, self.eqn.outvars[0].aval, piece.frame)]
+
+    def merging(self) -> list[Piece] | None:
+        """The same for a Graph that merges several arrays, which have to be cut alike."""
+        axis, jaxpr = self.eqn.params["axis"], self.eqn.params["jaxpr"]
+        spec = self.pieces[0].spec
+        if not spec[axis] or any(p.spec != spec or p.frame for p in self.pieces):
+            return None
+        xs = [self.settled(p, k).value for k, p in enumerate(self.pieces)]
+        out = self.along_pieces(xs, axis, spec[axis], lambda p, q: bind_on_arrays(jaxpr, *p, *q))
+        avals = [v.aval for v in self.eqn.outvars]
+        return [self.part(y, spec, aval, {}) for y, aval in zip(out, avals, strict=True)]
+
+    def along_pieces(self, xs: list, axis: int, names: tuple, merge: Callable) -> list:
+        """Scan pieces, gather their totals and scan those, merge the total of all before into
+        each piece.
+        """
+        xs = self.splitter.bound(self.eqn, xs, self.eqn.params)
+        reverse, length = self.eqn.params["reverse"], aval_of(xs[0]).shape[axis]
+        # The last element of a scan is the total of the piece.
+        end = (0, 1) if reverse else (length - 1, length)
         why = f"{self.eqn.primitive.name} needs the totals of other pieces"
-        self.splitter.notes.append(Note("all_gather", aval_of(last), self.eqn.site, why))
-        totals = gathered(last, axis, names, self.sizes)
-        (totals,) = self.splitter.bound(self.eqn, [totals], self.eqn.params)
+        totals = []
+        for x in xs:
+            last = along(x, axis, *end)
+            self.splitter.notes.append(Note("all_gather", aval_of(last), self.eqn.site, why))
+            totals.append(gathered(last, axis, names, self.sizes))
+        totals = self.splitter.bound(self.eqn, totals, self.eqn.params)
         # That of all pieces before, which is clamped for the first one.
-        mine, shape = position(names, self.sizes), list(aval_of(totals).shape)
-        starts: list[Any] = [np.int32(0)] * aval.ndim
+        mine, shape = position(names, self.sizes), list(aval_of(totals[0]).shape)
+        starts: list[Any] = [np.int32(0)] * len(shape)
         starts[axis] = do.add(mine, np.int32(1 if reverse else -1))
         count, shape[axis] = shape[axis], 1
         at = do.max(starts[axis], np.int32(0))
         starts[axis] = do.min(at, np.int32(count - 1))
-        total = do.dynamic_slice(totals, *starts, slice_sizes=tuple(shape))
-        total = do.broadcast_in_dim(
-            total,
-            shape=aval_of(x).shape,
-            broadcast_dimensions=tuple(range(aval.ndim)),
-            sharding=None,
-        )
+        before = [
+            do.broadcast_in_dim(
+                do.dynamic_slice(total, *starts, slice_sizes=tuple(shape)),
+                shape=aval_of(xs[0]).shape,
+                broadcast_dimensions=tuple(range(len(shape))),
+                sharding=None,
+            )
+            for total in totals
+        ]
         # The first device has its results already, to the bit.
-        first = do.eq(mine, np.int32(count - 1 if reverse else 0))
-        x = do.select_n(like(first, x), fold.merge(total, x), x)
-        if wide != dtype:
-            x = do.convert_element_type(x, new_dtype=dtype, weak_type=aval.weak_type, sharding=None)
-        return [self.part(x, piece.spec, self.eqn.outvars[0].aval, piece.frame)]
+        first = like(do.eq(mine, np.int32(count - 1 if reverse else 0)), xs[0])
+        return [do.select_n(first, m, x) for m, x in zip(merge(before, xs), xs, strict=True)]
 
 
 def _operands(eqn: Eqn) -> int:

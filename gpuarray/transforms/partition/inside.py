@@ -37,6 +37,8 @@ def through(flow: Loop | Choice, eqn: Eqn, outs: Wants, wanted: Wanted) -> list[
     for i, spec in zip(flow.consts, inner[:consts], strict=True):
         found[i] = spec
     for i, spec, at_the_end in zip(flow.carry, inner[consts:rest], carried, strict=True):
+        # It has one layout at all steps: where a step would have it otherwise than the readers of
+        # the result, none is asked for.
         found[i] = at_the_end if spec is None or spec == at_the_end else None
     for i, spec in zip(flow.xs, inner[rest:], strict=True):
         found[i] = None if spec is None else ((), *spec)
@@ -86,6 +88,7 @@ def by_rule(
         cut = chosen_cut(factors, eqn, ins, wanted, grid)
         ins = [spec_of(axes, cut) for axes in factors.ins]
         outs = [spec_of(axes, cut) for axes in factors.outs]
+    # The user's rule speaks in shardings over one mesh, not in axes of the grid.
     mesh, laid = grid.shardings([*ins, *outs])
     in_shardings: list[Any] = laid[: len(ins)]
     out_shardings: list[Any] = laid[len(ins) :]

@@ -71,6 +71,7 @@ def looped(eqn: Eqn, loop: Loop, pieces: list[Piece], splitter: Any) -> list[Pie
         graphs[id(loop.condition)] = splitter.staged(
             loop.condition, [*tested, *carry], [uncut(test.aval)]
         ).graph
+    # Kinds of loops keep their Graphs under different names: they are found by identity.
     params = {k: graphs.get(id(v), v) for k, v in eqn.params.items()}
     out = splitter.bound(eqn, [p.value for p in pieces], params)
     specs = [*carry, *(((), *spec) for spec in ys)]

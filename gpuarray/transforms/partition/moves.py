@@ -111,6 +111,8 @@ def _pairs(changed: Sequence, names: tuple, sizes: Mapping[Any, int]) -> tuple:
     holders: dict[tuple, list[int]] = {}
     wanting: dict[tuple, list[int]] = {}
     for device, place in enumerate(itertools.product(*(range(sizes[n]) for n in names))):
+        # Which piece this device has now, and which one it is to have, each by its number along the
+        # axes that change.
         at = dict(zip(names, place, strict=True))
         held = tuple(_number(cut, at, sizes) for cut, _ in changed)
         wanted = tuple(_number(cut, at, sizes) for _, cut in changed)
@@ -171,7 +173,7 @@ def _gather(have: list, new: Spec) -> Step:
 
 
 def received(old: Spec, new: Spec, elements: int, sizes: Mapping[Any, int]) -> float:
-    """Return how many elements a device receives in a move of a value of so many elements."""
+    """Return how many elements a device receives when a value of `elements` elements moves."""
     # The same steps as the program would take, so that a price is that of what runs.
     held = elements / prod(sizes[n] for names in old for n in names)
     total = 0.0
@@ -183,6 +185,8 @@ def received(old: Spec, new: Spec, elements: int, sizes: Mapping[Any, int]) -> f
             total += held * (count - 1)
             held *= count
         else:
+            # An exchange leaves a device's own share where it is; a permutation sends the whole
+            # piece on.
             total += held * (count - 1) / count if step.how == "all_to_all" else held
     return total
 

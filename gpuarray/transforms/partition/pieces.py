@@ -106,6 +106,7 @@ def owed_by_all(eqn: Eqn, pieces: Sequence[Piece]) -> Owed | None:
     if first is None or first.how != "sum" or eqn.primitive.name not in _LINEAR:
         return None
     alike = all(
+        # Sums over the same axes, cut alike and of one shape, are added before they are combined.
         p.owed is not None
         and p.owed[:2] == first[:2]
         and p.spec == pieces[0].spec
@@ -125,6 +126,7 @@ def live(graph: Graph) -> tuple[list[Eqn], Counter]:
     if found is None:
         reads = Counter(a for a in graph.outvars if isinstance(a, Var))
         eqns: list[Eqn] = []
+        # Backwards, so that what only an unread equation reads is left out too.
         for eqn in reversed(graph.eqns):
             if any(v in reads for v in eqn.outvars) or has_effect(eqn):
                 eqns.append(eqn)

@@ -470,6 +470,8 @@ class _Splitter:
         # Only a sharding constraint leaves an axis open.
         if len(pieces) == 1 and UNCONSTRAINED in flow.in_specs[0].partitions:
             return [self.constrained(mesh, flow.in_specs[0], eqn.invars[0].aval, pieces[0])]
+        # Axes that are not the Graph's own: along them its values stay cut as they come, and it is
+        # partitioned like any other.
         others = {m for n in flow.automatic for m in grid.names(mesh, (n,))}
         values = []
         for a, spec, piece in zip(eqn.invars, flow.in_specs, pieces, strict=True):

@@ -69,6 +69,7 @@ def as_terms(
         splitter.settle(piece, piece.spec, aval)
     value, cut = piece.value, piece.spec
     sent: list[str] = []
+    # A sum that is owed is terms too, only not yet said by a type.
     held = have if piece.owed is None else have.union(piece.owed.names)
     if spec is None:
         spec = tuple(tuple(n for n in names if n not in want) for names in cut)
@@ -93,6 +94,7 @@ def _spread(value: Any, cut: Spec, more: frozenset, splitter: Any) -> tuple[Any,
     sizes, left, ends, middle = splitter.sizes, set(more), [], []
     for names in cut:
         run = 0
+        # Cuts that go, from the minor end: their pieces are neighbours and stay where they are.
         while run < len(names) and names[len(names) - run - 1] in more:
             run += 1
         ends.append(names[len(names) - run :])
@@ -111,10 +113,12 @@ def _spread(value: Any, cut: Spec, more: frozenset, splitter: Any) -> tuple[Any,
             shape[axis] *= prod(sizes[n] for n in end)
             starts: list[Any] = [np.int32(0)] * len(shape)
             starts[axis] = start_of(end, length, sizes)
+            # The piece at its own place, zeros elsewhere: the sum over these devices is the value.
             nothing = zeros(aval.update(shape=tuple(shape)))
             value = do.dynamic_update_slice(nothing, value, *starts)
             left.difference_update(end)
     if left:
+        # Along axes that cut nothing all devices have the value: all but the first give zeros.
         here = position(tuple(n for n in sizes if n in left), sizes)
         value = do.select_n(do.eq(here, np.int32(0)), zeros(aval_of(value)), value)
     return value, tuple(middle), sent
@@ -129,6 +133,7 @@ def applied(
     if isinstance(flow, ByDevice) or prim.kind is Kind.COLLECTIVE:
         # Its specs say what it takes and gives; collectives say it by their types.
         return splitter.plain(eqn, pieces, wanted)
+    # A callback that asks for the layout (`Inspection`) is told it, and runs nothing.
     told = getattr(eqn.params.get("callback"), "laid", None)
     if told is not None:
         sharding = splitter.grid.sharding(pieces[0].spec)
@@ -147,6 +152,7 @@ def applied(
     ready = []
     for a, piece, names in zip(eqn.invars, pieces, taken, strict=True):
         have = names_of(a.aval, splitter)
+        # No axis may both cut an operand and stand for terms.
         if have != names or kept.intersection(n for part in piece.spec for n in part):
             spec = tuple(tuple(n for n in part if n not in kept) for part in piece.spec)
             why = f"{prim.name} takes it so"
@@ -186,6 +192,7 @@ def _avals_inside(
         return [taken[i] for i in range(len(eqn.invars))], flow.body.out_avals
     if isinstance(flow, Choice):
         branch = flow.branches[0]
+        # The index of the branch is read as a value.
         return [eqn.invars[0].aval.update(layout=None), *branch.in_avals], branch.out_avals
     prim = eqn.primitive
     inline = prim.inline if prim.factors is None else None

@@ -23,6 +23,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Eqn
 from gpuarray.core.grid import Spec
 from gpuarray.core.primitive import Kind
+from gpuarray.primitives.axes import along
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import zeros
@@ -222,6 +223,8 @@ class Windows:
         if values is None:
             return None
         x = values[0]
+        # Each operand lies as if it were the whole result: a device picks, at each position, the
+        # one that is there.
         for value, start in zip(values[1:], starts[1:], strict=True):
             x = do.select_n(self.between(x, axis, spec[axis], start, size), x, value)
         return [self.part(x, spec, out, {**others, axis: (0, size)})]
@@ -284,6 +287,7 @@ class Windows:
             if not spec[d]:
                 around[d] = (starts[d], aval.shape[d] - starts[d] - shape[d], 0)
         new = do.pad(new, zero(aval_of(new)), padding_config=tuple(around))
+        # Set, add, ...: what the operation makes of old and new where the update is.
         new = _COMBINED[self.eqn.primitive.name](old, new)
         for d in smaller:
             here = self.between(old, d, spec[d], starts[d], starts[d] + shape[d])
@@ -390,14 +394,6 @@ def _part(x: Any, starts: Sequence[int], stops: Sequence[int]) -> Any:
     if not any(starts) and tuple(stops) == aval_of(x).shape:
         return x
     return do.slice(x, start_indices=tuple(starts), limit_indices=tuple(stops), strides=None)
-
-
-def along(x: Any, axis: int, start: int, stop: int) -> Any:
-    """Return a part of an axis."""
-    shape = aval_of(x).shape
-    starts, stops = [0] * len(shape), list(shape)
-    starts[axis], stops[axis] = start, stop
-    return _part(x, starts, stops)
 
 
 def _is_float(aval: ShapedArray) -> bool:

@@ -54,17 +54,17 @@ def _forms(f, *xs) -> list[str]:
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(
-    ("shape", "axis", "count"),
-    [((7,), 0, 1), ((40_000,), 0, 1), ((300, 5), 0, 2), ((5, 300), 1, 1), ((5000, 3), 0, 2)],
+    ("shape", "axis"),
+    [((7,), 0), ((40_000,), 0), ((300, 5), 0), ((5, 300), 1), ((5000, 3), 0)],
     ids=str,
 )
-def test_a_scan_by_its_fold(shape, axis, count, reverse):
+def test_a_scan_by_its_fold(shape, axis, reverse):
     simulated.need_compiler()
     x = (np.arange(np.prod(shape)) % 11 - 5).reshape(shape).astype("f")
     f = lambda x: LENGTH.bind(x + 0, axis=axis, reverse=reverse)
     wanted = _length(x.astype(np.float64), axis=axis, reverse=reverse)
     np.testing.assert_allclose(ga.jit(f)(x), wanted, rtol=1e-5)
-    assert _forms(f, x).count("scan") == count
+    assert _forms(f, x).count("scan") == 1
     with ga.default_device("simulator"):
         np.testing.assert_allclose(np.asarray(ga.jit(f)(x)), wanted, rtol=1e-5)
 

@@ -185,6 +185,11 @@ def test_round(decimals):
     same(gnp.round(gnp.asarray(z), decimals), np.round(z, decimals), rtol=1e-6)
 
 
+def test_round_of_small_integers_does_not_overflow():
+    # The nearest hundred of 99 is in int8; twice the rest is not.
+    assert gnp.round(gnp.array([99, 50, -99, -51], "int8"), -2).tolist() == [100, 0, -100, -100]
+
+
 def test_round_of_half_precision_does_not_overflow():
     assert gnp.round(gnp.array([1000.0], "float16"), 2).tolist() == [1000.0]
 

@@ -21,6 +21,17 @@ def test_black_scholes_agrees_with_itself():
     assert "   100    12.822 " in text  # the price of an option at the money, by the formula
 
 
+def test_a_state_space_layer_learns_to_remember():
+    text = run("state_space.py", "150")
+    assert "recurrence: 1 kernel," in text and "associative_scan" in text
+    errors = [
+        float(line.split()[-1])
+        for line in text.splitlines()
+        if line.startswith("step ") and ":" in line
+    ]
+    assert len(errors) == 5 and errors[0] > 0.2 and errors[-1] < 0.1
+
+
 def test_kmeans_gets_closer():
     text = run("kmeans.py", "20000")
     distances = [

@@ -81,7 +81,119 @@ def test_what_is_no_number():
         np.testing.assert_array_equal(simulate(gnp.cumsum, x), np.cumsum(x))
 
 
-def test_wide_partial_results_keep_two_kernels():
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("dtype", ["float64", "complex64", "int64"])
+def test_partial_results_of_several_words(dtype):
+    x = np.random.default_rng(0).integers(-3, 4, (2, 5000)).astype(dtype)
+    x = x * (1 - 2j) if dtype == "complex64" else x
     with ga.enable_x64(True):
-        plan = ga.jit(gnp.cumsum).lower(golden.shape("float64", 1 << 24)).plan.on_device
-    assert len(plan.groups) == 2
+        found = simulate(lambda x: lax.cumsum(x, 1), x.astype(dtype))
+    assert np.array_equal(found, x.cumsum(1))
+
+
+# ---- down columns ----
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("shape", [(300, 2), (1500, 5), (400, 33), (2, 600, 3), (5000, 1, 2)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_columns(shape, reverse):
+    x = np.random.default_rng(0).integers(-50, 50, shape).astype("int32")
+    axis = len(shape) - 2 if shape[-2] > 1 else 0
+    found = simulate(lambda x: lax.cumsum(x, axis, reverse=reverse) - x, x)
+    want = np.flip(np.flip(x, axis).cumsum(axis), axis) if reverse else x.cumsum(axis)
+    assert np.array_equal(found, want - x)
+
+
+def test_columns_are_read_once():
+    (group,) = (
+        ga.jit(lambda x: gnp.cumsum(x, 0))
+        .lower(golden.shape("float32", 1 << 16, 256))
+        .plan.on_device.groups
+    )
+    kernel = emit(group)
+    assert "look back" in kernel.text and kernel.schedule.grid == 8 * 256
+    assert kernel.traffic.total < 1.03 * (8 << 24)
+
+
+# ---- merges of several numbers ----
+def affine(one, two):
+    """x -> a x + b after another such map, in exact numbers modulo 2**32."""
+    return one[0] * two[0], two[0] * one[1] + two[1]
+
+
+def recurrence(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """y[i] = a[i] y[i - 1] + b[i] along the last axis, by its definition."""
+    out, y = np.empty_like(b), np.zeros_like(b[..., 0])
+    for i in range(b.shape[-1]):
+        y = a[..., i] * y + b[..., i]
+        out[..., i] = y
+    return out
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape", [(7,), (40, 30), (3, 2048), (3001,), (36_000,)])
+def test_merges_are_in_order_along_rows(shape, reverse):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(1, 1 << 31, shape).astype("u4") for _ in range(2))
+
+    def last(a, b):
+        return lax.associative_scan(affine, (a, b), axis=-1, reverse=reverse)[1]
+
+    way = slice(None, None, -1 if reverse else 1)
+    want = recurrence(a[..., way], b[..., way])[..., way]
+    assert np.array_equal(simulate(last, a, b), want)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("shape", [(40, 300), (300, 3), (2, 700, 5), (9000, 2)])
+def test_merges_are_in_order_down_columns(shape):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(1, 1 << 31, shape).astype("u4") for _ in range(2))
+    axis = len(shape) - 2
+
+    def both(a, b):
+        product, y = lax.associative_scan(affine, (a + 1, b), axis=axis)
+        return y ^ product
+
+    rows = [np.moveaxis(x, axis, -1) for x in (a + 1, b)]
+    want = recurrence(*rows) ^ np.multiply.accumulate(rows[0], -1, "u4")
+    assert np.array_equal(simulate(both, a, b), np.moveaxis(want, -1, axis))
+
+
+@pytest.mark.usefixtures("short")
+def test_parts_of_several_types():
+    """The best number so far, where it was, and whether there was any above 0."""
+    x = np.random.default_rng(0).normal(size=5000).astype("f4")
+
+    def better(one, two):
+        first = one[0] >= two[0]
+        return gnp.where(first, one[0], two[0]), gnp.where(first, one[1], two[1]), one[2] | two[2]
+
+    def where(x):
+        out = lax.associative_scan(better, (x, gnp.arange(5000, dtype="int16"), x > 3))
+        return out[1] * gnp.where(out[2], -1, 1)
+
+    best = np.maximum.accumulate(x)
+    at = np.maximum.accumulate(np.where(x == best, np.arange(5000), 0))
+    want = np.where(np.maximum.accumulate(x > 3), -at, at)
+    assert np.array_equal(simulate(where, x), want)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("shape", [(3000,), (700, 3)])
+def test_parts_of_all_sizes(shape):
+    dtypes = ("int8", "float64", "bool", "float32", "complex64", "int16")
+    rng = np.random.default_rng(0)
+    xs = [rng.integers(0, 2, shape).astype(d) for d in dtypes]
+
+    def later(one, two):
+        return tuple(gnp.where(two[2], y, x) for x, y in zip(one, two, strict=True))
+
+    with ga.enable_x64(True):
+        made = simulated.built(ga.jit(lambda *xs: lax.associative_scan(later, xs)).lower(*xs).jaxpr)
+        found = simulated.run(made, xs)
+    # The last place at which the third is set, or the first of all.
+    places = np.arange(shape[0]).reshape(-1, *(1,) * (len(shape) - 1))
+    last = np.maximum.accumulate(np.where(xs[2], places, 0))
+    for x, y in zip(xs, found, strict=True):
+        assert np.array_equal(y, np.take_along_axis(x, last, 0))

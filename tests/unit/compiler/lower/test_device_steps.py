@@ -32,7 +32,9 @@ simulated.need_compiler()
 
 #: Half units in the last place by which results may differ, those of sums of the sizes of their
 #: terms: sums in another order, and logarithms of logarithms.
-LIMITS = dict.fromkeys(SUMS, 64) | dict.fromkeys(("cumprod", "cumlogsumexp"), 16)
+LIMITS = dict.fromkeys(SUMS, 64) | dict.fromkeys(
+    ("cumprod", "cumlogsumexp", "associative_scan"), 16
+)
 LIMITS |= {"random_gamma": 64}
 #: What has no type in CUDA text.
 FOREIGN = ("float8_e4m3fn", "float8_e5m2", "int4")

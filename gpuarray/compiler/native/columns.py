@@ -12,8 +12,8 @@ import re
 from gpuarray.compiler.lower.kernel import Columns, Rows
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.native.folds import FoldWriter, declared
-from gpuarray.compiler.native.schedule import pieces_of
-from gpuarray.compiler.native.writer import NativeSource, end_of_piece
+from gpuarray.compiler.native.schedule import end_of_piece, pieces_of
+from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.graph import Var

@@ -12,8 +12,8 @@ from gpuarray.compiler.fuse.group import Load, Member, members_in_order
 from gpuarray.compiler.lower.kernel import Map
 from gpuarray.compiler.lower.steps import step_eqns
 from gpuarray.compiler.native.flags import read_flags_before
-from gpuarray.compiler.native.schedule import cut_axes, takes_long
-from gpuarray.compiler.native.writer import NativeSource, NativeWriter, end_of_piece
+from gpuarray.compiler.native.schedule import cut_axes, end_of_piece, takes_long
+from gpuarray.compiler.native.writer import NativeSource, NativeWriter
 from gpuarray.core.element import Element, Lookup, parts, places_of
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.target import PROCESSOR

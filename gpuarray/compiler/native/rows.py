@@ -11,8 +11,8 @@ import re
 from gpuarray.compiler.lower.kernel import Columns, Rows
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.native.folds import FoldWriter, alone, declared, in_order
-from gpuarray.compiler.native.schedule import lanes_of, pieces_of
-from gpuarray.compiler.native.writer import NativeSource, end_of_piece
+from gpuarray.compiler.native.schedule import end_of_piece, lanes_of, pieces_of
+from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.graph import Var

@@ -11,7 +11,8 @@ import math
 from gpuarray.compiler.lower.kernel import Scatter
 from gpuarray.compiler.lower.steps import step_eqns
 from gpuarray.compiler.native.accesses import always_looked_up
-from gpuarray.compiler.native.writer import NativeSource, NativeWriter, Phase, end_of_piece
+from gpuarray.compiler.native.schedule import end_of_piece
+from gpuarray.compiler.native.writer import NativeSource, NativeWriter, Phase
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.folds import merged
 from gpuarray.core.element import Lookup, atoms, sources

@@ -22,6 +22,7 @@ from gpuarray.compiler.native.accesses import (
     chosen_from,
     heavy_parts,
 )
+from gpuarray.compiler.native.schedule import end_of_piece, even
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
 from gpuarray.compiler.text.prelude import blocks
@@ -588,32 +589,6 @@ _READ = re.compile(r"\bin\d+\[")
 _CONDITIONAL = re.compile(r"\? .*\bin\d+\[|^ +if \((?!first == last)")
 _LANES = re.compile(r"\bga_lanes<(\d+)>\(")
 _SHORT = re.compile(r"        +for \(ga_index \w+ = \w+; \w+ < (\d+); ")
-
-
-def even(tasks: int, grain: int) -> int:
-    """As many tasks at a time, or a little fewer where the last of a few shares would be short.
-
-    >>> even(150, 109), even(22500, 1 << 14), even(1 << 20, 1 << 14)
-    (75, 11264, 16384)
-    """
-    shares = -(-tasks // grain)
-    if not 1 < shares < PROCESSOR.many_tasks:
-        return grain
-    # Shares of elements end where lines of a cache do.
-    step = PROCESSOR.line if grain >= PROCESSOR.line * PROCESSOR.many_tasks else 1
-    return min(grain, math.ceil(tasks / shares / step) * step)
-
-
-def end_of_piece(begin: str, cut: int, length: int, end: str = "") -> str:
-    """The end of a piece of a loop, whose pieces begin at multiples of `cut`; `end` is the text of
-    a length that is not known.
-
-    >>> end_of_piece("begin", 128, 4096), end_of_piece("begin", 128, 4000)
-    ('begin + 128', 'ga_least(begin + 128, 4000)')
-    """
-    # Where the last piece is as long as the others, a compiler knows how many turns each has.
-    whole = length > 0 and length % cut == 0
-    return f"{begin} + {cut}" if whole else f"ga_least({begin} + {cut}, {end or length})"
 
 
 def _kept_loops(lines: list[str]) -> list[str]:

@@ -73,7 +73,7 @@ FUNCTIONS = {
     "acosh": gnp.arccosh, "atanh": gnp.arctanh, "erfc": lax.erfc, "pow": lambda x: x**x,
     "tan": gnp.tan, "atan": gnp.arctan, "asin": gnp.arcsin, "acos": gnp.arccos,
     "atan2": lambda x: gnp.arctan2(x, x + 1), "cbrt": gnp.cbrt,
-    "fmod": lambda x: gnp.fmod(x, 0.7), "whole": lambda x: gnp.floor(x).astype("int32") < 7,
+    "whole": lambda x: gnp.floor(x).astype("int32") < 7,
     "chain": lambda x: (x * 2 + 1) / 3, "choice": nn.relu,
     "size": lambda x: gnp.abs(lax.complex(x, x + 1)),
     "sum": gnp.sum, "softmax": nn.softmax, "largest": gnp.max,

@@ -8,12 +8,15 @@ is never an error: lengths that are not known to be equal are different.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from gpuarray import util
+from gpuarray.core.inequalities import ONE, Contradiction, limits
 from gpuarray.errors import InconclusiveDimensionOperation
 
 #: A product of atoms, each with its power, in a fixed order; an atom is a name or an operation.
@@ -68,18 +71,70 @@ class Scope:
     ----------
     constraints :
         As they were written.
-    known :
+    positive, zero :
         Expressions that are 0 or more, and those that are 0.
+    rules :
+        What is written differently: (term, n, length) says that n * term is the length.
+    symbols :
+        The least and the largest value of each symbol of which more is known than that it is 1 or
+        more.
     """
 
     def __init__(self):
         self.constraints: tuple[str, ...] = ()
         self.positive: list[Dim] = []
         self.zero: list[Dim] = []
+        self.rules: list[tuple[Term, int, Any]] = []
+        self.symbols: dict[str, tuple[float, float]] = {}
+        self.found: dict[Dim, tuple[float, float]] = {}
 
     def __repr__(self) -> str:
         lines = "".join(f"\n  {c}" for c in self.constraints)
         return f"SymbolicScope{' with constraints:' if lines else ''}{lines}"
+
+    def learn(self, left: Any, sign: str, right: Any) -> None:
+        """Take `left >= right` or `left == right` as known; Contradiction if it cannot be."""
+        difference = left - right
+        if isinstance(difference, int):
+            if difference < 0 or (sign == "==" and difference):
+                raise Contradiction
+            return
+        if sign == "==":
+            self.zero.append(difference)
+            self._rewrite(left, right)
+        else:
+            self.positive.append(difference)
+        # Nothing that was found before is final: what is known now may say more.
+        self.found.clear()
+        self.symbols = {}
+        names = symbols_in([*self.positive, *self.zero])
+        self.symbols = {name: _bounds(symbol(self, name)) for name in names}
+
+    def _rewrite(self, left: Any, right: Any) -> None:
+        """Have a term of an equation written as what it is equal to from now on."""
+        sides = [(x, y) for x, y in ((left, right), (right, left)) if isinstance(x, Dim)]
+        # A side that is a single term is the one that is written as the other side.
+        for side, other in sorted(sides, key=lambda pair: len(pair[0].terms) > 1):
+            for term, n in side.terms.items():
+                rest = other - (side - Dim(self, {term: n}))
+                if term == ONE or _holds(rest, term):
+                    continue
+                self.rules.append((term, abs(n), rest if n > 0 else -rest))
+                operation = _operation_in(term)
+                if operation is not None and operation.name == "mod" and rest == 0:
+                    self._divides(operation)
+                # What is known already may have that term in it.
+                self.rules = [(t, m, rewritten(d)) for t, m, d in self.rules]
+                self.positive = [d for d in map(rewritten, self.positive) if isinstance(d, Dim)]
+                return
+
+    def _divides(self, remainder: Operation) -> None:
+        """Write divisor * quotient as what is divided: the remainder is 0."""
+        left, right = remainder.left, remainder.right
+        product = right * _operation(self, "floordiv", left, right)
+        if len(product.terms) == 1:
+            ((term, n),) = product.terms.items()
+            self.rules.append((term, abs(n), left if n > 0 else -left))
 
 
 class Dim:
@@ -91,7 +146,10 @@ class Dim:
         self.scope = scope
         ordered = sorted(terms.items(), key=lambda p: _order(p[0]), reverse=True)
         self.terms = {t: n for t, n in ordered if n}
-        self._hash = hash(tuple(self.terms.items()))
+        self._hash = hash((id(scope), *self.terms.items()))
+
+    # NumPy's arrays leave operators with a length to the methods below.
+    __array_ufunc__ = None
 
     # ---- arithmetic ----
     def _with(self, other: Any) -> Dim | None:
@@ -99,17 +157,27 @@ class Dim:
             if other.scope is not self.scope:
                 raise ValueError(
                     f"Invalid mixing of symbolic scopes: {self} and {other} were made by different "
-                    "calls. Make both with one call of symbolic_shape, or give it the scope."
+                    "calls. Make both with one call of symbolic_shape, or give it the scope. "
+                    f"Expected {self.scope!r}\nand found for {other!r} {other.scope!r}"
                 )
             return other
-        # A bool is an int in Python, but no length.
+        # A bool is an int in Python, but no length; a scalar of NumPy's integers is one.
+        if isinstance(other, np.ndarray) and not other.ndim:
+            other = other[()]
         if isinstance(other, bool) or not isinstance(other, (int, np.integer)):
             return None
         return Dim(self.scope, {(): int(other)})
 
-    def __add__(self, other: Any) -> Any:
-        if (other := self._with(other)) is None:
+    def _as_array(self, name: str, other: Any) -> Any:
+        """An operation with anything but a length: it computes with the value, as an array."""
+        if not isinstance(other, (bool, float, complex, np.generic, np.ndarray)):
             return NotImplemented
+        return getattr(arrays.made(self), name)(other)
+
+    def __add__(self, other: Any) -> Any:
+        if (length := self._with(other)) is None:
+            return self._as_array("__add__", other)
+        other = length
         terms = dict(self.terms)
         for t, n in other.terms.items():
             terms[t] = terms.get(t, 0) + n
@@ -121,16 +189,19 @@ class Dim:
         return simplified(Dim(self.scope, {t: -n for t, n in self.terms.items()}))
 
     def __sub__(self, other: Any) -> Any:
-        if (other := self._with(other)) is None:
-            return NotImplemented
-        return self + -other
+        if (length := self._with(other)) is None:
+            return self._as_array("__sub__", other)
+        return self + -length
 
     def __rsub__(self, other: Any) -> Any:
+        if self._with(other) is None:
+            return self._as_array("__rsub__", other)
         return -self + other
 
     def __mul__(self, other: Any) -> Any:
-        if (other := self._with(other)) is None:
-            return NotImplemented
+        if (length := self._with(other)) is None:
+            return self._as_array("__mul__", other)
+        other = length
         terms: dict[Term, int] = {}
         for a, n in self.terms.items():
             for b, m in other.terms.items():
@@ -140,44 +211,71 @@ class Dim:
 
     __rmul__ = __mul__
 
-    def __pow__(self, power: int) -> Any:
-        return math.prod([self] * power, start=1)
+    def __pow__(self, power: Any) -> Any:
+        if isinstance(power, Dim):
+            return arrays.made(self) ** power
+        try:
+            times = power.__index__()
+        except (AttributeError, TypeError):
+            raise ValueError(
+                f"Symbolic dimension {self} cannot be raised to non-integer powers, got {power!r}"
+            ) from None
+        if times < 0:
+            raise ValueError(
+                f"Symbolic dimension {self} cannot be raised to negative powers, got {power}"
+            )
+        return math.prod([self] * times, start=1)
+
+    def __rpow__(self, base: Any) -> Any:
+        return base ** arrays.made(self)
 
     def __floordiv__(self, other: Any) -> Any:
+        if self._with(other) is None:
+            return self._as_array("__floordiv__", other)
         return self._divided(other)[0]
 
     def __mod__(self, other: Any) -> Any:
+        if self._with(other) is None:
+            return self._as_array("__mod__", other)
         return self._divided(other)[1]
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        if self._with(other) is None:
+            return self._as_array("__divmod__", other)
         return self._divided(other)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return self._whole(other) // self
+        if (length := self._with(other)) is None:
+            return self._as_array("__rfloordiv__", other)
+        return length // self
 
     def __rmod__(self, other: Any) -> Any:
-        return self._whole(other) % self
+        if (length := self._with(other)) is None:
+            return self._as_array("__rmod__", other)
+        return length % self
 
     def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
-        return divmod(self._whole(other), self)
+        if (length := self._with(other)) is None:
+            return self._as_array("__rdivmod__", other)
+        return divmod(length, self)
 
+    # A true quotient is no length: it is a number of the program.
     def __truediv__(self, other: Any) -> Any:
-        return NotImplemented
+        return arrays.made(self) / other
 
-    def _whole(self, other: Any) -> Dim:
-        found = self._with(other)
-        if found is None:
-            raise TypeError(f"a length has to do with integers only, got {other!r}")
-        return found
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / arrays.made(self)
 
     def _divided(self, other: Any) -> tuple[Any, Any]:
-        """The quotient and the remainder: exact where the divisor is a factor of every term."""
-        divisor = self._whole(other)
-        quotient, rest = dict[Term, int](), dict[Term, int]()
-        # A single term divides another where its powers and its factor do; a sum of terms only
-        # itself.
-        if len(divisor.terms) == 1:
-            ((d, m),) = divisor.terms.items()
+        """The quotient and the remainder: exact where the divisor is a factor of the terms."""
+        divisor: Any = self._with(other)
+        if not divisor.terms:
+            raise ZeroDivisionError(f"division of the symbolic dimension {self} by zero")
+        (d, m), *more = divisor.terms.items()
+        quotient, rest = dict[Term, int](), self.terms
+        if not more:
+            # A single term divides another where its powers and its factor do.
+            rest = dict[Term, int]()
             for t, n in self.terms.items():
                 found = _quotient(t, d)
                 if found is not None and n % m == 0:
@@ -185,23 +283,25 @@ class Dim:
                 else:
                     rest[t] = n
         else:
-            rest = self.terms
-            if not (self - divisor):
-                return 1, 0
+            # A sum is divided by its first term, and by nothing if a remainder is left.
+            left: Any = self
+            while isinstance(left, Dim):
+                (t, n), *_ = left.terms.items()
+                found = _quotient(t, d)
+                if found is None or n % m:
+                    break
+                quotient[found] = n // m
+                left = left - divisor * Dim(self.scope, {found: n // m})
+            quotient, rest = (quotient, {}) if left == 0 else ({}, self.terms)
         left = simplified(Dim(self.scope, rest))
         whole = simplified(Dim(self.scope, quotient))
-        if isinstance(left, int) and isinstance(simplified(divisor), int):
-            return whole + left // other, left % other
+        by = simplified(divisor)
+        if isinstance(left, int) and isinstance(by, int):
+            return whole + left // by, left % by
         if isinstance(left, int) and left == 0:
             return whole, 0
-        # What is left may still divide by a constraint of the user's.
-        for zero in self.scope.zero:
-            # mod(a, 2) == 0 says that 2 is a factor of a.
-            if str(zero) == str(_operation(self.scope, "mod", left, other)):
-                return whole + _operation(self.scope, "floordiv", left, other), 0
-        parts = (_operation(self.scope, name, left, other) for name in ("floordiv", "mod"))
-        quotient_of_rest, remainder = parts
-        return whole + quotient_of_rest, remainder
+        of_rest = simplified(_operation(self.scope, "floordiv", left, by))
+        return whole + of_rest, simplified(_operation(self.scope, "mod", left, by))
 
     # ---- comparison ----
     def __eq__(self, other: object) -> bool:
@@ -214,27 +314,37 @@ class Dim:
     def __hash__(self) -> int:
         return self._hash
 
-    def __ge__(self, other: Any) -> bool:
-        # Decided where the difference has one sign for all values of the symbols.
-        low, high = bounds(self - other)
+    def _compared(self, sign: str, other: Any, difference: Callable[[], Any]) -> Any:
+        """Whether a difference is 0 or more, if it is so or not for all values of the symbols."""
+        if self._with(other) is None:
+            return NotImplemented
+        d = difference()
+        # Ranges decide most comparisons, at a fraction of the cost.
+        low, high = _range(d, self.scope)
+        if low < 0 <= high:
+            low, high = bounds(d)
         if low >= 0:
             return True
         if high < 0:
             return False
+        using = f" Using {self.scope!r}" if self.scope.constraints else ""
         raise InconclusiveDimensionOperation(
-            f"Symbolic dimension comparison '{self}' >= '{other}' is inconclusive: it holds for "
-            "some values of the symbols and not for others. Say what holds in constraints=, such "
-            f"as '{self} >= {other}'."
+            f"Symbolic dimension comparison '{self}' {sign} '{other}' is inconclusive: it holds "
+            "for some values of the symbols and not for others. Say what holds in constraints=, "
+            f"such as '{self} >= {other}'.{using}"
         )
 
+    def __ge__(self, other: Any) -> bool:
+        return self._compared(">=", other, lambda: self - other)
+
     def __gt__(self, other: Any) -> bool:
-        return self >= other + 1
+        return self._compared(">", other, lambda: self - other - 1)
 
     def __le__(self, other: Any) -> bool:
-        return -self >= -other
+        return self._compared("<=", other, lambda: other - self)
 
     def __lt__(self, other: Any) -> bool:
-        return not self >= other
+        return self._compared("<", other, lambda: other - self - 1)
 
     def __bool__(self) -> bool:
         return True  # a length that is 0 is an int
@@ -290,23 +400,28 @@ def _quotient(t: Term, d: Term) -> Term | None:
 
 
 def simplified(d: Dim) -> Any:
-    """An int where no symbol is left."""
+    """The length without terms that are written differently; an int where no symbol is left."""
+    for term, n, other in d.scope.rules:
+        for t, m in d.terms.items():
+            factor = _quotient(t, term) if m % n == 0 else None
+            if factor is not None:
+                rest = Dim(d.scope, {u: k for u, k in d.terms.items() if u != t})
+                return other * Dim(d.scope, {factor: m // n}) + rest
     if not d.terms:
         return 0
-    # A quotient times its divisor is exact where no remainder is known to be left.
-    for t, n in d.terms.items() if d.scope.zero else ():
-        if len(t) == 1 and t[0][1] == 1 and isinstance(t[0][0], Operation):
-            left, right = t[0][0].left, t[0][0].right
-            exact = t[0][0].name == "floordiv" and isinstance(right, int) and n % right == 0
-            if exact and any(str(z) == f"mod({left}, {right})" for z in d.scope.zero):
-                others = Dim(d.scope, {u: m for u, m in d.terms.items() if u != t})
-                return n // right * left + others
-    return d.terms[()] if tuple(d.terms) == ((),) else d
+    return d.terms[ONE] if tuple(d.terms) == (ONE,) else d
 
 
-def symbol(scope: Scope, name: str) -> Dim:
+def rewritten(d: Any) -> Any:
+    """A length once more, with all rules of its scope."""
+    if not isinstance(d, Dim):
+        return d
+    return value_of(d, {name: symbol(d.scope, name) for name in symbols_in([d])})
+
+
+def symbol(scope: Scope, name: str) -> Any:
     """The length with this name."""
-    return Dim(scope, {((name, 1),): 1})
+    return simplified(Dim(scope, {((name, 1),): 1}))
 
 
 def _operation(scope: Scope, name: str, left: Any, right: Any) -> Dim:
@@ -351,18 +466,31 @@ def broadcast(*shapes: tuple) -> tuple:
     return tuple(out)
 
 
-def slice_ends(entry: slice, n: Any) -> tuple[Any, Any, int]:
+def length(x: Any, wanted: str = "an int") -> Any:
+    """An argument that is a whole number, which may be symbolic; TypeError for others."""
+    return x if isinstance(x, Dim) else util.index(x, wanted)
+
+
+def ascending(*lengths: Any) -> bool:
+    """Whether each length is known to be no less than the one before it."""
+    try:
+        return all(a <= b for a, b in itertools.pairwise(lengths))
+    except InconclusiveDimensionOperation:
+        return False
+
+
+def slice_ends(entry: slice, n: Any) -> tuple[Any, Any, Any]:
     """What `entry.indices(n)` is for a length that may be symbolic."""
-    if isinstance(n, int) and not any(isinstance(e, Dim) for e in (entry.start, entry.stop)):
+    if Dim not in map(type, (n, entry.start, entry.stop, entry.step)):
         return entry.indices(n)
-    step = 1 if entry.step is None else entry.step.__index__()
+    step = 1 if entry.step is None else length(entry.step)
     if step == 0:
         raise ValueError("slice step cannot be zero")
 
     def end(given: Any, default: Any) -> Any:
         if given is None:
             return default
-        given = given if isinstance(given, Dim) else given.__index__()
+        given = length(given)
         at = given + n if given < 0 else given
         # Cut off at the ends of the axis.
         return smaller(larger(at, 0 if step > 0 else -1), n if step > 0 else n - 1)
@@ -372,108 +500,195 @@ def slice_ends(entry: slice, n: Any) -> tuple[Any, Any, int]:
     return end(entry.start, n - 1), end(entry.stop, -1), step
 
 
-def count_between(start: Any, stop: Any, step: int) -> Any:
+def count_between(start: Any, stop: Any, step: Any) -> Any:
     """How many numbers there are from `start` up to `stop`, `step` apart."""
-    if isinstance(start, int) and isinstance(stop, int):
+    if Dim not in map(type, (start, stop, step)):
         return len(range(start, stop, step))
     # Rounded up, away from `start`: a last step that is cut short counts.
-    sign = 1 if step > 0 else -1
+    try:
+        sign = 1 if step > 0 else -1
+    except InconclusiveDimensionOperation:
+        raise InconclusiveDimensionOperation(
+            f"the step {step} from {start} to {stop} must be resolved statically if it is > 0 or "
+            "< 0: say in constraints= which of them it is"
+        ) from None
     return larger((stop - start + step - sign) // step, 0)
 
 
 # ---- what is known ----
 
 
-def bounds(d: Any, deep: bool = True) -> tuple[float, float]:
+def bounds(d: Any) -> tuple[float, float]:
     """The least and the largest value that a length may have."""
     if isinstance(d, int):
         return d, d
-    low = high = 0.0
-    for t, n in d.terms.items():
-        # Interval arithmetic, term by term: safe, and loose where a symbol stands in several
-        # terms.
-        least, most = _term_bounds(t, d.scope)
-        low += n * (least if n > 0 else most)
-        high += n * (most if n > 0 else least)
-    # Refinements below ask for bounds again; those of the second round are the plain ones, so
-    # that this ends.
-    if not deep:
-        return low, high
-    for t, n in d.terms.items():
-        if len(t) == 1 and t[0][1] == 1 and isinstance(t[0][0], Operation):
-            least, most = _unfolded(d, t, n, t[0][0])
-            low, high = max(low, least), min(high, most)
-    # What is 0 or more may be taken away: d - c >= 0 says that d is no less than c.
-    for known in (*d.scope.positive, *d.scope.zero, *(-z for z in d.scope.zero)):
-        for factor in (1, 2, -1, -2):
-            rest = d - factor * known
-            least, most = bounds(rest, False)
-            if factor > 0:
-                low = max(low, least)
-            else:
-                high = min(high, most)
-    # Lengths are whole numbers.
-    whole = math.ceil(low) if math.isfinite(low) else low
-    return whole, math.floor(high) if math.isfinite(high) else high
+    scope = d.scope
+    if d not in scope.found:
+        try:
+            scope.found[d] = _bounds(d)
+        except Contradiction:
+            raise ValueError(
+                f"Unsatisfiable constraint: no values of the symbols fulfil {scope!r}"
+            ) from None
+    return scope.found[d]
 
 
-def _unfolded(d: Dim, t: Term, n: int, operation: Operation) -> tuple[float, float]:
-    """Bounds of a length one of whose terms is an operation, from what the operation means."""
-    rest = d - Dim(d.scope, {t: n})
+def _bounds(d: Any, given: tuple[Dim, ...] = ()) -> tuple[float, float]:
+    """Bounds by all that is known, and where some lengths `given` are 0 or more."""
+    if isinstance(d, int):
+        return d, d
+    # A maximum is one of two lengths: the bounds of both cases, if there are not too many.
+    for t, n in d.terms.items() if len(given) < 4 else ():
+        operation = _operation_in(t)
+        if operation is None or operation.name not in ("max", "min"):
+            continue
+        left, right = operation.left, operation.right
+        rest = d - Dim(d.scope, {t: n})
+        over = left - right if operation.name == "max" else right - left
+        found = []
+        for case, condition in ((rest + n * left, over), (rest + n * right, -over)):
+            try:
+                found.append(_bounds(case, (*given, condition)))
+            except Contradiction:
+                continue  # this one is never the larger one
+        if not found:
+            raise Contradiction
+        return min(low for low, _ in found), max(high for _, high in found)
+    scope = d.scope
+    rows = [_row(known) for known in (*given, *scope.positive)]
+    for zero in scope.zero:
+        rows += _equal(zero, 0)
+    for term, n, other in scope.rules:
+        rows += _equal(Dim(scope, {term: n}), other)
+    # A quotient of a maximum: the bounds of what is divided are those of the cases.
+    for operation in filter(None, map(_operation_in, d.terms)):
+        if operation.name in ("floordiv", "mod") and isinstance(operation.left, Dim):
+            low, high = _bounds(operation.left, given)
+            rows += [_row(operation.left - int(low))] if low != -math.inf else []
+            rows += [_row(int(high) - operation.left)] if high != math.inf else []
+    # What each term means, and what the terms mean that turn up there.
+    done: set[Term] = {ONE}
+    pending = [t for row in (d.terms, *rows) for t in row]
+    while pending:
+        term = pending.pop(0)
+        if term not in done:
+            done.add(term)
+            about = _rows_of(term, scope)
+            rows += about
+            pending += [t for row in about for t in row]
+    return limits(d.terms, rows)
+
+
+def _operation_in(t: Term) -> Operation | None:
+    """The operation that a term is, if it is nothing else."""
+    return t[0][0] if len(t) == 1 and t[0][1] == 1 and isinstance(t[0][0], Operation) else None
+
+
+def _holds(d: Any, term: Term) -> bool:
+    """Whether a term turns up anywhere in a length."""
+    if not isinstance(d, Dim):
+        return False
+    parts = [
+        x for t in d.terms for a, _ in t if isinstance(a, Operation) for x in (a.left, a.right)
+    ]
+    return any(_quotient(t, term) is not None for t in d.terms) or any(
+        _holds(x, term) for x in parts
+    )
+
+
+def _row(d: Any) -> dict[Term, int]:
+    return dict(d.terms) if isinstance(d, Dim) else {ONE: d}
+
+
+def _equal(a: Any, b: Any) -> list[dict[Term, int]]:
+    """Rows that say that two lengths are the same."""
+    row = _row(a)
+    for t, n in _row(b).items():
+        row[t] = row.get(t, 0) - n
+    return [row, {t: -n for t, n in row.items()}]
+
+
+def _rows_of(t: Term, scope: Scope) -> list[dict[Term, int]]:
+    """What is known of a term, as rows that are 0 or more."""
+    low, high = _term_range(t, scope)
+    rows: list[dict[Term, int]] = []
+    if low != -math.inf:
+        rows.append({t: 1, ONE: -int(low)})
+    if high != math.inf:
+        rows.append({t: -1, ONE: int(high)})
+    operation = _operation_in(t)
+    if operation is None:
+        return rows
+    this = Dim(scope, {t: 1})
     left, right = operation.left, operation.right
     if operation.name in ("max", "min"):
-        # It is one of the two, and no less (no more) than either.
-        (a, b), (c, e) = bounds(rest + n * left), bounds(rest + n * right)
-        if (operation.name == "max") == (n > 0):
-            return max(a, c), max(b, e)
-        return min(a, c), min(b, e)
-    if operation.name == "floordiv" and isinstance(right, int) and right > 0:
-        # right * floordiv(left, right) is left, or up to right - 1 less.
-        scaled = right * rest + n * left
-        loose = scaled - n * (right - 1)
-        least, most = (loose, scaled) if n > 0 else (scaled, loose)
-        return bounds(least)[0] / right, bounds(most)[1] / right
-    return -math.inf, math.inf
+        sign = 1 if operation.name == "max" else -1
+        return rows + [_row(sign * this - sign * x) for x in (left, right)]
+    least, most = _range(right, scope)
+    if least <= 0 <= most and operation.name == "floordiv":
+        raise InconclusiveDimensionOperation(
+            f"Possible division by 0 in division of '{left}' by '{right}': say what holds in "
+            f"constraints=, such as '{right} >= 1'."
+        )
+    # left == right * quotient + remainder, and the remainder lies between 0 and the divisor.
+    quotient = simplified(_operation(scope, "floordiv", left, right))
+    remainder = simplified(_operation(scope, "mod", left, right))
+    if least > 0:
+        rows += [_row(remainder), _row(right - 1 - remainder)]
+    elif most < 0:
+        rows += [_row(-remainder), _row(remainder - right - 1)]
+    if least > 0 or most < 0:
+        rows += _equal(left - right * quotient, remainder)
+    return rows
 
 
-def _term_bounds(t: Term, scope: Scope) -> tuple[float, float]:
-    low, high = 1.0, 1.0
-    for atom, power in t:
-        least, most = _atom_bounds(atom, scope)
-        if least < 0:
-            # A factor that may be negative: nothing is known of the sign of the product.
-            return -math.inf, math.inf
-        # Zero times infinity is zero here: a factor of 0 makes the whole term 0.
-        low, high = low * least**power, high * most**power if high and most else 0.0
+# ---- ranges: arithmetic with the least and the largest value of each part ----
+
+
+def _range(d: Any, scope: Scope) -> tuple[float, float]:
+    low = high = 0.0
+    for t, n in _row(d).items():
+        least, most = _term_range(t, scope)
+        low += n * (least if n > 0 else most)
+        high += n * (most if n > 0 else least)
     return low, high
 
 
-def _atom_bounds(atom: Any, scope: Scope) -> tuple[float, float]:
+def _term_range(t: Term, scope: Scope) -> tuple[float, float]:
+    low, high = 1.0, 1.0
+    for atom, power in t:
+        around = _atom_range(atom, scope)
+        for _ in range(power):
+            ends = [_times(x, y) for x in (low, high) for y in around]
+            low, high = min(ends), max(ends)
+    return low, high
+
+
+def _times(x: float, y: float) -> float:
+    return x * y if x and y else 0.0  # 0 times infinity: a factor of 0 makes the product 0
+
+
+def _atom_range(atom: Any, scope: Scope) -> tuple[float, float]:
     if not isinstance(atom, Operation):
-        low, high = 1.0, math.inf
-        for known in scope.positive:
-            # a - 8 >= 0, or 8 - a >= 0.
-            factor = known.terms.get(((atom, 1),))
-            if factor is None or set(known.terms) - {((atom, 1),), ()}:
-                continue
-            constant = known.terms.get((), 0)
-            if factor > 0:
-                low = max(low, math.ceil(-constant / factor))
-            else:
-                high = min(high, math.floor(constant / -factor))
-        return low, high
-    (a, b), (c, e) = bounds(atom.left, False), bounds(atom.right, False)
+        return scope.symbols.get(atom, (1.0, math.inf))
+    (a, b), (c, e) = _range(atom.left, scope), _range(atom.right, scope)
     if atom.name == "max":
         return max(a, c), max(b, e)
     if atom.name == "min":
         return min(a, c), min(b, e)
-    # A divisor that may be 0 or negative: nothing is known.
-    if c < 1:
+    # A divisor that may be 0, or of either sign: nothing is known.
+    if c <= 0 <= e:
         return -math.inf, math.inf
     if atom.name == "mod":
-        return 0.0, min(e - 1, b) if a >= 0 else e - 1
-    low = -math.inf if a == -math.inf else a // (e if a >= 0 and e != math.inf else c)
-    return (0.0 if a >= 0 and e == math.inf else low), (math.inf if b == math.inf else b // c)
+        return (0.0, min(e - 1, b) if a >= 0 else e - 1) if c > 0 else (c + 1, 0.0)
+    ends = [_quotient_of_ends(x, y) for x in (a, b) for y in (c, e)]
+    return min(ends), max(ends)
+
+
+def _quotient_of_ends(x: float, y: float) -> float:
+    if math.isinf(y):  # as y grows
+        return 0.0 if x * y >= 0 else -1.0
+    return math.copysign(math.inf, x * y) if math.isinf(x) else x // y
 
 
 def value_of(d: Any, values: Mapping[str, int]) -> int:

@@ -25,6 +25,7 @@ from gpuarray.core.dims import (
     symbols_in,
     value_of,
 )
+from gpuarray.core.inequalities import Contradiction
 from gpuarray.functions.inspect import ShapeDtypeStruct
 from gpuarray.lax.lengths import as_scalar
 from gpuarray.pytree import tree
@@ -80,17 +81,22 @@ class SymbolicScope(Scope):
             )
         left, sign, right = parts
         # All constraints are of one form: something is at least 0, or is 0.
-        difference = _parsed(left, self) - _parsed(right, self)
+        ends = _parsed(left, self), _parsed(right, self)
         if sign == "<=":
-            difference = -difference
-        if isinstance(difference, int):
-            if difference < 0 or (sign == "==" and difference):
-                raise ValueError(f"The constraint {text!r} holds for no value of the symbols.")
-        elif sign == "==":
-            self.zero.append(difference)
-        else:
-            self.positive.append(difference)
+            ends = ends[::-1]
+        try:
+            self.learn(ends[0], "==" if sign == "==" else ">=", ends[1])
+        except Contradiction:
+            raise ValueError(self._unsatisfiable(text)) from None
         self.constraints += (text,)
+
+    def _unsatisfiable(self, text: str) -> str:
+        alone = " explicit" if not self.constraints else ""
+        given = f" together with {list(self.constraints)}" if self.constraints else ""
+        return (
+            f"Unsatisfiable{alone} constraint: {text}{given}. It holds for no value of the "
+            "symbols, which are 1 or more each."
+        )
 
 
 class _Parser:
@@ -342,8 +348,15 @@ def solved(
         for i, (length, n) in enumerate(zip(lengths, sizes, strict=True))
     ]
     values: dict[str, int] = {}
+    obtained: list[str] = []
     specs = ", ".join(f"{name}.shape = {shape}" for name, shape in zip(names, wanted, strict=True))
     using = f" Using the following polymorphic shapes specifications: {specs}."
+
+    def found_so_far() -> str:
+        return (
+            f"{using} Obtained dimension variables: {', '.join(obtained)}." if obtained else using
+        )
+
     # Each row that has one symbol left, in the first power, says what it is.
     left = [row for row in rows if isinstance(row[1], Dim)]
     while left:
@@ -351,10 +364,13 @@ def solved(
             if (found := _one_left(row[1], values)) is not None:
                 break
         else:
-            unknown = [s for s in symbols_in([r[1] for r in left]) if s not in values]
+            unknown = {s for s in symbols_in([r[1] for r in left]) if s not in values}
+            rest = ", ".join(f"'{length}' for dimension size {where}" for where, length, _ in left)
             raise ValueError(
-                f"{about} Cannot solve for values of dimension variables {unknown}. Export an "
-                f"argument one of whose axes has that symbol alone.{using}"
+                f"Cannot solve for values of dimension variables {unknown or '{}'}. We can only "
+                f"solve linear uni-variate constraints.{found_so_far()} Unprocessed "
+                f"specifications: {rest}. Export an argument one of whose axes has such a symbol "
+                "alone."
             )
         left.remove(row)
         where, length, n = row
@@ -365,14 +381,15 @@ def solved(
         value, rest = divmod(n - constant, factor)
         if rest:
             raise ValueError(
-                f"{about} Division had remainder {rest} when computing the value of {name!r} from "
-                f"{where} = {length} (= {n}).{using}"
+                f"{about} Division had remainder {rest} when computing the value of {name!r}."
+                f"{found_so_far()} It is from {where} = {length} (= {n})."
             )
-        # Symbols stand for lengths of at least 1: comparisons were decided by that.
+        obtained.append(
+            f"{name!r} = {value} from specification '{length}' for dimension {where} (= {n})"
+        )
         if value < 1:
             raise ValueError(
-                f"{about} Expected value >= 1 for dimension variable {name!r}, found {value} from "
-                f"{where} = {length} (= {n}).{using}"
+                f"{about} Expected value >= 1 for dimension variable {name!r}.{found_so_far()}"
             )
         values[name] = value
     # All symbols are known: every length has to come out as it was given.
@@ -380,19 +397,23 @@ def solved(
         if value_of(length, values) != n:
             raise ValueError(
                 f"{about} Found inconsistency between dimension size {where} (= {n}) and the "
-                f"specification {str(length)!r} (= {value_of(length, values)}).{using}"
+                f"specification {str(length)!r} (= {value_of(length, values)}).{found_so_far()}"
             )
     scope = scope_of(wanted)
     if scope is None:
         return values
-    # And the constraints have to hold.
+    # And the constraints have to hold, for symbols too that are written as others.
+    for term, n, other in scope.rules:
+        ((atom, power), *more) = term
+        if n == power == 1 and not more and isinstance(atom, str) and atom not in values:
+            values[atom] = value_of(other, values)
     for known, sign in _known(scope):
         value = value_of(known, values)
         if value < 0 or (sign == "==" and value):
+            wanted_value = "equal to" if sign == "==" else "greater or equal to"
             raise ValueError(
-                "Input shapes do not match the symbolic shape constraint: expected "
-                f"'{known}' {sign} 0, but found {value}; the constraints are "
-                f"{list(scope.constraints)}.{using}"
+                f"{about} Expected '{known}' to be {wanted_value} 0, but found {value}. The "
+                f"constraints are {list(scope.constraints)}.{found_so_far()}"
             )
     return values
 

@@ -14,6 +14,7 @@ import numpy as np
 from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.dims import length as to_int
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape, dtype_of, shape_of
 from gpuarray.lax.args import operand as bindable
@@ -22,7 +23,6 @@ from gpuarray.primitives.elementwise.arithmetic import add_p, lt_p, rem_p, selec
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.indexing.ops import GatherDimensionNumbers, GatherScatterMode, gather_p
 from gpuarray.primitives.movement.ops import dynamic_slice_p, dynamic_update_slice_p, slice_p
-from gpuarray.util import index as to_int
 
 # ---- static ----
 
@@ -44,9 +44,9 @@ def slice(
     """
     return slice_p.bind(
         bindable("slice", operand),
-        start_indices=util.indices(start_indices),
-        limit_indices=util.indices(limit_indices),
-        strides=None if strides is None else util.indices(strides),
+        start_indices=canonicalize_shape(start_indices),
+        limit_indices=canonicalize_shape(limit_indices),
+        strides=None if strides is None else canonicalize_shape(strides),
     )
 
 
@@ -95,7 +95,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     axis = util.canonical_axis(axis, len(shape))
     # A static index out of range raises, as NumPy's does; a traced one is clamped.
     at = to_int(index)
-    if not -shape[axis] <= at < shape[axis]:
+    if not (-shape[axis] <= at and at < shape[axis]):
         raise IndexError(f"index {at} is out of bounds for axis {axis} with size {shape[axis]}")
     at = at + shape[axis] if at < 0 else at
     part = slice_in_dim(x, at, at + 1, 1, axis)

@@ -16,7 +16,7 @@ from gpuarray import errors, lax, util
 from gpuarray.config import numpy_dtype_promotion
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
-from gpuarray.core.dims import Dim, count_between
+from gpuarray.core.dims import Dim, count_between, larger
 from gpuarray.core.sharding import Sharding
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
@@ -277,8 +277,15 @@ def _end(name: str, x: Any, alone: bool) -> Any:
     return number
 
 
-def _steps(first: Any, last: Any, by: Any) -> int:
-    if any(isinstance(n, Dim) for n in (first, last)) and isinstance(by, int):
+def _steps(first: Any, last: Any, by: Any) -> Any:
+    if Dim in map(type, (first, last, by)):
+        if not all(isinstance(n, (int, Dim)) for n in (first, last, by)):
+            raise ValueError(
+                "jax.numpy.arange: with symbolic arguments all of them must be either dimension "
+                f"expressions or integers, got start={first}, stop={last}, step={by}"
+            )
+        if by == 0:
+            raise ValueError(f"jax.numpy.arange: a range from {first} to {last} has step == 0")
         return count_between(first, last, by)
     if all(isinstance(n, int) for n in (first, last, by)):
         return max(0, -((first - last) // by))  # exact for any size
@@ -287,10 +294,12 @@ def _steps(first: Any, last: Any, by: Any) -> int:
 
 def _iota(dtype: Any, n: int) -> Array:
     # A range that ends before it starts is empty.
-    return lax.iota(dtype, max(0, n))
+    return lax.iota(dtype, larger(0, n))
 
 
 def _number(x: Any, dtype: Any) -> Any:
+    if isinstance(x, Dim):
+        return lax.convert_element_type(x, dtype)
     with np.errstate(all="ignore"):
         # The range itself may wrap in a narrow dtype; NumPy's warnings would name a scalar.
         return np.asarray(x).astype(dtype)[()]

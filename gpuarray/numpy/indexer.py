@@ -65,12 +65,14 @@ def window(shape: tuple[int, ...], index) -> Window | None:
                 raise too_many(shape, index)
             try:
                 n = shape[len(starts)]
-                ends = entry.indices(n) if type(n) is int else dims.slice_ends(entry, n)
-                start, stop, step = ends
+                start, stop, step = dims.slice_ends(entry, n)
             except TypeError:
                 if not _is_traced(entry):
                     raise
                 raise dynamic_slice_error(entry, index) from None
+            symbolic = dims.Dim in map(type, (n, start, stop, step))
+            if type(step) is dims.Dim:
+                return None  # elements that are so far apart are gathered
             # Every step becomes a positive one, and a reversal.
             if step != 1:
                 count = dims.count_between(start, stop, step)
@@ -82,20 +84,26 @@ def window(shape: tuple[int, ...], index) -> Window | None:
                     start, stop, step = 0, 0, 1
                 strided = strided or step != 1
             # An empty slice, whose length must not come out negative.
-            elif stop < start:
+            elif not symbolic and stop < start:
                 stop = start
+            # What may end before it begins is gathered, too.
+            if symbolic and not dims.ascending(0, start, stop, n):
+                return None
             starts.append(start)
             limits.append(stop)
             strides.append(step)
             out += 1
-        elif kind is int or isinstance(entry, np.integer):
+        elif kind is int or kind is dims.Dim or isinstance(entry, np.integer):
             axis = len(starts)
             if axis >= ndim:
                 raise too_many(shape, index)
             n = shape[axis]
             at = entry + n if entry < 0 else entry
             # Out of bounds: moved to the edge, and remembered for checkify and updates.
-            if not 0 <= at < n:
+            if dims.Dim in (type(n), type(at)):
+                if not dims.ascending(0, at, n - 1):
+                    return None
+            elif not 0 <= at < n:
                 outside[axis] = machine_int(int(at))
                 at = _edge(int(entry), int(at), axis, n)
             start: Any = at if type(at) is dims.Dim else int(at)
@@ -256,7 +264,8 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
                 backwards.append(len(result))
                 start, step = start + (count - 1) * step, -step
             # A run of neighbours is part of the window; with another step each element is gathered.
-            if step == 1 or count <= 1:
+            symbolic = dims.Dim in map(type, (n, start, count, step))
+            if dims.ascending(0, count, n) and step == 1 if symbolic else step == 1 or count <= 1:
                 if count != n:
                     starts.append((axis, start if count != 0 else 0, ()))
                 sizes[axis] = count
@@ -392,7 +401,7 @@ def _holds_arrays(x: Any) -> bool:
 
 def _entry(e):
     """One entry of an index, in one of the types that the rest of this file knows."""
-    if e is None or e is Ellipsis or isinstance(e, (slice, Slice, bool, np.bool_, int)):
+    if e is None or e is Ellipsis or isinstance(e, (slice, Slice, bool, np.bool_, int, dims.Dim)):
         return e
     if isinstance(e, np.integer):
         return int(e)
@@ -475,12 +484,19 @@ def _strided(start: int, step: int, count: int):
     if is_base():
         # A constant in eager code; in a program arithmetic, which does not carry the numbers along.
         return np.arange(start, start + step * count, step, dtype=np.int32)
-    steps = lax.mul(np.int32(step), lax.iota(np.int32, count))
-    return lax.add(np.int32(start), steps)
+    start, step = (
+        lax.convert_element_type(x, np.int32) if type(x) is dims.Dim else np.int32(x)
+        for x in (start, step)
+    )
+    return lax.add(start, lax.mul(step, lax.iota(np.int32, count)))
 
 
 def wrapped(i, n: int, axis: int = 0) -> Any:
     """Positions along an axis of length `n`, negative ones counted from the end."""
+    if type(i) is dims.Dim:
+        i = lax.convert_element_type(i, np.int32)
+    if isinstance(i, int) and type(n) is dims.Dim:
+        return i + n if i < 0 else i
     if isinstance(i, int):
         if not -n <= i < n:
             if _state.oob == "raise":
@@ -544,7 +560,9 @@ def start_indices(t: Target):
     common = _index_dtype(values)
     columns = []
     for value, spans in t.starts:
-        if isinstance(value, int):
+        if type(value) is dims.Dim:
+            value = lax.convert_element_type(value, common)
+        elif isinstance(value, int):
             value = value if common == dtypes.default_int() else common.type(value)
         elif value.dtype != common or (isinstance(value, Array) and value.weak_type):
             value = lax.convert_element_type(value, common)
@@ -562,7 +580,7 @@ def _spread(value: np.ndarray, dims: tuple[int, ...], full: tuple[int, ...]) -> 
 
 def _index_dtype(values) -> np.dtype:
     """One dtype for all index columns: int32 unless an array is of a wider or an unsigned type."""
-    found = {np.dtype(v.dtype) for v in values if not isinstance(v, int)}
+    found = {np.dtype(v.dtype) for v in values if not isinstance(v, (int, dims.Dim))}
     # Unsigned positions stay unsigned: they need no wrapping.
     if len(found) == 1 and found <= {np.dtype(t) for t in (np.uint32, np.uint64)}:
         return found.pop()

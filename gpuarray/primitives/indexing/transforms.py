@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.dims import smaller
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Primitive, registry
@@ -73,7 +74,7 @@ def windows_of(shape, updates, numbers: ScatterDimensionNumbers) -> tuple[int, .
     lengths = iter(updates[d] for d in numbers.update_window_dims)
     # Removed axes have length 1 in a window (0 where the operand is empty).
     removed = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
-    return tuple(min(1, n) if d in removed else next(lengths) for d, n in enumerate(shape))
+    return tuple(smaller(1, n) if d in removed else next(lengths) for d, n in enumerate(shape))
 
 
 def _read_back(x, indices, updates, *, dimension_numbers, mode, fill_value: Any = 0, **_):
@@ -153,7 +154,7 @@ def gather_batch(axis, args, dims, *, dimension_numbers, slice_sizes, **params):
         # Both batched: the axes run in step, as batching dimensions.
         if d is not None:
             of_operand, of_indices = (0, *of_operand), (0, *of_indices)
-            slice_sizes = (min(1, axis.size), *slice_sizes)
+            slice_sizes = (smaller(1, axis.size), *slice_sizes)
         else:
             # Windows of one operand, named by many vectors: no longer sorted, nor unique.
             params |= {"indices_are_sorted": False, "unique_indices": False}

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.dims import larger, smaller
 from gpuarray.core.factors import leading
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
 from gpuarray.primitives.linalg import host as stacks
@@ -99,7 +100,7 @@ cholesky_p = factorisation(
 def _lu_aval(x: ShapedArray):
     check_matrix("lu", x)
     m, n = x.shape[-2:]
-    return matrices_of([((m, n), x.dtype), ((min(m, n),), INT32), ((m,), INT32)], x)
+    return matrices_of([((m, n), x.dtype), ((smaller(m, n),), INT32), ((m,), INT32)], x)
 
 
 def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
@@ -174,7 +175,7 @@ lu_pivots_to_permutation_p = Primitive(
 
 def _geqrf_aval(x: ShapedArray):
     check_matrix("geqrf", x)
-    return matrices_of([(x.shape[-2:], x.dtype), ((min(x.shape[-2:]),), x.dtype)], x)
+    return matrices_of([(x.shape[-2:], x.dtype), ((smaller(*x.shape[-2:]),), x.dtype)], x)
 
 
 def _workspace(name: str, dtype, *sizes, complex_name: str = "", **options: Any) -> int:
@@ -208,7 +209,7 @@ geqrf_p = factorisation(
 def _qr_aval(x: ShapedArray, *, pivoting: bool, full_matrices: bool, use_magma=None):
     check_matrix("qr", x)
     m, n = x.shape[-2:]
-    k = m if full_matrices else min(m, n)
+    k = m if full_matrices else smaller(m, n)
     out = [((m, k), x.dtype), ((k, n), x.dtype)]
     return matrices_of(out + ([((n,), INT32)] if pivoting else []), x)
 
@@ -368,7 +369,7 @@ eig_p = factorisation("eig", _eig_aval, _eig, jvp=rules.eig_jvp)
 def _svd_aval(x: ShapedArray, *, full_matrices, compute_uv, subset_by_index, algorithm=None):
     check_matrix("svd", x)
     m, n = x.shape[-2:]
-    k = min(m, n)
+    k = smaller(m, n)
     if subset_by_index is not None:
         start, stop = pair(subset_by_index, "a pair of ints")
         if not 0 <= start <= stop <= k:
@@ -466,7 +467,7 @@ def _hessenberg_aval(x: ShapedArray):
         raise ValueError(
             f"Argument to Hessenberg reduction must have shape [..., n, n], got shape {x.shape}"
         )
-    return matrices_of([((n, n), x.dtype), ((max(n - 1, 0),), x.dtype)], x)
+    return matrices_of([((n, n), x.dtype), ((larger(n - 1, 0),), x.dtype)], x)
 
 
 def _hessenberg(dtype, shape):

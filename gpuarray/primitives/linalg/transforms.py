@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.avals import aval_of
+from gpuarray.core.dims import smaller
 from gpuarray.core.linear import Zero, tangent_aval
 from gpuarray.primitives.define import do
 from gpuarray.primitives.linalg.matrices import (
@@ -70,7 +71,7 @@ def lu_jvp(primals, tangents):
     """
     packed, pivots, permutation = do.lu(*primals)
     m, n = aval_of(packed).shape[-2:]
-    k = min(m, n)
+    k = smaller(m, n)
     # L as m x m with ones on the diagonal, U as n x n.
     left = with_ones(lower(grown(part(packed, columns=(0, k)), m, m), -1))
     right = with_ones(upper(grown(part(packed, rows=(0, k)), n, n)), k)
@@ -93,7 +94,7 @@ def qr_jvp(primals, tangents, *, pivoting: bool, full_matrices: bool, use_magma=
     if order:
         t = transposed(permuted_rows(transposed(t), order[0]))
     m, n = aval_of(t).shape[-2:]
-    k = min(m, n)
+    k = smaller(m, n)
     # The square part first.
     q1, r1 = part(q, columns=(0, k)), part(r, (0, k), (0, k))
     solved = triangular(r1, part(t, columns=(0, k)), left=False, lower=False)

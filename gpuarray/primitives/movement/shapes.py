@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.dims import larger
 from gpuarray.primitives.define import check_same_dtypes
 
 
@@ -186,7 +187,9 @@ def pad_aval(operand, padding_value, *, padding_config):
 def padded_shape(shape, config) -> tuple[int, ...]:
     """Return the shape after (low, high, interior) padding; low and high may be negative."""
     # Holes lie between elements, so there is one less than there are elements.
-    return tuple(lo + n + max(n - 1, 0) * i + hi for n, (lo, hi, i) in zip(shape, config))
+    return tuple(
+        lo + n + hi + (larger(n - 1, 0) * i if i else 0) for n, (lo, hi, i) in zip(shape, config)
+    )
 
 
 def listed(avals) -> str:

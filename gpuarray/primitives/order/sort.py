@@ -17,6 +17,7 @@ import numpy as np
 
 from gpuarray.core import dtypes, threads
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.dims import smaller
 from gpuarray.core.factors import all_but
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.primitive import NOT_LINEAR, Kind, Order, Primitive, registry
@@ -107,7 +108,7 @@ def _taken(x, where, axis: int):
         x,
         where,
         dimension_numbers=numbers,
-        slice_sizes=tuple(min(1, n) for n in aval_of(x).shape),
+        slice_sizes=tuple(smaller(1, n) for n in aval_of(x).shape),
         indices_are_sorted=False,
         unique_indices=False,
         mode=GatherScatterMode.PROMISE_IN_BOUNDS,

@@ -16,6 +16,7 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
+from gpuarray.core.dims import Dim, larger
 from gpuarray.core.value import Array
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.operands import promoted_inexact
@@ -167,6 +168,10 @@ def _nearest(x: Array, lengths: dict[int, int]) -> Array:
     for axis, n in lengths.items():
         given = x.shape[axis]
         # The input pixel under the middle of each output pixel.
+        if Dim in map(type, (given, n)):
+            place = (gnp.arange(n, dtype=np.float32) + 0.5) * given / n
+            x = gnp.take(x, gnp.floor(place).astype(np.int32), axis=axis)
+            continue
         # By NumPy, since lengths are known while tracing.
         at = np.floor((np.arange(n) + 0.5) * (given / max(n, 1))).astype(int)
         x = gnp.take(x, np.minimum(at, max(given - 1, 0)), axis=axis)
@@ -197,7 +202,7 @@ def resize(
     >>> image.resize(gnp.array([[0., 4.]]), (1, 4), "linear")
     Array([[0., 1., 3., 4.]], dtype=float32)
     """
-    shape = tuple(max(util.index(n), 0) for n in shape)
+    shape = tuple(larger(util.index(n), 0) for n in shape)
     x = gnp.asarray(image)
     if len(shape) != x.ndim:
         raise ValueError(

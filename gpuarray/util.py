@@ -310,7 +310,7 @@ def prod(xs: Iterable[int]) -> int:
     >>> prod((2**40, 2**40, 3)) == 3 * 2**80
     True
     """
-    return int(math.prod(int(x) for x in xs))
+    return math.prod(map(index, xs))
 
 
 def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple, tuple]:
@@ -385,15 +385,24 @@ def _parameter(frame: FrameType, given: Any) -> str | None:
     return None
 
 
+class Symbolic:
+    """A whole number that is known later: a length of a program that is exported for any."""
+
+    __slots__ = ()
+
+
 def index(given: Any, wanted: str = "an int") -> int:
     """Return an argument that is a whole number, as `operator.index` does; TypeError for others.
+    A symbolic length stays what it is.
 
     >>> index(np.int8(3))
     3
     """
     try:
         return operator.index(given)
-    except TypeError as error:
+    except Exception as error:
+        if isinstance(given, Symbolic):
+            return given  # pyright: ignore[reportReturnType]  # computes as an int does
         if type(error) is not TypeError:  # a traced value says itself what is wrong with it
             raise
     raise wrong_type(given, wanted)
@@ -407,12 +416,14 @@ def indices(given: Any, wanted: str = "a sequence of ints") -> tuple[int, ...]:
     """
     try:
         return tuple(map(operator.index, given))
-    except TypeError as error:
-        if type(error) is not TypeError:
+    except Exception as error:
+        symbolic = isinstance(given, Sequence) and any(isinstance(n, Symbolic) for n in given)
+        if type(error) is not TypeError and not symbolic:
             raise
-    # Which of them is wrong?
-    for n in elements(given, wanted):
-        index(n)
+    # Some are symbolic, or one of them is wrong.
+    found = tuple(index(n) for n in elements(given, wanted))
+    if symbolic:
+        return found
     raise wrong_type(given, wanted)
 
 

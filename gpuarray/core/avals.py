@@ -90,7 +90,7 @@ class ShapedArray:
         set_(self, "ndim", len(shape))
         size = math.prod(shape)
         # Whether symbols make it too large is seen when they are numbers.
-        known = isinstance(size, int)
+        known = isinstance(size, int) and Dim not in map(type, shape)
         if known and (size * dtype.itemsize > LARGEST or (shape and max(shape) >= 1 << 63)):
             raise too_large(shape, dtype)
         set_(self, "size", size)

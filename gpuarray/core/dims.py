@@ -8,7 +8,6 @@ is never an error: lengths that are not known to be equal are different.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -16,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from gpuarray import util
+from gpuarray.core import intervals
 from gpuarray.core.inequalities import ONE, Contradiction, limits
+from gpuarray.core.intervals import Range
 from gpuarray.errors import InconclusiveDimensionOperation
 
 #: A product of atoms, each with its power, in a fixed order; an atom is a name or an operation.
@@ -137,7 +138,7 @@ class Scope:
             self.rules.append((term, abs(n), left if n > 0 else -left))
 
 
-class Dim:
+class Dim(util.Symbolic):
     """A length: a sum of products of symbols, each with an integer factor."""
 
     __slots__ = ("_hash", "scope", "terms")
@@ -451,70 +452,6 @@ def _one_of(name: str, a: Any, b: Any) -> Any:
     return _operation(scope, name, a, b)
 
 
-def broadcast(*shapes: tuple) -> tuple:
-    """The shape that arrays of these shapes have together; ValueError where they have none."""
-    if all(type(n) is not Dim for s in shapes for n in s):
-        return np.broadcast_shapes(*shapes)
-    rank = max(map(len, shapes))
-    out = []
-    for lengths in zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True):
-        # A symbol is taken to be other than 1, as `==` says: what stretches is decided now.
-        others = {n for n in lengths if n != 1}
-        if len(others) > 1:
-            raise ValueError(f"shapes {shapes} do not broadcast: {lengths} differ")
-        out.append(others.pop() if others else 1)
-    return tuple(out)
-
-
-def length(x: Any, wanted: str = "an int") -> Any:
-    """An argument that is a whole number, which may be symbolic; TypeError for others."""
-    return x if isinstance(x, Dim) else util.index(x, wanted)
-
-
-def ascending(*lengths: Any) -> bool:
-    """Whether each length is known to be no less than the one before it."""
-    try:
-        return all(a <= b for a, b in itertools.pairwise(lengths))
-    except InconclusiveDimensionOperation:
-        return False
-
-
-def slice_ends(entry: slice, n: Any) -> tuple[Any, Any, Any]:
-    """What `entry.indices(n)` is for a length that may be symbolic."""
-    if Dim not in map(type, (n, entry.start, entry.stop, entry.step)):
-        return entry.indices(n)
-    step = 1 if entry.step is None else length(entry.step)
-    if step == 0:
-        raise ValueError("slice step cannot be zero")
-
-    def end(given: Any, default: Any) -> Any:
-        if given is None:
-            return default
-        given = length(given)
-        at = given + n if given < 0 else given
-        # Cut off at the ends of the axis.
-        return smaller(larger(at, 0 if step > 0 else -1), n if step > 0 else n - 1)
-
-    if step > 0:
-        return end(entry.start, 0), end(entry.stop, n), step
-    return end(entry.start, n - 1), end(entry.stop, -1), step
-
-
-def count_between(start: Any, stop: Any, step: Any) -> Any:
-    """How many numbers there are from `start` up to `stop`, `step` apart."""
-    if Dim not in map(type, (start, stop, step)):
-        return len(range(start, stop, step))
-    # Rounded up, away from `start`: a last step that is cut short counts.
-    try:
-        sign = 1 if step > 0 else -1
-    except InconclusiveDimensionOperation:
-        raise InconclusiveDimensionOperation(
-            f"the step {step} from {start} to {stop} must be resolved statically if it is > 0 or "
-            "< 0: say in constraints= which of them it is"
-        ) from None
-    return larger((stop - start + step - sign) // step, 0)
-
-
 # ---- what is known ----
 
 
@@ -645,7 +582,7 @@ def _rows_of(t: Term, scope: Scope) -> list[dict[Term, int]]:
 # ---- ranges: arithmetic with the least and the largest value of each part ----
 
 
-def _range(d: Any, scope: Scope) -> tuple[float, float]:
+def _range(d: Any, scope: Scope) -> Range:
     low = high = 0.0
     for t, n in _row(d).items():
         least, most = _term_range(t, scope)
@@ -654,41 +591,19 @@ def _range(d: Any, scope: Scope) -> tuple[float, float]:
     return low, high
 
 
-def _term_range(t: Term, scope: Scope) -> tuple[float, float]:
-    low, high = 1.0, 1.0
+def _term_range(t: Term, scope: Scope) -> Range:
+    found: Range = (1.0, 1.0)
     for atom, power in t:
-        around = _atom_range(atom, scope)
         for _ in range(power):
-            ends = [_times(x, y) for x in (low, high) for y in around]
-            low, high = min(ends), max(ends)
-    return low, high
+            found = intervals.product(found, _atom_range(atom, scope))
+    return found
 
 
-def _times(x: float, y: float) -> float:
-    return x * y if x and y else 0.0  # 0 times infinity: a factor of 0 makes the product 0
-
-
-def _atom_range(atom: Any, scope: Scope) -> tuple[float, float]:
+def _atom_range(atom: Any, scope: Scope) -> Range:
     if not isinstance(atom, Operation):
         return scope.symbols.get(atom, (1.0, math.inf))
-    (a, b), (c, e) = _range(atom.left, scope), _range(atom.right, scope)
-    if atom.name == "max":
-        return max(a, c), max(b, e)
-    if atom.name == "min":
-        return min(a, c), min(b, e)
-    # A divisor that may be 0, or of either sign: nothing is known.
-    if c <= 0 <= e:
-        return -math.inf, math.inf
-    if atom.name == "mod":
-        return (0.0, min(e - 1, b) if a >= 0 else e - 1) if c > 0 else (c + 1, 0.0)
-    ends = [_quotient_of_ends(x, y) for x in (a, b) for y in (c, e)]
-    return min(ends), max(ends)
-
-
-def _quotient_of_ends(x: float, y: float) -> float:
-    if math.isinf(y):  # as y grows
-        return 0.0 if x * y >= 0 else -1.0
-    return math.copysign(math.inf, x * y) if math.isinf(x) else x // y
+    left, right = _range(atom.left, scope), _range(atom.right, scope)
+    return intervals.OPERATIONS[atom.name](left, right)
 
 
 def value_of(d: Any, values: Mapping[str, int]) -> int:

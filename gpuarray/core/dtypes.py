@@ -27,6 +27,7 @@ from gpuarray.core.extended import KeyDtype as KeyDtype
 from gpuarray.core.extended import extended as extended
 from gpuarray.core.extended import prng_key as prng_key
 from gpuarray.sites import called_from_inside
+from gpuarray.util import Symbolic
 
 _state = config.state
 
@@ -272,6 +273,8 @@ def dtype(x: Any) -> Any:
         if own not in _KIND:
             raise TypeError(_not_valid(x, own))
         return own if hasattr(x, "aval") else canonicalize_dtype(own)
+    if isinstance(x, Symbolic):  # typed as the int that it will be
+        return default_int()
     for kind in _PYTHON:  # an int enum, a float subclass
         if isinstance(x, kind):
             return canonicalize_dtype(kind)

@@ -21,6 +21,7 @@ from gpuarray.core import monitoring, ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, stated_aval
 from gpuarray.core.axes import axis_env
+from gpuarray.core.dims import Dim
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.mesh import NamedSharding, contexts
 from gpuarray.core.sharding import Place, Sharding, laid_out
@@ -223,8 +224,12 @@ class Jitted:
         try:
             avals = tuple([aval(x) for x in leaves])
         except (TypeError, OverflowError) as error:
-            argnums.explain_bad_leaf(self._fun, self._signature, args, kwargs, error)
-            raise
+            if Dim not in map(type, leaves):
+                argnums.explain_bad_leaf(self._fun, self._signature, args, kwargs, error)
+                raise
+            # A symbolic length counts as the number that it will be.
+            leaves = [x.__jax_array__() if type(x) is Dim else x for x in leaves]
+            avals = tuple([aval(x) for x in leaves])
         return Call(leaves, spec, argnums.Statics(statics) if statics else (), avals)
 
     def _split_statics(self, args: tuple, kwargs: dict):

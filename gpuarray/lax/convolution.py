@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import util
+from gpuarray.core.dims import larger
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
@@ -150,11 +151,11 @@ def padtype_to_pads(
     pads = []
     for n, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
         # SAME: ceil(n / stride) windows, so the last one starts at (ceil(n / stride) - 1) * stride.
-        total = max((-(-n // stride) - 1) * stride + window - n, 0)
+        total = larger((-(-n // stride) - 1) * stride + window - n, 0)
         # An odd one goes to the end, with SAME_LOWER to the beginning.
         less, more = total // 2, total - total // 2
         pads.append((less, more) if name == "SAME" else (more, less))
-    return [(int(low), int(high)) for low, high in pads]
+    return [(util.index(low), util.index(high)) for low, high in pads]
 
 
 def _pads(padding: Padding, lhs, rhs, strides) -> Sequence[tuple[int, int]]:

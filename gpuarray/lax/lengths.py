@@ -21,6 +21,11 @@ def as_scalar(length: Any) -> Any:
     return convert(_value(length), dtypes.default_int(), True)
 
 
+def typed(length: Any, dtype: Any) -> Any:
+    """A length in a dtype: a scalar of NumPy where it is known."""
+    return convert(_value(length), dtype, False) if isinstance(length, Dim) else dtype.type(length)
+
+
 def _value(length: Any) -> Any:
     kind = dtypes.default_int()
     if isinstance(length, int):

@@ -14,15 +14,17 @@ import numpy as np
 from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
-from gpuarray.core.dims import length as to_int
+from gpuarray.core.dims import Dim
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape, dtype_of, shape_of
 from gpuarray.lax.args import operand as bindable
+from gpuarray.lax.lengths import typed
 from gpuarray.lax.shapes import broadcast_in_dim, concatenate, squeeze
 from gpuarray.primitives.elementwise.arithmetic import add_p, lt_p, rem_p, select_n_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.indexing.ops import GatherDimensionNumbers, GatherScatterMode, gather_p
 from gpuarray.primitives.movement.ops import dynamic_slice_p, dynamic_update_slice_p, slice_p
+from gpuarray.util import index as to_int
 
 # ---- static ----
 
@@ -138,7 +140,8 @@ def _starts(op: str, shape: tuple[int, ...], given: Any, negative: bool | Sequen
         )
     # All have one dtype, if a wider one; different ones are an error that the primitive reports.
     if len({dtype_of(x) for x in given}) == 1:
-        given = [reaching(x, max(shape)) for x in given]
+        symbolic = [n for n in shape if type(n) is Dim]  # any length: no narrow type holds it
+        given = [reaching(x, symbolic[0] if symbolic else max(shape)) for x in given]
     return [_from_front(x, n, ok) for x, n, ok in zip(given, shape, allowed)]
 
 
@@ -167,7 +170,9 @@ def _from_front(start: Any, length: int, negative: bool) -> Any:
                 f"Index {value} is out of bounds for dimension {length} if "
                 "allow_negative_indices=False"
             )
-        return dtype.type(value + length if value < 0 else value)
+        if value >= 0:
+            return dtype.type(value)
+        return typed(value + length, dtype)
     if not negative:
         return start
     # Traced: start + length where start < 0.
@@ -176,7 +181,7 @@ def _from_front(start: Any, length: int, negative: bool) -> Any:
     strong = start
     if start.weak_type:
         strong = convert_element_type_p.bind(start, new_dtype=dtype, weak_type=False, sharding=None)
-    return select_n_p.bind(below, start, add_p.bind(strong, dtype.type(length)))
+    return select_n_p.bind(below, start, add_p.bind(strong, typed(length, dtype)))
 
 
 def dynamic_slice(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.core import dims, dtypes
+from gpuarray.core import dtypes, lengths
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
@@ -353,7 +353,7 @@ def _integers_to_integers(x, y):
     """Repeated squaring, for 6 bits of the exponent: 2 ** 64 has wrapped around to 0 already."""
     zero, one = zero_of(x), constant(1, x)
     # One shape before the loop: it would broadcast in each round otherwise.
-    shape = dims.broadcast(np.shape(x), np.shape(y))
+    shape = lengths.broadcast(np.shape(x), np.shape(y))
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
     if shape:
         x, y = (as_type(v, aval_of(v).dtype) for v in (x, y))

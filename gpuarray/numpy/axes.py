@@ -12,6 +12,7 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.lax.lengths import typed
 from gpuarray.lax.slicing import reaching
 from gpuarray.numpy.operands import array, as_tuple
 from gpuarray.numpy.shapes import ravel, reshape
@@ -244,7 +245,7 @@ def _roll_dynamic(a: Array, amount, axis: int) -> Array:
     if n == 0:
         return a
     amount = reaching(amount, 2 * n)
-    length = amount.dtype.type(n)
+    length = typed(n, amount.dtype)
     left = lax.rem(amount, length)
     # rem has the sign of the shift.
     left = lax.select(lax.lt(left, amount.dtype.type(0)), lax.add(left, length), left)

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray.core import dtypes
+from gpuarray.core.dims import larger
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import divmod, mod
 from gpuarray.numpy.comparison import logical_and
@@ -257,7 +258,7 @@ def interp(x, xp, fp, left=None, right=None, period=None) -> Array:
         x, xp, fp = _periodic(x, xp, fp, period)
     n = xp.shape[0]
     # The segment that each x falls into; outside the ends it is the nearest one.
-    below = clip(searchsorted(xp, x, side="right") - 1, 0, max(n - 2, 0))
+    below = clip(searchsorted(xp, x, side="right") - 1, 0, larger(n - 2, 0))
     above = clip(below + 1, 0, n - 1)
     x0, f0, x1, f1 = (_known_places(a, i) for i in (below, above) for a in (xp, fp))
     rise, run = f1 - f0, x1 - x0

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.core import dims, dtypes
+from gpuarray.core import dtypes, lengths
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import absolute
@@ -50,8 +50,7 @@ def _or_nothing(run: Callable[..., Any], answer: bool) -> Callable[[Any], Callab
     """The pick of a comparison with one answer for tangents of integers, which are all equal."""
 
     def nothing(x: Any, y: Any) -> Array:
-        # float0 holds no values to compare.
-        return lax.full(dims.broadcast(x.shape, y.shape), answer)
+        return lax.full(lengths.broadcast(x.shape, y.shape), answer)
 
     return lambda dtype: nothing if dtype == dtypes.float0 else run
 

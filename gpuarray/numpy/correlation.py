@@ -195,7 +195,8 @@ def cov(
             scale = total - ddof * (weights * abs(arrays("cov", aweights)[0])).sum() / total
         centred = samples - mean[:, None]
         moments = dot(centred, conj((centred * weights).T))
-    return true_divide(moments, scale).squeeze()
+    found = true_divide(moments, scale)
+    return found.squeeze() if moments.shape == (1, 1) else found
 
 
 def corrcoef(x, y=None, rowvar: bool = True, dtype=None) -> Array:

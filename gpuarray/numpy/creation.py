@@ -16,11 +16,13 @@ from gpuarray import errors, lax, util
 from gpuarray.config import numpy_dtype_promotion
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
-from gpuarray.core.dims import Dim, count_between, larger
+from gpuarray.core.dims import Dim, larger
+from gpuarray.core.lengths import count_between
 from gpuarray.core.sharding import Sharding
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
+from gpuarray.lax.lengths import typed
 from gpuarray.lax.shapes import varying_like
 from gpuarray.numpy.arithmetic import add, multiply, power, sign, true_divide
 from gpuarray.numpy.composite import composite
@@ -299,7 +301,7 @@ def _iota(dtype: Any, n: int) -> Array:
 
 def _number(x: Any, dtype: Any) -> Any:
     if isinstance(x, Dim):
-        return lax.convert_element_type(x, dtype)
+        return typed(x, dtype)
     with np.errstate(all="ignore"):
         # The range itself may wrap in a narrow dtype; NumPy's warnings would name a scalar.
         return np.asarray(x).astype(dtype)[()]
@@ -348,15 +350,18 @@ def _linspace(start, stop, *, num, endpoint, dtype, axis):
     a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
     gaps = num - 1 if endpoint else num
     step = lax.full((), np.nan, through)  # there is none
-    if gaps > 0:
+    if isinstance(gaps, Dim):
+        count = typed(gaps, through)
+        step = lax.div(lax.sub(b, a), lax.select(count > 0, count, lax.full_like(count, np.nan)))
+    elif gaps > 0:
         step = lax.div(lax.sub(b, a), through.type(gaps))
     # One point is the start, whatever the end.
-    if num <= 1:
+    if not isinstance(num, Dim) and num <= 1:
         out = broadcast_to(lax.expand_dims(a, (0,)), (num, *shape))
     else:
         real = dtypes.to_real_dtype(through)
         # (1 - f) start + f stop: exact at both ends, and the last point is `stop` itself.
-        fraction = lax.div(lax.iota(real, gaps), real.type(gaps))
+        fraction = lax.div(lax.iota(real, gaps), typed(gaps, real))
         fraction = lax.reshape(as_type(fraction, through), (gaps,) + (1,) * len(shape))
         rest = lax.sub(through.type(1), fraction)
         out = add(multiply(a, rest), multiply(b, fraction))

@@ -17,6 +17,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.dims import Dim
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.functions.explicit import as_program, makes_terms
@@ -149,6 +150,10 @@ def _optimizer(optimize):
     return list(optimize) if isinstance(optimize, tuple) else optimize
 
 
+#: The length that a symbolic axis counts as where an order of contractions is chosen.
+_SYMBOLIC = 8
+
+
 @functools.lru_cache(maxsize=4096)
 def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tuple]:
     """The contractions: (which terms, their labels, the result's labels), every term popped in that
@@ -163,7 +168,8 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
         order: Any = [(0, 1)]
     else:
         # opt_einsum counts with the broadcast lengths, and refuses a 1 beside them.
-        full = [tuple(sizes[c] for c in t) for t in terms]
+        known = {c: _SYMBOLIC if isinstance(n, Dim) else n for c, n in sizes.items()}
+        full = [tuple(known[c] for c in t) for t in terms]
         order, _ = opt_einsum.contract_path(
             ",".join(terms) + "->" + result, *full, shapes=True, optimize=_optimizer(optimize)
         )

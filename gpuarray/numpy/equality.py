@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuarray.core import dims, dtypes
+from gpuarray.core import dtypes, lengths
 from gpuarray.core.value import Array
 from gpuarray.numpy.comparison import equal, logical_and, logical_or
 from gpuarray.numpy.composite import composite
@@ -64,7 +64,7 @@ def array_equiv(a1, a2) -> Array:
     """
     a, b = asarray(a1), asarray(a2)
     try:
-        dims.broadcast(a.shape, b.shape)
+        lengths.broadcast(a.shape, b.shape)
     except ValueError:
         return asarray(np.False_)
     return all(equal(a, b))

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray import config, errors, lax
-from gpuarray.core import dims, dtypes
+from gpuarray.core import dims, dtypes, lengths
 from gpuarray.core.avals import machine_int
 from gpuarray.core.trace import Tracer, is_base
 from gpuarray.core.value import Array
+from gpuarray.lax.lengths import typed
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.promotion import constant
 from gpuarray.primitives.elementwise.arithmetic import add_p, lt_p, select_n_p
@@ -65,7 +66,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
                 raise too_many(shape, index)
             try:
                 n = shape[len(starts)]
-                start, stop, step = dims.slice_ends(entry, n)
+                start, stop, step = lengths.slice_ends(entry, n)
             except TypeError:
                 if not _is_traced(entry):
                     raise
@@ -75,7 +76,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
                 return None  # elements that are so far apart are gathered
             # Every step becomes a positive one, and a reversal.
             if step != 1:
-                count = dims.count_between(start, stop, step)
+                count = lengths.count_between(start, stop, step)
                 if step < 0:
                     # Read forwards and turned round: the same elements in the other order.
                     backwards.append(len(starts))
@@ -87,7 +88,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
             elif not symbolic and stop < start:
                 stop = start
             # What may end before it begins is gathered, too.
-            if symbolic and not dims.ascending(0, start, stop, n):
+            if symbolic and not lengths.ascending(0, start, stop, n):
                 return None
             starts.append(start)
             limits.append(stop)
@@ -101,7 +102,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
             at = entry + n if entry < 0 else entry
             # Out of bounds: moved to the edge, and remembered for checkify and updates.
             if dims.Dim in (type(n), type(at)):
-                if not dims.ascending(0, at, n - 1):
+                if not lengths.ascending(0, at, n - 1):
                     return None
             elif not 0 <= at < n:
                 outside[axis] = machine_int(int(at))
@@ -257,15 +258,17 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
             continue
         n = shape[axis]
         if isinstance(e, slice):
-            start, stop, step = dims.slice_ends(e, n)
-            count = dims.count_between(start, stop, step)
+            start, stop, step = lengths.slice_ends(e, n)
+            count = lengths.count_between(start, stop, step)
             # Read forwards and turned round afterwards.
             if step < 0:
                 backwards.append(len(result))
                 start, step = start + (count - 1) * step, -step
             # A run of neighbours is part of the window; with another step each element is gathered.
-            symbolic = dims.Dim in map(type, (n, start, count, step))
-            if dims.ascending(0, count, n) and step == 1 if symbolic else step == 1 or count <= 1:
+            run = step == 1 or (type(count) is int and count <= 1)
+            if dims.Dim in map(type, (n, start, count, step)):
+                run = step == 1 and lengths.ascending(0, count, n)
+            if run:
                 if count != n:
                     starts.append((axis, start if count != 0 else 0, ()))
                 sizes[axis] = count
@@ -359,14 +362,14 @@ def _entries(shape, index):
     else:
         parts += rest
     entries: list[Any] = []
-    lengths = list(shape)
+    sizes = list(shape)
     expand: list[int] = []
     axis = 0
     for position, e in enumerate(parts):
         if isinstance(e, slice):
             # Traced ends cannot be converted: the error tells how to go on.
             try:
-                dims.slice_ends(e, 0)
+                lengths.slice_ends(e, 0)
             except TypeError:
                 if not _is_traced(e):
                     raise
@@ -374,15 +377,15 @@ def _entries(shape, index):
             entries.append(e)
         elif isinstance(e, (bool, np.bool_)):
             # A scalar boolean is a mask of no axes: a new axis of length 1, taken once or never.
-            lengths.insert(axis, 1)
+            sizes.insert(axis, 1)
             expand.append(axis)
             entries.append(Known(np.zeros(int(e), np.int32)))
         elif _is_mask(e):
             # As in NumPy, an axis of length 0 in the mask takes nothing of any axis.
-            if any(m not in (0, n) for m, n in zip(e.shape, lengths[axis:], strict=False)):
+            if any(m not in (0, n) for m, n in zip(e.shape, sizes[axis:], strict=False)):
                 raise IndexError(
                     f"boolean index did not match shape of indexed array in index {position}: got "
-                    f"{e.shape}, expected {lengths[axis : axis + e.ndim]}"
+                    f"{e.shape}, expected {sizes[axis : axis + e.ndim]}"
                 )
             # How many are true decides the shape: the mask has to be known.
             found = np.nonzero(known_value(e, errors.NonConcreteBooleanIndexError))
@@ -392,7 +395,7 @@ def _entries(shape, index):
             entries.append(e)
         # None takes no axis of the operand.
         axis += e is not None
-    return entries, tuple(expand), tuple(lengths)
+    return entries, tuple(expand), tuple(sizes)
 
 
 def _holds_arrays(x: Any) -> bool:
@@ -472,7 +475,7 @@ def known_value(x, otherwise: type[Exception] | None = None) -> Any:
 
 def _common_shape(shapes) -> tuple[int, ...]:
     try:
-        return tuple(dims.broadcast(*shapes))
+        return tuple(lengths.broadcast(*shapes))
     except ValueError:
         raise ValueError(
             f"Incompatible shapes for broadcasting: shapes={list(shapes)} of the index arrays"
@@ -484,17 +487,14 @@ def _strided(start: int, step: int, count: int):
     if is_base():
         # A constant in eager code; in a program arithmetic, which does not carry the numbers along.
         return np.arange(start, start + step * count, step, dtype=np.int32)
-    start, step = (
-        lax.convert_element_type(x, np.int32) if type(x) is dims.Dim else np.int32(x)
-        for x in (start, step)
-    )
+    start, step = (typed(x, np.dtype(np.int32)) for x in (start, step))
     return lax.add(start, lax.mul(step, lax.iota(np.int32, count)))
 
 
 def wrapped(i, n: int, axis: int = 0) -> Any:
     """Positions along an axis of length `n`, negative ones counted from the end."""
     if type(i) is dims.Dim:
-        i = lax.convert_element_type(i, np.int32)
+        i = typed(i, np.dtype(np.int32))
     if isinstance(i, int) and type(n) is dims.Dim:
         return i + n if i < 0 else i
     if isinstance(i, int):
@@ -561,7 +561,7 @@ def start_indices(t: Target):
     columns = []
     for value, spans in t.starts:
         if type(value) is dims.Dim:
-            value = lax.convert_element_type(value, common)
+            value = typed(value, common)
         elif isinstance(value, int):
             value = value if common == dtypes.default_int() else common.type(value)
         elif value.dtype != common or (isinstance(value, Array) and value.weak_type):

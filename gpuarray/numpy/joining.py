@@ -15,6 +15,7 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.dims import Dim
 from gpuarray.core.layout import out_given
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
@@ -370,12 +371,14 @@ def repeat(
             out = repeat(a, repeats, axis, total_repeat_length=total_repeat_length)
         return placed("repeat", out, out_sharding)
     a = array("repeat", a)
-    if not isinstance(repeats, int):
+    if not isinstance(repeats, (int, Dim)):
         repeats = array("repeat", repeats)
     if axis is None:
         a, axis = ravel(a), 0
     axis = canonical_axis(axis, a.ndim)
     n = a.shape[axis]
+    if isinstance(repeats, Dim):
+        return _repeat_all(a, repeats, axis)
     counts = repeats if isinstance(repeats, int) else known_value(repeats)
     if counts is None:
         if total_repeat_length is None:
@@ -390,14 +393,7 @@ def repeat(
     if np.any(np.asarray(counts) < 0):
         raise TypeError(f"repeat: every number of repeats must be nonnegative, got {repeats}")
     if np.size(counts) == 1 and total_repeat_length is None:
-        times = int(np.asarray(counts).reshape(()))
-        # One number for all: a new axis behind the repeated one, merged with it.
-        spread = lax.broadcast_in_dim(
-            a,
-            (*a.shape[: axis + 1], times, *a.shape[axis + 1 :]),
-            tuple(i for i in range(a.ndim + 1) if i != axis + 1),
-        )
-        return reshape(spread, (*a.shape[:axis], n * times, *a.shape[axis + 1 :]))
+        return _repeat_all(a, int(np.asarray(counts).reshape(())), axis)
     if np.ndim(counts) > 1 or np.size(counts) not in (1, n):
         raise ValueError(
             f"operands could not be broadcast together: repeats of shape {np.shape(counts)} do not "
@@ -414,6 +410,16 @@ def repeat(
         missing = total_repeat_length - len(source)
         source = np.concatenate([source, np.full(missing, n - 1, np.int32)])
     return getitem(a, (slice(None),) * axis + (source,))
+
+
+def _repeat_all(a: Array, times: Any, axis: int) -> Array:
+    # One number for all: a new axis behind the repeated one, merged with it.
+    spread = lax.broadcast_in_dim(
+        a,
+        (*a.shape[: axis + 1], times, *a.shape[axis + 1 :]),
+        tuple(i for i in range(a.ndim + 1) if i != axis + 1),
+    )
+    return reshape(spread, (*a.shape[:axis], a.shape[axis] * times, *a.shape[axis + 1 :]))
 
 
 def _repeat_traced(a: Array, repeats: Any, axis: int, total: int) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray.core import dtypes
+from gpuarray.core.dims import Dim, larger
 from gpuarray.core.value import Array
 from gpuarray.lax.convert import host_constant
 from gpuarray.numpy.axes import flip, moveaxis
@@ -113,6 +114,11 @@ def _widths(pad_width, ndim: int) -> list[tuple[int, int]]:
     except ValueError:
         # Ragged: `_pairs` says what is wrong with it.
         given = np.asarray(pad_width, object)
+    if Dim in map(type, given.flat):
+        wide = [(util.index(a), util.index(b)) for a, b in _pairs(given, ndim, "pad_width")]
+        if any(n < 0 for pair in wide for n in pair):
+            raise ValueError(f"index can't contain negative values, got pad_width={pad_width}")
+        return wide
     if given.size and given.dtype == object and all(isinstance(n, int) for n in given.flat):
         raise OverflowError(f"pad_width={pad_width} does not fit into 64 bits")
     if given.size and not np.issubdtype(given.dtype, np.integer):
@@ -172,6 +178,9 @@ def _pad_by_position(x: Array, widths, mode: str) -> Array:
         if not before and not after:
             continue
         n = x.shape[axis]
+        if Dim in map(type, (n, before, after)):
+            x = getitem(x, (*(slice(None),) * axis, _positions(n, before, after, mode)))
+            continue
         # Which element stands at each place of the result.
         at = np.arange(-before, n + after)
         if mode == "edge":
@@ -186,6 +195,19 @@ def _pad_by_position(x: Array, widths, mode: str) -> Array:
             at = np.where(at < n, at, (period if mode == "reflect" else period - 1) - at)
         x = _runs(x, at, axis)
     return x
+
+
+def _positions(n: Any, before: Any, after: Any, mode: str) -> Array:
+    """The places of `_pad_by_position`, for lengths that are symbolic."""
+    at = lax.iota(np.int32, before + n + after) - before
+    if mode == "edge":
+        return lax.clamp(np.int32(0), at, lax.convert_element_type(n - 1, np.int32))
+    if mode == "wrap":
+        return at % n
+    # An axis of one element has no way back: all places show that element.
+    period = larger(2 * (n - 1), 1) if mode == "reflect" else 2 * n
+    at = at % period
+    return lax.select(at < n, at, (period if mode == "reflect" else period - 1) - at)
 
 
 def _runs(x: Array, at: np.ndarray, axis: int) -> Array:
@@ -220,6 +242,11 @@ def _pad_odd(x: Array, widths, skip: int) -> Array:
     """Reflection through the edge value: 2 * edge - mirrored, as many times as the width needs."""
     for axis, (before, after) in enumerate(widths):
         n = x.shape[axis]
+        if Dim in map(type, (n, before, after)):
+            raise NotImplementedError(
+                f"jnp.pad with reflect_type='odd' is not implemented with a symbolic axis: it "
+                f"mirrors the array as often as ({before}, {after}) needs for {n} elements."
+            )
         # One element has no mirror image but itself.
         if n == 1 and (before or after):
             edge = [(before, after) if i == axis else (0, 0) for i in range(x.ndim)]
@@ -231,8 +258,7 @@ def _pad_odd(x: Array, widths, skip: int) -> Array:
                 x = flip(x, axis)
             # A pad wider than the array is mirrored again and again.
             while width:
-                length = x.shape[axis]
-                count = min(width, length - skip)
+                count = min(width, x.shape[axis] - skip)
                 lead = (slice(None),) * axis
                 mirrored = flip(getitem(x, (*lead, slice(skip, skip + count))), axis)
                 edge = getitem(x, (*lead, slice(0, 1)))
@@ -252,7 +278,7 @@ def _pad_ramp(x: Array, widths, end_values) -> Array:
         lead = (slice(None),) * axis
         parts = [x]
         for count, end, edge in ((before, low, slice(0, 1)), (after, high, slice(-1, None))):
-            if not count:
+            if isinstance(count, int) and not count:
                 continue
             side = getitem(x, (*lead, edge))
             start = lax.convert_element_type(broadcast_to(end, side.shape), kind)
@@ -260,8 +286,7 @@ def _pad_ramp(x: Array, widths, end_values) -> Array:
             shape = [1] * x.ndim
             shape[axis] = count
             # From the end value (included) towards the edge (excluded).
-            ramp = np.arange(count, dtype=np.float64).reshape(shape)
-            ramp = lax.convert_element_type(ramp, kind)
+            ramp = lax.iota(kind, count).reshape(shape)
             values = start + step * ramp
             if dtypes.kind_of(x.dtype) in "iu":
                 values = lax.floor(values)
@@ -287,7 +312,8 @@ def _pad_statistic(x: Array, widths, mode: str, stat_length) -> Array:
     lengths: list[tuple[Any, Any]] = [(None, None)] * x.ndim
     if stat_length is not None:
         lengths = [
-            (int(a), int(b)) for a, b in _pairs(np.asarray(stat_length), x.ndim, "stat_length")
+            (util.index(a), util.index(b))
+            for a, b in _pairs(np.asarray(stat_length), x.ndim, "stat_length")
         ]
         if any(n <= 0 for pair in lengths for n in pair):
             raise ValueError("stat_length of 0 yields no value for padding")
@@ -297,7 +323,7 @@ def _pad_statistic(x: Array, widths, mode: str, stat_length) -> Array:
         sides = []
         for count, part in (
             (before, slice(0, head)),
-            (after, slice(max(n - (tail or n), 0), None)),
+            (after, slice(larger(n - (tail or n), 0), None)),
         ):
             # Of the whole axis, or of `stat_length` elements at its end.
             value = _STATISTICS[mode](getitem(x, (*lead, part)), axis)

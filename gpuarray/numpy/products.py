@@ -13,12 +13,14 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of, machine_int
+from gpuarray.core.dims import Dim, larger, smaller
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.numpy.arithmetic import multiply
 from gpuarray.numpy.axes import moveaxis, transpose
 from gpuarray.numpy.construct import as_type
+from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.joining import stack
 from gpuarray.numpy.operands import array, arrays, no_out, promoted
 from gpuarray.numpy.promotion import check_arraylike, convert, value
@@ -396,11 +398,14 @@ def diagonal(a, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     # The flat position of the diagonal's first element.
     offset = int(machine_int(offset))
     begin = offset if offset >= 0 else -offset * n
-    count = max(0, min(m, n - offset) if offset >= 0 else min(m + offset, n))
+    count = larger(0, smaller(m, n - offset) if offset >= 0 else smaller(m + offset, n))
     lead = a.shape[:-2]
     # The diagonal lies outside.
     if count == 0:
         return lax.slice(reshape(a, (*lead, m * n)), (0,) * (a.ndim - 1), (*lead, 0))
+    if isinstance(count, Dim):
+        place = lax.iota(np.int32, count)
+        return getitem(a, (..., place + max(-offset, 0), place + max(offset, 0)))
     # In row-major order neighbours on a diagonal are one row and one column apart.
     flat = reshape(a, (*lead, m * n))
     ends = (*lead, begin + (count - 1) * (n + 1) + 1)

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpuarray import config, lax
 from gpuarray.config import numpy_dtype_promotion, numpy_rank_promotion
-from gpuarray.core import dims, dtypes
+from gpuarray.core import dtypes, lengths
 from gpuarray.core.avals import ShapedArray, aval_of, machine_int
 from gpuarray.core.dtypes import TypePromotionError
 from gpuarray.core.trace import is_base, kept, made, same_widths
@@ -203,7 +203,7 @@ def promote_shapes(name: str, *xs: Any) -> list[Any]:
         return list(xs)
     check_rank_promotion(name, shapes)
     try:
-        dims.broadcast(*shapes)
+        lengths.broadcast(*shapes)
     except ValueError:
         raise ValueError(
             f"Incompatible shapes for broadcasting: shapes={shapes} in {name}. Trailing axes must "
@@ -309,7 +309,7 @@ def select(condition: Any, x: Any, y: Any) -> Array:
     """
     x, y = promote_dtypes(x, y)
     # Scalars in the condition stay scalars, which select_n takes.
-    shape = dims.broadcast(*(getattr(v, "shape", ()) for v in (condition, x, y)))
+    shape = lengths.broadcast(*(getattr(v, "shape", ()) for v in (condition, x, y)))
     if getattr(condition, "shape", ()):
         condition = broadcast_to(condition, shape)
     return lax.select_n(condition, broadcast_to(y, shape), broadcast_to(x, shape))

@@ -25,7 +25,7 @@ from gpuarray.numpy.promotion import arrays, broadcast_to, check_arraylike, sele
 from gpuarray.numpy.reductions import any, plain_axis, sum
 from gpuarray.numpy.statistics import cumsum
 from gpuarray.runtime.transfer import placed
-from gpuarray.util import canonical_axes
+from gpuarray.util import canonical_axes, prod
 
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 kind_of = dtypes.kind_of
@@ -213,7 +213,7 @@ def _last(a: Array, axes: tuple[int, ...]) -> Array:
     kept = [i for i in range(a.ndim) if i not in axes]
     if [*kept, *axes] != list(range(a.ndim)):
         a = lax.transpose(a, (*kept, *axes))
-    return lax.reshape(a, (*a.shape[: len(kept)], int(np.prod(a.shape[len(kept) :], dtype=int))))
+    return lax.reshape(a, (*a.shape[: len(kept)], prod(a.shape[len(kept) :])))
 
 
 def _loads(name: str, weights: Any, a: Array, axes: tuple[int, ...], dtype: Any) -> Array:

@@ -18,6 +18,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
+from gpuarray.lax.lengths import typed
 from gpuarray.lax.slicing import reaching
 from gpuarray.numpy.arithmetic import mod
 from gpuarray.numpy.axes import moveaxis
@@ -250,7 +251,7 @@ def _nonzero_traced(a: Array, size: int, fills: tuple) -> tuple[Array, ...]:
     stride = a.size
     for n, fill in zip(a.shape, fills, strict=True):
         stride //= n
-        position = lax.rem(lax.div(flat, kind.type(stride)), kind.type(n))
+        position = lax.rem(lax.div(flat, typed(stride, kind)), typed(n, kind))
         out.append(choose_by(missing, fill, as_type(position, fill.dtype)))
     return tuple(out)
 

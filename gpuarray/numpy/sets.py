@@ -13,6 +13,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.lax.lengths import typed
 from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.indexer import known_value
@@ -114,9 +115,9 @@ def _pick(x: Array, places: Array, fill) -> Array:
             if fill is None
             else _filled(places.shape[0], fill, x)
         )
-    missing = lax.ge(places, places.dtype.type(x.shape[0]))
+    missing = lax.ge(places, typed(x.shape[0], places.dtype))
     # Any element will do for a missing place: it is replaced.
-    found = getitem(x, lax.min(places, places.dtype.type(x.shape[0] - 1)))
+    found = getitem(x, lax.min(places, typed(x.shape[0] - 1, places.dtype)))
     if fill is None:
         return found
     mask = lax.broadcast_in_dim(missing, found.shape, (0,))

@@ -16,6 +16,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.dims import Dim
 from gpuarray.core.layout import out_given
 from gpuarray.core.trace import kept
 from gpuarray.core.value import Array
@@ -182,6 +183,11 @@ def squeeze(a, axis: int | Sequence[int] | None = None) -> Array:
     """
     a = array("squeeze", a)
     if axis is None:
+        if Dim in map(type, a.shape):
+            raise ValueError(
+                "jnp.squeeze with axis=None is not supported with shape polymorphism: which axes "
+                f"of {a.shape} have length 1 is not known. Name them."
+            )
         drop = tuple([i for i, n in enumerate(a.shape) if n == 1])
     else:
         drop = tuple([canonical_axis(i, a.ndim) for i in as_tuple(axis)])

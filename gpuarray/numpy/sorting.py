@@ -18,7 +18,7 @@ from gpuarray.numpy.selection import choose_by
 from gpuarray.numpy.shapes import ravel
 from gpuarray.primitives.order.search import searchsorted_p
 from gpuarray.primitives.order.sort import sort_p
-from gpuarray.util import canonical_axis
+from gpuarray.util import Symbolic, canonical_axis
 
 
 def sort(
@@ -195,7 +195,8 @@ def searchsorted(a, v, side: str = "left", sorter=None, *, method: str = "scan")
     if sorter is not None:
         a = getitem(a, array("searchsorted", sorter))
     # Unlike other indices, whatever x64 is: as in JAX.
-    index = np.dtype(np.int32 if a.shape[0] <= dtypes.iinfo(np.int32).max else np.int64)
+    short = isinstance(a.shape[0], Symbolic) or a.shape[0] <= dtypes.iinfo(np.int32).max
+    index = np.dtype(np.int32 if short else np.int64)
     return searchsorted_p.bind(a, v, side=side, dtype=index)
 
 

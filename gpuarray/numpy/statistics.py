@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.core import dims, dtypes
+from gpuarray.core import dims, dtypes, lengths
 from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import cuts_of, resolving
 from gpuarray.core.value import Array
@@ -58,7 +58,7 @@ def _number(count: Any, dtype: Any) -> Any:
 
 def _spread_mask(name: str, where: Any, shape: tuple[int, ...]) -> Any:
     mask = asarray(boolean_mask(name, where))
-    return broadcast_to(mask, dims.broadcast(mask.shape, shape))
+    return broadcast_to(mask, lengths.broadcast(mask.shape, shape))
 
 
 def _counted(name: str, shape: tuple[int, ...], axis: Any, dtype: Any, where, keepdims) -> Any:

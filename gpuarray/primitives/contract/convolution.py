@@ -17,6 +17,7 @@ import numpy as np
 from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.dims import larger
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.rewrite import Rewrite
 from gpuarray.core.target import PROCESSOR
@@ -47,7 +48,7 @@ ConvGeneralDilatedDimensionNumbers = None | ConvDimensionNumbers | tuple[str, st
 
 def _window_count(length: int, window: int, stride: int) -> int:
     """Return how many windows fit into an axis."""
-    return 0 if length < window else (length - window) // stride + 1
+    return larger((length - window) // stride + 1, 0)
 
 
 def conv_shape(lhs, rhs, strides, padding, batch_group_count: int = 1) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.dims import larger
 from gpuarray.core.factors import Factors
 from gpuarray.core.fold import Fold, extreme
 from gpuarray.core.graph import Graph, storage_dtype
@@ -43,8 +44,7 @@ def window_shape(shape, window, strides, padding, base_dilation, window_dilation
     # A dilated window covers its elements and the holes between them.
     spans = [dilated(w, d) for w, d in zip(window, window_dilation)]
     return tuple(
-        (n - span) // stride + 1 if n >= span else 0
-        for n, span, stride in zip(padded, spans, strides)
+        larger((n - span) // stride + 1, 0) for n, span, stride in zip(padded, spans, strides)
     )
 
 

@@ -243,6 +243,8 @@ def machine_int(x: int) -> int:
     Traceback (most recent call last):
     OverflowError: Python int 18446744073709551616 does not fit into 64 bits: give a float
     """
+    if type(x) is Dim:
+        return x
     try:
         if -(1 << 63) <= x < 1 << 64:
             return x

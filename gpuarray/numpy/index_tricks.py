@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuarray import errors, lax, util
 from gpuarray.core import dtypes
+from gpuarray.core.dims import Dim, larger, smaller
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode
@@ -396,13 +397,30 @@ def diag_indices_from(arr) -> tuple[Array, ...]:
 
 
 def _triangle(name: str, n, k, m) -> tuple[Array, Array]:
-    n = util.index(n)
+    n, k = util.index(n), util.index(k)
     m = n if m is None else util.index(m)
+    if Dim in map(type, (n, k, m)):
+        return _symbolic_triangle(name == "triu_indices", n, k, m)
     check_host_size(name, max(n, 0), max(m, 0))
     # Positions depend on shapes alone: NumPy computes them once.
-    rows, columns = getattr(np, name)(n, util.index(k), m)
+    rows, columns = getattr(np, name)(n, k, m)
     kind = dtypes.default_int()
     return asarray(rows.astype(kind)), asarray(columns.astype(kind))
+
+
+def _symbolic_triangle(upper: bool, n: Any, k: Any, m: Any) -> tuple[Array, Array]:
+    """The positions of a triangle whose size is not known yet: those where a mask is true."""
+    if upper:  # all but those below the diagonal
+        k = k - 1
+    # Rows up to `first` have none of the m columns on or below the diagonal, those from `full` on
+    # all of them; in between there is one more in each row.
+    first = smaller(larger(-k, 0), n)
+    full = smaller(larger(m - k - 1, first), n)
+    count = (full - first) * (first + full + 2 * k + 1) // 2 + m * (n - full)
+    size = larger(n * m - count if upper else count, 0)
+    rows, columns = (lax.broadcasted_iota(np.int32, (n, m), axis) for axis in (0, 1))
+    mask = columns > rows + k if upper else columns <= rows + k
+    return nonzero(mask, size=size)
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:

@@ -13,8 +13,10 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import machine_int
+from gpuarray.core.dims import Dim
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
+from gpuarray.lax.lengths import typed
 from gpuarray.numpy.arithmetic import power
 from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type, asarray
@@ -33,6 +35,8 @@ def _offset(k: Any) -> Any:
     """The number of a diagonal: a Python int, or a traced integer."""
     if not isinstance(k, Array):
         k = machine_int(util.index(k))
+        if isinstance(k, Dim):
+            return typed(k, np.dtype(np.int32))
         return np.int32(min(max(k, -(2**30)), 2**30))  # no matrix has a diagonal beyond
     if dtypes.kind_of(k.dtype) not in "iu" or k.ndim:
         raise TypeError(f"k must be an integer scalar, got {k.aval.str_short()}")

@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import errors, util
+from gpuarray import errors, lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.dims import Dim
 from gpuarray.core.layout import out_given
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.trace import Tracer, kept
 from gpuarray.core.value import Array
 from gpuarray.functions.explicit import as_program, makes_terms
+from gpuarray.lax.lengths import typed
 from gpuarray.primitives.define import do
 from gpuarray.primitives.indexing.ops import (
     GatherScatterMode,
@@ -140,10 +142,14 @@ def _segments(
         size = util.index(bucket_size)  # pyright: ignore[reportArgumentType]
         # Rounded up: the last bucket may be smaller.
         lead = (-(-batch[0] // size), count)
-        bucket = np.arange(batch[0]).reshape(-1, *(1,) * rank) // size
         # The places are one array, so both numbers have the dtype of the ids.
         kind = aval_of(ids).dtype
-        bucket = np.broadcast_to(bucket, (*batch, 1)).astype(kind)
+        if Dim in (type(batch[0]), type(size)):
+            bucket: Any = lax.div(lax.iota(kind, batch[0]), typed(size, kind))
+            bucket = lax.broadcast_in_dim(bucket, (*batch, 1), (0,))
+        else:
+            bucket = np.arange(batch[0]).reshape(-1, *(1,) * rank) // size
+            bucket = np.broadcast_to(bucket, (*batch, 1)).astype(kind)
         places = do.concatenate(bucket, places, dimension=rank)
     # Segments without a value keep the identity.
     start = do.broadcast_in_dim(

@@ -204,7 +204,7 @@ def _linear_jvp(name: str):
         bind, indices = registry[name].bind, primals[1]
         # Zeros are materialised: where an update replaces nothing, t passes; where it adds, both
         # do.
-        t, _, u = map(instantiate, tangents)
+        t, u = instantiate(tangents[0]), instantiate(tangents[2])
         return bind(*primals, **params), bind(t, indices, u, **params)
 
     return jvp
@@ -324,7 +324,7 @@ def extreme_jvp(name: str):
 
     def jvp(primals, tangents, **params):
         x, indices, updates = primals
-        t, _, u = map(instantiate, tangents)
+        t, u = instantiate(tangents[0]), instantiate(tangents[2])
         out = registry[name].bind(x, indices, updates, **params)
         seen = {**params, "mode": GatherScatterMode.PROMISE_IN_BOUNDS, "fill_value": None}
         won = _as(do.eq(updates, _read_back(out, indices, updates, **seen)), u)

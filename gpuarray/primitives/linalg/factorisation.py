@@ -67,10 +67,12 @@ def check_matrix(op: str, x: ShapedArray, position: int = 0, rank: int = 2) -> N
         )
 
 
-def check_square(op: str, x: ShapedArray) -> None:
+def check_square(op: str, x: ShapedArray, what: str = "") -> None:
     """Raise unless `x` is a stack of square floating-point matrices."""
     check_matrix(op, x)
     if x.shape[-1] != x.shape[-2]:
+        if what:
+            raise ValueError(f"Argument to {what} must have shape [..., n, n], got shape {x.shape}")
         raise ValueError(f"The input to {op} must be a square matrix. Got shape {x.shape}.")
 
 

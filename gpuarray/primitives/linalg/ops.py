@@ -262,7 +262,7 @@ qr_p = factorisation("qr", _qr_aval, _qr, jvp=rules.qr_jvp, many=_many_qr, small
 
 
 def _eigh_aval(x: ShapedArray, *, lower, sort_eigenvalues, subset_by_index, algorithm=None):
-    check_square("eigh", x)
+    check_square("eigh", x, "symmetric eigendecomposition")
     n = x.shape[-1]
     start, stop = (0, n) if subset_by_index is None else pair(subset_by_index, "a pair of ints")
     if not 0 <= start <= stop <= n:

@@ -39,6 +39,8 @@ class Operation:
     __slots__ = ("key", "left", "name", "right")
 
     def __init__(self, name: str, left: Any, right: Any):
+        if name in ("max", "min"):  # either order is the same: numbers last, others by their text
+            left, right = sorted((left, right), key=lambda x: (isinstance(x, int), str(x)))
         self.name, self.left, self.right = name, left, right
         # By text: equal lengths print alike, since terms have one order, and a text hashes fast.
         self.key = (name, str(left), str(right))
@@ -88,6 +90,7 @@ class Scope:
         self.rules: list[tuple[Term, int, Any]] = []
         self.symbols: dict[str, tuple[float, float]] = {}
         self.found: dict[Dim, tuple[float, float]] = {}
+        self.meanings: dict[Term, list[dict[Term, int]]] = {}
 
     def __repr__(self) -> str:
         lines = "".join(f"\n  {c}" for c in self.constraints)
@@ -107,15 +110,19 @@ class Scope:
             self.positive.append(difference)
         # Nothing that was found before is final: what is known now may say more.
         self.found.clear()
+        self.meanings.clear()
         self.symbols = {}
         names = symbols_in([*self.positive, *self.zero])
         self.symbols = {name: _bounds(symbol(self, name)) for name in names}
+        self.meanings.clear()
 
     def _rewrite(self, left: Any, right: Any) -> None:
         """Have a term of an equation written as what it is equal to from now on."""
         sides = [(x, y) for x, y in ((left, right), (right, left)) if isinstance(x, Dim)]
-        # A side that is a single term is the one that is written as the other side.
-        for side, other in sorted(sides, key=lambda pair: len(pair[0].terms) > 1):
+        # A side that is a single term is the one that is written as the other side, best of all if
+        # it stands there once.
+        simplest = lambda pair: (len(pair[0].terms), max(map(abs, pair[0].terms.values())))
+        for side, other in sorted(sides, key=simplest):
             for term, n in side.terms.items():
                 rest = other - (side - Dim(self, {term: n}))
                 if term == ONE or _holds(rest, term):
@@ -123,19 +130,21 @@ class Scope:
                 self.rules.append((term, abs(n), rest if n > 0 else -rest))
                 operation = _operation_in(term)
                 if operation is not None and operation.name == "mod" and rest == 0:
-                    self._divides(operation)
+                    self._divides(operation.left, operation.right)
                 # What is known already may have that term in it.
                 self.rules = [(t, m, rewritten(d)) for t, m, d in self.rules]
                 self.positive = [d for d in map(rewritten, self.positive) if isinstance(d, Dim)]
                 return
 
-    def _divides(self, remainder: Operation) -> None:
+    def _divides(self, left: Any, right: Any) -> None:
         """Write divisor * quotient as what is divided: the remainder is 0."""
-        left, right = remainder.left, remainder.right
-        product = right * _operation(self, "floordiv", left, right)
-        if len(product.terms) == 1:
-            ((term, n),) = product.terms.items()
-            self.rules.append((term, abs(n), left if n > 0 else -left))
+        for divisor in (right, -right):
+            remainder = ((Operation("mod", left, divisor), 1),)
+            self.rules.append((remainder, 1, 0))
+            product = divisor * _operation(self, "floordiv", left, divisor)
+            if len(product.terms) == 1:
+                ((term, n),) = product.terms.items()
+                self.rules.append((term, abs(n), left if n > 0 else -left))
 
 
 class Dim(util.Symbolic):
@@ -449,7 +458,7 @@ def _one_of(name: str, a: Any, b: Any) -> Any:
         return a if name == "max" else b
     if high <= 0:
         return b if name == "max" else a
-    return _operation(scope, name, a, b)
+    return simplified(_operation(scope, name, a, b))
 
 
 # ---- what is known ----
@@ -510,7 +519,9 @@ def _bounds(d: Any, given: tuple[Dim, ...] = ()) -> tuple[float, float]:
         term = pending.pop(0)
         if term not in done:
             done.add(term)
-            about = _rows_of(term, scope)
+            if term not in scope.meanings:
+                scope.meanings[term] = _rows_of(term, scope)
+            about = scope.meanings[term]
             rows += about
             pending += [t for row in about for t in row]
     return limits(d.terms, rows)

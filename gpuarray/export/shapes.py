@@ -229,7 +229,10 @@ def symbolic_shape(
     """
     text = "..." if shape_spec is None else shape_spec
     if not isinstance(text, str):
-        raise ValueError(f"A symbolic shape should be None or a string. Found {shape_spec!r}.")
+        raise ValueError(
+            "A polymorphic shape spec should be None or a string. "
+            f"Found {shape_spec!r} of {type(shape_spec)}."
+        )
     if scope is None:
         scope = SymbolicScope(constraints)
     elif constraints:
@@ -249,12 +252,16 @@ def symbolic_shape(
         if parser.next == "...":
             if like is None:
                 raise parser.error("spec contains ... but no 'like' shape was given")
+            if len(out) > len(like):
+                raise parser.error(_too_short(out, like))
             parser.at += 1
             if parser.next:
                 raise parser.error("'...' stands at the end only")
             out.extend(like[len(out) :])
         elif parser.next == "_":
             if given is None:
+                if like is not None and len(out) >= len(like):
+                    raise parser.error(_too_short(out, like))
                 raise parser.error("spec contains '_' but no 'like' shape was given for it")
             parser.at += 1
             out.append(given)
@@ -272,6 +279,10 @@ def symbolic_shape(
     if None in out:
         raise ValueError(f"symbolic shape {text!r}: 'like' has no length there: {like}.")
     return tuple(out)
+
+
+def _too_short(out: list, like: Sequence) -> str:
+    return f"because we parsed {len(out)} already and 'like' shape has only {len(like)} dimensions"
 
 
 def symbolic_args_specs(

@@ -366,7 +366,9 @@ def _linspace(start, stop, *, num, endpoint, dtype, axis):
         rest = lax.sub(through.type(1), fraction)
         out = add(multiply(a, rest), multiply(b, fraction))
         if endpoint:
-            out = lax.concatenate([out, lax.expand_dims(b, (0,))], 0)
+            # Of a symbolic number the last point may be the only one.
+            last = lax.select(typed(gaps, b.dtype) > 0, b, a) if isinstance(gaps, Dim) else b
+            out = lax.concatenate([out, lax.expand_dims(last, (0,))], 0)
     # Integers are rounded down, as in NumPy.
     if kind_of(wanted) in "iu" and kind_of(through) == "f":
         out = floor(out)

@@ -267,6 +267,11 @@ def _split(name: str, ary, where: Any, axis: int) -> list[Array]:
         cuts = [0, *(util.index(i) for i in (known[0] if isinstance(where, Array) else known)), n]
         sizes = [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
     else:
+        if isinstance(where, Dim):
+            raise ValueError(
+                f"jax.numpy.{name} with a symbolic number of sections is not supported: got "
+                f"{where}. How many arrays there are has to be known; give the positions of cuts."
+            )
         parts = int(_known_cut(name, where))
         if parts == 0:
             raise ZeroDivisionError(f"{name}: cannot make 0 parts")
@@ -378,6 +383,11 @@ def repeat(
     axis = canonical_axis(axis, a.ndim)
     n = a.shape[axis]
     if isinstance(repeats, Dim):
+        if total_repeat_length is not None:
+            raise ValueError(
+                "jnp.repeat with a non-constant `repeats` is supported only without "
+                f"total_repeat_length: got {repeats} and {total_repeat_length}"
+            )
         return _repeat_all(a, repeats, axis)
     counts = repeats if isinstance(repeats, int) else known_value(repeats)
     if counts is None:

@@ -41,12 +41,29 @@ def _shuffle(key, x, *, axis):
     # Sorting by random 32-bit numbers once is fair enough up to some size; more rounds make up for
     # ties beyond.
     size = prod(shape_of(x))
+    if isinstance(size, util.Symbolic):
+        return _shuffle_any(key, x, size, axis)
     rounds = math.ceil(3 * math.log(max(1, size)) / math.log(np.iinfo(np.uint32).max))
     for _ in range(rounds):
         key, subkey = keys_from(key)
         order = raw_bits(subkey, 32, shape_of(x))
         _, x = lax.sort_key_val(order, x, axis)
     return x
+
+
+def _shuffle_any(key, x, size, axis: int):
+    # As many rounds as the formula above gives for the size that it will be: one more from 2 on,
+    # and beyond the cube roots of the largest number and of its square.
+    n = as_(size, np.int32)
+    rounds = sum(as_(n > least, np.int32) for least in (1, 1625, 2642245))
+
+    def turn(_, state):
+        key, x = state
+        key, subkey = keys_from(key)
+        _, x = lax.sort_key_val(raw_bits(subkey, 32, shape_of(x)), x, axis)
+        return key, x
+
+    return lax.fori_loop(0, rounds, turn, (key, x))[1]
 
 
 def permutation(

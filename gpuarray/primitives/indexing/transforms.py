@@ -24,6 +24,7 @@ from gpuarray.primitives.indexing.shapes import (
     ScatterDimensionNumbers,
 )
 from gpuarray.primitives.linear import add_any, broadcast_like, full_like, instantiate, zeros
+from gpuarray.util import prod
 
 #: The scalar operation by which each scatter merges.
 MERGES = {
@@ -244,7 +245,7 @@ def set_jvp(primals, tangents, **params):
     shape = aval_of(updates).shape
     windows = params["dimension_numbers"].update_window_dims
     batch = tuple(1 if d in windows else n for d, n in enumerate(shape))
-    count = int(np.prod(batch, dtype=int))
+    count = prod(batch)
     numbers = do.iota(dtype=np.dtype(np.uint32), shape=(count,), dimension=0, sharding=None)
     numbers = do.reshape(numbers, new_sizes=batch, dimensions=None, sharding=None)
     numbers = do.add(numbers, broadcast_like(np.uint32(1), ShapedArray(shape, np.uint32)))

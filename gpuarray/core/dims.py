@@ -9,6 +9,7 @@ is never an error: lengths that are not known to be equal are different.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -115,6 +116,14 @@ class Scope:
         names = symbols_in([*self.positive, *self.zero])
         self.symbols = {name: _bounds(symbol(self, name)) for name in names}
         self.meanings.clear()
+
+    def defined(self) -> dict[str, Any]:
+        """The symbols that are written as other lengths, with these."""
+        return {
+            term[0][0]: length
+            for term, n, length in self.rules
+            if n == len(term) == term[0][1] == 1 and isinstance(term[0][0], str)
+        }
 
     def _rewrite(self, left: Any, right: Any) -> None:
         """Have a term of an equation written as what it is equal to from now on."""
@@ -254,20 +263,18 @@ class Dim(util.Symbolic):
             return self._as_array("__divmod__", other)
         return self._divided(other)
 
+    def _reversed(self, name: str, operation: Callable[[Any, Any], Any], other: Any) -> Any:
+        length = self._with(other)
+        return self._as_array(name, other) if length is None else operation(length, self)
+
     def __rfloordiv__(self, other: Any) -> Any:
-        if (length := self._with(other)) is None:
-            return self._as_array("__rfloordiv__", other)
-        return length // self
+        return self._reversed("__rfloordiv__", operator.floordiv, other)
 
     def __rmod__(self, other: Any) -> Any:
-        if (length := self._with(other)) is None:
-            return self._as_array("__rmod__", other)
-        return length % self
+        return self._reversed("__rmod__", operator.mod, other)
 
-    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
-        if (length := self._with(other)) is None:
-            return self._as_array("__rdivmod__", other)
-        return divmod(length, self)
+    def __rdivmod__(self, other: Any) -> Any:
+        return self._reversed("__rdivmod__", divmod, other)
 
     # A true quotient is no length: it is a number of the program.
     def __truediv__(self, other: Any) -> Any:

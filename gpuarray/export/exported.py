@@ -21,8 +21,8 @@ from gpuarray.control.call import jit_p
 from gpuarray.control.custom_jvp import custom_jvp_call_p
 from gpuarray.control.custom_vjp import custom_vjp_call_p
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.dims import Dim
-from gpuarray.core.graph import Graph, evaluate, subgraphs, verify
+from gpuarray.core.dims import Dim, symbols_in
+from gpuarray.core.graph import Graph, evaluate, stored_constants, subgraphs, verify
 from gpuarray.core.linear import is_inexact
 from gpuarray.export.shapes import SymbolicScope, scope_of, solved
 from gpuarray.export.symbolic import evaluated
@@ -42,6 +42,8 @@ maximum_supported_calling_convention_version = 1
 _MAGIC = f"gpuarray program {maximum_supported_calling_convention_version}\n".encode()
 # The length of a SHA-256 digest, with which the file ends.
 _DIGEST = 32
+#: Platforms that programs may be meant for and that are not run on here.
+_ELSEWHERE = ("rocm", "tpu")
 
 
 class DisabledSafetyCheck:
@@ -101,7 +103,7 @@ class Exported:
         self._rules_lost = False  # bytes carry no rules of the user's for derivatives
         self._call: Callable[..., Any] | None = None
 
-    # A Graph is of no platform: it is compiled where it is called.
+    #: Every platform, unless `export` was told some: the program is refused on others then.
     platforms: tuple[str, ...] = ("cpu", "cuda")
     nr_devices = 1
     calling_convention_version = maximum_supported_calling_convention_version
@@ -117,6 +119,11 @@ class Exported:
         """The avals of the flat results."""
         return tuple(self.graph.out_avals)
 
+    @property
+    def uses_global_constants(self) -> bool:
+        """Whether the program depends on something besides its arguments: lengths with symbols."""
+        return scope_of([a.shape for a in self.graph.in_avals]) is not None
+
     def __str__(self) -> str:
         return str(self.graph)
 
@@ -126,25 +133,25 @@ class Exported:
     # ---- running ----
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program; under `jit`, `grad` and `vmap` like any other function."""
+        self._check_platform()
         leaves, given = tree.tree_flatten((args, kwargs))
         # One program has one structure and one set of shapes: nothing is converted or broadcast.
         if given != self.in_tree:
             raise ValueError(
-                "The invocation args and kwargs must have the same structure as those the function "
-                f"{self.fun_name!r} was exported with: {given} given, {self.in_tree} expected"
+                "The invocation args and kwargs must have the same pytree structure as those the "
+                f"function {self.fun_name!r} was exported with: {given} given, {self.in_tree} "
+                "expected"
             )
         for number, (x, want) in enumerate(zip(leaves, self.graph.in_avals, strict=True)):
             have = aval_of(x)
             # A Python number takes the dtype that the program expects.
             scalar = isinstance(x, (bool, int, float, complex))
-            # Lengths with symbols are compared all together, below.
-            fits = len(have.shape) == len(want.shape) and all(
-                n == m or isinstance(m, Dim) for n, m in zip(have.shape, want.shape, strict=True)
-            )
-            if not fits or (have.dtype != want.dtype and not scalar):
+            if wrong := _mismatch(have, want, scalar):
+                what, where = wrong
+                name = self._argument_names()[number]
                 raise ValueError(
-                    f"argument {number} of {self.fun_name!r} is {have.str_short()}, but it was "
-                    f"exported for {want.str_short()}"
+                    f"{what} mismatch for {name}{where}: it is {have.str_short()}, but "
+                    f"{self.fun_name!r} was exported for {want.str_short()}"
                 )
         self._values([aval_of(x).shape for x in leaves])
         # Made at the first call, and kept: its cache belongs to it.
@@ -154,14 +161,28 @@ class Exported:
             self._call = self._differentiable() if own else self._plain()
         return tree.tree_unflatten(self.out_tree, self._call(*leaves))
 
+    def _check_platform(self) -> None:
+        here = default_export_platform()
+        allowed = here in self.platforms or self.platforms is Exported.platforms
+        if not allowed and DisabledSafetyCheck.platform() not in self.disabled_safety_checks:
+            raise ValueError(
+                f"Function {self.fun_name!r} was exported for platforms {self.platforms} but it is "
+                f"used on {here!r}. Export it without platforms=, or with disabled_checks=["
+                "DisabledSafetyCheck.platform()]: it runs on any."
+            )
+
     def _values(self, shapes: list[tuple[int, ...]]) -> dict[str, int]:
         """The values of symbols for arguments of these shapes, or ValueError."""
         wanted = [a.shape for a in self.graph.in_avals]
         if scope_of(wanted) is None:
             return {}
+        return solved(wanted, shapes, self._argument_names())
+
+    def _argument_names(self) -> list[str]:
+        """The flat arguments as `args[0]`, `kwargs['scale']`."""
         args, kwargs = tree.tree_unflatten(self.in_tree, self.graph.in_avals)
         names = [f"args{p}" for p in tree.leaf_paths(args)]
-        return solved(wanted, shapes, names + [f"kwargs{p}" for p in tree.leaf_paths(kwargs)])
+        return names + [f"kwargs{p}" for p in tree.leaf_paths(kwargs)]
 
     def _plain(self) -> Callable[..., list]:
         if scope_of([a.shape for a in self.graph.in_avals]) is None:
@@ -262,6 +283,7 @@ class Exported:
                 "constraints": p._constraints(),
                 "rules": _has_rules(p.graph),
                 "unchecked": [str(check) for check in p.disabled_safety_checks],
+                "platforms": None if p.platforms is Exported.platforms else p.platforms,
             }
             for p in programs
         ]
@@ -269,6 +291,19 @@ class Exported:
         # Magic, length of the header, header, memory of the constants, digest.
         body = b"".join([_MAGIC, struct.pack("<Q", len(text)), text, *writer.pieces])
         return bytearray(body + hashlib.sha256(body).digest())
+
+
+def _mismatch(have: ShapedArray, want: ShapedArray, scalar: bool) -> tuple[str, str] | None:
+    """What of an argument's type is another one than the program was exported for, and where."""
+    if len(have.shape) != len(want.shape):
+        return "Rank", ""
+    if have.dtype != want.dtype and not scalar:
+        return "Dtype", ""
+    for i, (n, m) in enumerate(zip(have.shape, want.shape, strict=True)):
+        # Lengths with symbols are compared all together, afterwards.
+        if n != m and not isinstance(m, Dim):
+            return "Shape", f".shape[{i}] (expected same constant)"
+    return None
 
 
 def default_export_platform() -> str:
@@ -292,8 +327,8 @@ def export(
     Arguments may be ShapeDtypeStructs with symbols for lengths (`symbolic_args_specs`): the program
     is then called with arrays of any length that fits them.
 
-    Programs run on every platform: those in `platforms` only need to be known ones. What is in
-    `disabled_checks` is kept with the program.
+    Programs run on every platform. With `platforms`, of "cpu", "cuda", "rocm" and "tpu", they are
+    refused on others, unless `disabled_checks` has `DisabledSafetyCheck.platform()`.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> f = ga.jit(lambda x, scale: {"y": gnp.tanh(x) * scale})
@@ -301,14 +336,19 @@ def export(
     >>> ga.export.deserialize(stored).call(gnp.zeros(3), 1.0)
     {'y': Array([0., 0., 0.], dtype=float32)}
     """
+    if not hasattr(fun, "trace") and getattr(fun, "__module__", "").startswith("gpuarray."):
+        fun = jit(fun)  # as in JAX, where the functions of jax.numpy are jitted
     if not hasattr(fun, "trace"):
         raise ValueError(
             f"Function to be exported must be the result of `jit`, got {fun!r}: wrap it as "
             "export(jit(fun))."
         )
 
-    for name in elements(platforms or (), "a sequence of names of platforms"):
-        platform_named(name)
+    chosen = tuple(
+        name if name in _ELSEWHERE else {"gpu": "cuda"}.get(found, found)
+        for name in elements(platforms or (), "a sequence of names of platforms")
+        if (found := name if name in _ELSEWHERE else platform_named(name))
+    )
     unchecked = _disabled(disabled_checks)
 
     def traced(*args: Any, **kwargs: Any) -> Exported:
@@ -318,9 +358,25 @@ def export(
         graph = inline_calls(stage.jaxpr, only=(jit_p,))
         exported = Exported(graph, stage.in_tree, stage.out_tree, stage.fun_name)
         exported.disabled_safety_checks = unchecked
+        if chosen:
+            exported.platforms = chosen
+        _check_symbols(graph)
         return exported
 
     return traced
+
+
+def _check_symbols(graph: Graph) -> None:
+    """Refuse constraints on symbols that no argument says the value of."""
+    shapes = [a.shape for a in graph.in_avals]
+    if (scope := scope_of(shapes)) is not None:
+        known = {*symbols_in([n for shape in shapes for n in shape]), *scope.defined()}
+        for name in symbols_in([*scope.positive, *scope.zero]):
+            if name not in known:
+                raise ValueError(
+                    f"Encountered dimension variable {name!r} that is not appearing in the shapes "
+                    f"of the function arguments: a constraint has it, {list(scope.constraints)}"
+                )
 
 
 def _disabled(checks: Any) -> tuple[DisabledSafetyCheck, ...]:
@@ -374,6 +430,10 @@ def deserialize(data: bytes | bytearray | memoryview) -> Exported:
             exported.disabled_safety_checks = tuple(
                 DisabledSafetyCheck(str(name)) for name in part.get("unchecked", ())
             )
+            if chosen := part.get("platforms"):
+                if any(name not in (*Exported.platforms, *_ELSEWHERE) for name in chosen):
+                    raise ValueError(f"not platforms: {chosen!r}")
+                exported.platforms = tuple(chosen)
             _verify(exported)
         if exported is None:
             raise ValueError("it is empty")
@@ -420,6 +480,7 @@ def _verify(exported: Exported) -> None:
     # A program with symbols is planned when they are numbers.
     if scope_of([a.shape for a in graph.in_avals]) is None:
         plain, _ = separated(traced.jaxpr)
-        driver.build(plan_graph(plain), [])
+        plan = plan_graph(plain)
+        driver.build(plan, stored_constants(plan.graph))
     # Printing reads the parameters too, some of which nothing else does.
     str(graph)

@@ -414,10 +414,7 @@ def solved(
     if scope is None:
         return values
     # And the constraints have to hold, for symbols too that are written as others.
-    for term, n, other in scope.rules:
-        ((atom, power), *more) = term
-        if n == power == 1 and not more and isinstance(atom, str) and atom not in values:
-            values[atom] = value_of(other, values)
+    values |= {name: value_of(d, values) for name, d in scope.defined().items()}
     for known, sign in _known(scope):
         value = value_of(known, values)
         if value < 0 or (sign == "==" and value):

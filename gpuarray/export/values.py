@@ -264,7 +264,7 @@ class ValueWriter:
         node = _by_type.get(kind)
         if node is None:
             raise ValueError(
-                f"Cannot serialize an unregistered pytree node type {kind}: register it with "
+                f"Cannot serialize the pytree node of unregistered type {kind}: register it with "
                 "export.register_pytree_node_serialization or register_namedtuple_serialization."
             )
         return ["node", [node.name, base64.b64encode(node.write(aux)).decode()], inner]

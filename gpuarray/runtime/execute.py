@@ -188,7 +188,7 @@ class Program:
         self.plan = plan
         self.gpu = gpu_of(device)
         self.run: Any
-        # Constants of a program are inputs; those left are a loop's, of what moved out of it.
+        # The Graph has none, but what its loops compute before their turns may read theirs.
         consts = stored_constants(plan.graph)
         if self.gpu is not None:
             self.run = cuda_build(plan, consts, donated, gpu=self.gpu)

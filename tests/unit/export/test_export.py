@@ -113,7 +113,7 @@ def test_inside_other_transforms():
 
 def test_structures_of_the_user():
     Pair = collections.namedtuple("Pair", "a b")
-    with pytest.raises(ValueError, match="unregistered pytree node"):
+    with pytest.raises(ValueError, match="Cannot serialize .* unregistered type"):
         again(lambda p: p.a + p.b, Pair(X, X))
     export.register_namedtuple_serialization(Pair, serialized_name="tests.Pair")
     exported = again(lambda p: Pair(p.a + p.b, 1), Pair(X, X))
@@ -125,7 +125,11 @@ def test_structures_of_the_user():
 
 @pytest.mark.parametrize(
     "args, message",
-    [((X[0],), "argument 0"), ((X.astype(int),), "argument 0"), ((X, X), "same structure")],
+    [
+        ((X[0],), r"mismatch for args\[0\]"),
+        ((X.astype(int),), r"mismatch for args\[0\]"),
+        ((X, X), "same pytree structure"),
+    ],
 )
 def test_misuse(args, message):
     with pytest.raises(ValueError, match=message):
@@ -371,3 +375,45 @@ def test_ordered_dicts_keep_their_order():
         assert type(found) is collections.OrderedDict and list(found) == ["b", "a"]
         assert [v.shape for v in found.values()] == [(2,), (3,)]
     assert ga.tree.structure(first) == ga.tree.structure(x)
+
+
+def test_arguments_of_another_type_are_named():
+    f = ga.jit(lambda a, *, b: gnp.sin(a) + gnp.cos(b))
+    x = np.arange(4, dtype=np.float32)
+    program = export.export(f)(x, b=x)
+    for args, b, text in (
+        (np.ones(6, np.float32), x, r"Shape mismatch for args\[0\]\.shape\[0\] \(expected same"),
+        (x, np.ones(6, np.float32), r"Shape mismatch for kwargs\['b'\]\.shape\[0\]"),
+        (x.reshape(1, 4), x, r"Rank mismatch for args\[0\]"),
+        (x.astype(np.float16), x, r"Dtype mismatch for args\[0\]"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            program.call(args, b=b)
+
+
+def test_platforms_that_are_asked_for_are_held():
+    # Functions of gpuarray.numpy count as jitted.
+    program = export.export(gnp.sin, platforms=("tpu", "cuda"))(1.0)
+    assert program.platforms == ("tpu", "cuda")
+    for p in (program, export.deserialize(program.serialize())):
+        with pytest.raises(ValueError, match="was exported for platforms .* used on 'cpu'"):
+            p.call(1.0)
+    anywhere = [export.DisabledSafetyCheck.platform()]
+    program = export.export(gnp.sin, platforms=("rocm",), disabled_checks=anywhere)(1.0)
+    assert export.deserialize(program.serialize()).call(0.0) == 0
+    assert export.export(gnp.sin)(1.0).call(0.0) == 0
+    assert export.export(gnp.sin, platforms=["cpu", "tpu"])(1.0).call(0.0) == 0
+    with pytest.raises(RuntimeError, match="Unknown backend"):
+        export.export(gnp.sin, platforms=("abacus",))
+
+
+def test_symbols_that_no_argument_has():
+    m, n = export.symbolic_shape("m, n", constraints=["m >= k"])
+    with pytest.raises(ValueError, match="Encountered dimension variable 'k'"):
+        export.export(ga.jit(gnp.sin))(ga.ShapeDtypeStruct((m, n), np.float32))
+    m, n = export.symbolic_shape("m, n", constraints=["k == 2*m", "k >= n"])
+    program = export.export(ga.jit(gnp.sin))(ga.ShapeDtypeStruct((m, n), np.float32))
+    assert program.uses_global_constants and program.call(np.zeros((2, 4), "f")).sum() == 0
+    assert not export.export(gnp.sin)(1.0).uses_global_constants
+    with pytest.raises(ValueError, match="Expected .* to be greater or equal to 0, but found -1"):
+        program.call(np.zeros((2, 5), np.float32))

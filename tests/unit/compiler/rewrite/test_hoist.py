@@ -11,7 +11,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import lax
+from gpuarray import config, lax
 
 C = np.linspace(0.5, 2.0, 12, dtype=np.float32).reshape(3, 4)
 X = np.arange(4, dtype=np.float32)
@@ -185,3 +185,33 @@ def test_derivatives():
             step[k] = step[k].at[at].set(eps)
             up, down = loss(c + step[0], x + step[1]), loss(c - step[0], x - step[1])
             np.testing.assert_allclose(found[k][at], (up - down) / (2 * eps), 1e-4, 1e-9)
+
+
+@pytest.mark.parametrize("native", ["off", "auto", "wait"])
+def test_constants_of_a_jitted_body(native):
+    # The body is called by itself, so that the loop's program has no constants but the body's.
+    d = np.array([1.0, 2.0], np.float32)
+    body = ga.jit(lambda x: x * (gnp.sum(x) + gnp.sum(gnp.tan(d))))
+    want = np.ones(4, np.float32)
+    for _ in range(3):
+        want = want * (want.sum() + np.tan(d).sum())
+    one = np.ones(4, np.float32)
+    loops = {
+        "fori": lambda x: lax.fori_loop(0, 3, lambda i, x: body(x), x),
+        "scan": lambda x: lax.scan(lambda x, _: (body(x), None), x, None, length=3)[0],
+        "while": lambda x: lax.while_loop(
+            lambda s: s[0] < 3, lambda s: (s[0] + 1, body(s[1])), (0, x)
+        )[1],
+    }
+    before = config.read("native")
+    config.update("native", native)
+    try:
+        for name, loop in loops.items():
+            np.testing.assert_allclose(loop(one), want, 1e-5, err_msg=name)
+            np.testing.assert_allclose(ga.jit(loop)(one), want, 1e-5, err_msg=name)
+    finally:
+        config.update("native", before)
+    with ga.default_device("simulator"):
+        np.testing.assert_allclose(loops["fori"](one), want, 1e-5)
+    stored = ga.export.export(ga.jit(loops["fori"]))(one).serialize()
+    np.testing.assert_allclose(ga.export.deserialize(stored).call(one), want, 1e-5)

@@ -80,8 +80,7 @@ class Scope:
     rules :
         What is written differently: (term, n, length) says that n * term is the length.
     symbols :
-        The least and the largest value of each symbol of which more is known than that it is 1 or
-        more.
+        The range of each symbol of which more is known than that it is 1 or more.
     """
 
     def __init__(self):
@@ -128,8 +127,7 @@ class Scope:
     def _rewrite(self, left: Any, right: Any) -> None:
         """Have a term of an equation written as what it is equal to from now on."""
         sides = [(x, y) for x, y in ((left, right), (right, left)) if isinstance(x, Dim)]
-        # A side that is a single term is the one that is written as the other side, best of all if
-        # it stands there once.
+        # Best is a side that is a single term, and that once.
         simplest = lambda pair: (len(pair[0].terms), max(map(abs, pair[0].terms.values())))
         for side, other in sorted(sides, key=simplest):
             for term, n in side.terms.items():
@@ -167,8 +165,7 @@ class Dim(util.Symbolic):
         self.terms = {t: n for t, n in ordered if n}
         self._hash = hash((id(scope), *self.terms.items()))
 
-    # NumPy's arrays leave operators with a length to the methods below.
-    __array_ufunc__ = None
+    __array_ufunc__ = None  # NumPy's arrays leave operators to the methods below
 
     # ---- arithmetic ----
     def _with(self, other: Any) -> Dim | None:
@@ -180,9 +177,9 @@ class Dim(util.Symbolic):
                     f"Expected {self.scope!r}\nand found for {other!r} {other.scope!r}"
                 )
             return other
-        # A bool is an int in Python, but no length; a scalar of NumPy's integers is one.
         if isinstance(other, np.ndarray) and not other.ndim:
             other = other[()]
+        # A bool is an int in Python, but no length.
         if isinstance(other, bool) or not isinstance(other, (int, np.integer)):
             return None
         return Dim(self.scope, {(): int(other)})
@@ -543,12 +540,9 @@ def _holds(d: Any, term: Term) -> bool:
     """Whether a term turns up anywhere in a length."""
     if not isinstance(d, Dim):
         return False
-    parts = [
-        x for t in d.terms for a, _ in t if isinstance(a, Operation) for x in (a.left, a.right)
-    ]
-    return any(_quotient(t, term) is not None for t in d.terms) or any(
-        _holds(x, term) for x in parts
-    )
+    inner = [(a.left, a.right) for t in d.terms for a, _ in t if isinstance(a, Operation)]
+    own = any(_quotient(t, term) is not None for t in d.terms)
+    return own or any(_holds(x, term) for pair in inner for x in pair)
 
 
 def _row(d: Any) -> dict[Term, int]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
 
-Row = Mapping[Hashable, int]
+Row = Mapping[Any, int]
 
 #: What the constant of a row is stored under.
 ONE = ()

@@ -348,15 +348,16 @@ def _linspace(start, stop, *, num, endpoint, dtype, axis):
     # Ends may be arrays: there is a range for each pair of their elements.
     shape = np.broadcast_shapes(a.shape, b.shape)
     a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
-    gaps = num - 1 if endpoint else num
+    gaps: Any = num - 1 if endpoint else num
     step = lax.full((), np.nan, through)  # there is none
-    if isinstance(gaps, Dim):
+    symbolic = isinstance(num, util.Symbolic)
+    if symbolic:
         count = typed(gaps, through)
         step = lax.div(lax.sub(b, a), lax.select(count > 0, count, lax.full_like(count, np.nan)))
     elif gaps > 0:
         step = lax.div(lax.sub(b, a), through.type(gaps))
     # One point is the start, whatever the end.
-    if not isinstance(num, Dim) and num <= 1:
+    if not symbolic and num <= 1:
         out = broadcast_to(lax.expand_dims(a, (0,)), (num, *shape))
     else:
         real = dtypes.to_real_dtype(through)
@@ -367,7 +368,7 @@ def _linspace(start, stop, *, num, endpoint, dtype, axis):
         out = add(multiply(a, rest), multiply(b, fraction))
         if endpoint:
             # Of a symbolic number the last point may be the only one.
-            last = lax.select(typed(gaps, b.dtype) > 0, b, a) if isinstance(gaps, Dim) else b
+            last = lax.select(typed(gaps, b.dtype) > 0, b, a) if symbolic else b
             out = lax.concatenate([out, lax.expand_dims(last, (0,))], 0)
     # Integers are rounded down, as in NumPy.
     if kind_of(wanted) in "iu" and kind_of(through) == "f":

@@ -420,7 +420,8 @@ def _symbolic_triangle(upper: bool, n: Any, k: Any, m: Any) -> tuple[Array, Arra
     size = larger(n * m - count if upper else count, 0)
     rows, columns = (lax.broadcasted_iota(np.int32, (n, m), axis) for axis in (0, 1))
     mask = columns > rows + k if upper else columns <= rows + k
-    return nonzero(mask, size=size)
+    rows, columns = nonzero(mask, size=size)
+    return rows, columns
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:

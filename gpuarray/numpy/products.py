@@ -398,13 +398,13 @@ def diagonal(a, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     # The flat position of the diagonal's first element.
     offset = int(machine_int(offset))
     begin = offset if offset >= 0 else -offset * n
-    count = larger(0, smaller(m, n - offset) if offset >= 0 else smaller(m + offset, n))
+    count: Any = larger(0, smaller(m, n - offset) if offset >= 0 else smaller(m + offset, n))
     lead = a.shape[:-2]
     # The diagonal lies outside.
     if count == 0:
         return lax.slice(reshape(a, (*lead, m * n)), (0,) * (a.ndim - 1), (*lead, 0))
     if isinstance(count, Dim):
-        place = lax.iota(np.int32, count)
+        place = lax.iota(np.int32, count)  # pyright: ignore[reportArgumentType]
         return getitem(a, (..., place + max(-offset, 0), place + max(offset, 0)))
     # In row-major order neighbours on a diagonal are one row and one column apart.
     flat = reshape(a, (*lead, m * n))

@@ -32,6 +32,7 @@ from gpuarray.control.graph_edits import (
 from gpuarray.control.keeping import KeptInside, Separate, set_keep_rule
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.effects import refuse_io
 from gpuarray.core.flow import Choice
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, evaluate
 from gpuarray.core.layout import also_varying, joined, reconciled
@@ -199,6 +200,8 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, branches: Graphs, **param
         made = tuple(batch_graph(g, axis, in_dims, out_dims).graph for g in branches)
         return cond_p.bind(index, *operands, branches=made, **params), list(out_dims)
     # Each element may take another branch: run all of them.
+    for branch in branches:
+        refuse_io(branch.effects, "vmap-of-cond with batched predicate")
     out_dims = (0,) * len(branches[0].outvars)
     results = []
     for i, branch in enumerate(branches):

@@ -30,6 +30,7 @@ from gpuarray.control.graph_edits import (
 )
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
+from gpuarray.core.effects import refuse_io
 from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Graph, Var, evaluate
 from gpuarray.core.layout import also_varying
@@ -226,6 +227,8 @@ def _while_batch(
     # Whether elements may stop at different steps.
     differs = batch_graph(cond_jaxpr, axis, (*cond_dims, *at)).outputs[0] is not None
     if differs:  # elements stop at different steps, so every carry has the axis, in front
+        effects = cond_jaxpr.effects | body_jaxpr.effects
+        refuse_io(effects, "while_loop with batched predicate")
         at = (0,) * len(carry)
     # Both graphs again, now that it is known which carries have the axis.
     body = batch_graph(body_jaxpr, axis, (*body_dims, *at), at).graph

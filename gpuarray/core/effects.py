@@ -6,7 +6,7 @@ of effects say which kinds there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -52,6 +52,16 @@ class IOEffect(_Kind):
 
 class OrderedIOEffect(_Kind):
     """What `io_callback` has with `ordered=True`."""
+
+
+def refuse_io(effects: Iterable[Effect], where: str) -> None:
+    """Refuse effects of `io_callback` where rows that do not take part would have them, too."""
+    if any(isinstance(e, (IOEffect, OrderedIOEffect)) for e in effects):
+        raise NotImplementedError(
+            f"IO effect not supported in {where}: the rows are computed together, so the "
+            "callback would be called for those that do not take this way. Map over the rows with "
+            "lax.map, or call it outside."
+        )
 
 
 #: What `Primitive.effect` is: whether there is one, or a function of the parameters that names it.

@@ -5,6 +5,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray import lax
 from gpuarray.experimental import io_callback
 
 F32 = ga.ShapeDtypeStruct((), np.float32)
@@ -337,3 +338,30 @@ def test_numbers_are_printed_as_numpy_would_where_print_is_called(wrap, capsys):
         ga.effects_barrier()
         with np.printoptions(precision=digits, suppress=True):
             assert capsys.readouterr().out == f"{x} 1.2\n"
+
+
+def test_effects_of_rows_that_take_another_way_are_refused():
+    # vmap computes both branches, and goes on with a row until all have stopped.
+    seen = []
+
+    def branch(p):
+        act = lambda name: lambda: io_callback(lambda: seen.append(name), None)
+        return lax.cond(p, act("true"), act("false"))
+
+    def loop(i):
+        def body(i):
+            io_callback(lambda i: seen.append(int(i)), None, i)
+            return i + 1
+
+        return lax.while_loop(lambda i: i < 3, body, i)
+
+    with pytest.raises(NotImplementedError, match="IO effect not supported in vmap-of-cond"):
+        ga.vmap(branch)(gnp.array([True, False]))
+    with pytest.raises(NotImplementedError, match="not supported in while_loop with batched pred"):
+        ga.vmap(loop)(gnp.arange(2))
+    assert seen == []
+    # One way for all rows, and one row after the other, are fine.
+    ga.vmap(lambda x: branch(True))(gnp.arange(1))
+    ga.lax.map(loop, gnp.arange(1, 3))
+    ga.effects_barrier()
+    assert seen == ["true", 1, 2, 2]

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuarray.api.callbacks import io_callback, pure_callback
 from gpuarray.core.avals import aval_of
+from gpuarray.errors import JaxRuntimeError
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree import tree
 from gpuarray.util import Struct, index, wrong_type
@@ -79,6 +80,13 @@ class ExecutionContext(Struct):
     """What a callback is told of the program around it."""
 
     stage: ExecutionStage = ExecutionStage.EXECUTE
+
+    @property
+    def stream(self) -> int:
+        """The stream of a GPU, which callbacks do not have: they run on the host."""
+        raise JaxRuntimeError(
+            "XLA FFI GPU context is not available: a callback runs on the host, with NumPy's arrays"
+        )
 
 
 class _InPlace(Struct):

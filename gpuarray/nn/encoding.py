@@ -30,7 +30,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     if isinstance(num_classes, Tracer):
         raise errors.ConcretizationTypeError(
             num_classes,
-            "The error arose in gpuarray.nn.one_hot argument `num_classes`: it decides a shape. "
+            "The error arose in jax.nn.one_hot argument `num_classes`: it decides a shape. "
             "Pass a Python int, or mark the argument static.",
         )
     count = util.index(num_classes)

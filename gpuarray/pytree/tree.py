@@ -10,6 +10,7 @@ differences.py (where two trees differ) are found here too.
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -135,7 +136,7 @@ def is_tree_node(typ: type) -> bool:
     return kinds[typ] is not None
 
 
-def flatten_one_level(tree: Any) -> tuple[tuple, Any]:
+def flatten_one_level(tree: Any) -> tuple[Sequence, Any]:
     """Return the children of a tree's root and its aux data.
 
     >>> flatten_one_level({"b": [1], "a": 2})
@@ -144,7 +145,9 @@ def flatten_one_level(tree: Any) -> tuple[tuple, Any]:
     out = default_registry.flatten_one_level(tree)
     if out is None:
         raise ValueError(f"can't tree-flatten type: {type(tree)}")
-    return out
+    # Containers that keep an order of their own give their children as a list.
+    listed = isinstance(tree, (list, OrderedDict)) or hasattr(tree, "_fields")
+    return (list(out[0]), out[1]) if listed else out
 
 
 def flatten_one_level_with_keys(tree: Any) -> tuple[tuple, Any]:

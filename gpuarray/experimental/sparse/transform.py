@@ -30,7 +30,7 @@ from gpuarray.core.primitive import Primitive
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.experimental.sparse import layouts, patterns, products, slices
-from gpuarray.experimental.sparse.base import is_sparse, operations
+from gpuarray.experimental.sparse.base import SparseInfo, is_sparse, operations
 from gpuarray.experimental.sparse.bcsr import (
     BCSR,
     bcsr_broadcast_in_dim,
@@ -39,6 +39,7 @@ from gpuarray.experimental.sparse.bcsr import (
 )
 from gpuarray.experimental.sparse.coordinates import BCOO, bcoo_transpose
 from gpuarray.experimental.sparse.creation import todense_p
+from gpuarray.functions.inspect import eval_shape
 from gpuarray.pytree import tree
 from gpuarray.transforms.tracing import TracedFunction, stage
 
@@ -357,7 +358,9 @@ class _Body:
 def _plain(values: list) -> list:
     """The values without what is promised of their indices, which a loop may not keep."""
     return [
-        type(x)(x.tree_flatten()[0], shape=x.shape) if isinstance(x, (BCOO, BCSR)) else x
+        type(x).tree_unflatten(SparseInfo(x.shape), x.tree_flatten()[0])
+        if isinstance(x, (BCOO, BCSR))
+        else x
         for x in values
     ]
 
@@ -367,14 +370,17 @@ def _cond(params: dict, values: list) -> list:
     # Control flow carries plain arrays; formats are structure, which has to stay the same.
     arrays, spec = tree.flatten(_plain(operands))
     bodies = [_Body(graph, spec) for graph in params["branches"]]
-    out = lax.switch(index, bodies, arrays)
-    specs = [tree.flatten(_plain(tree.unflatten(b.out_spec, out)))[1] for b in bodies]
+    # By their shapes alone first: what `switch` says of branches that differ names no formats.
+    outs = [eval_shape(body, arrays) for body in bodies]
+    made = [_plain(tree.unflatten(b.out_spec, out)) for b, out in zip(bodies, outs, strict=True)]
+    specs = [tree.flatten(values)[1] for values in made]
     if any(s != specs[0] for s in specs):
+        names = ("true_fun", "false_fun") if len(bodies) == 2 else ("branch 0", "other branches")
         raise TypeError(
-            "sparsified branches must give arrays of the same formats; got "
-            + " and ".join(str(s) for s in specs)
+            f"sparsified {names[0]} output must have same type structure as sparsified {names[1]} "
+            f"output; got {' and '.join(str(s) for s in reversed(specs))}"
         )
-    return tree.unflatten(specs[0], out)
+    return tree.unflatten(specs[0], lax.switch(index, bodies, arrays))
 
 
 def _while(params: dict, values: list) -> list:

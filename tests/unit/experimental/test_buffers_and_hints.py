@@ -93,3 +93,16 @@ def test_hints_that_are_none():
     with pytest.raises(TypeError, match="a str for stage"):
         xla_metadata_call(lambda x: x, stage=3)
     assert xla_metadata_call(stage="a")(lambda x: x)(2.0) == 2
+
+
+def test_callbacks_have_no_stream():
+    seen = []
+
+    def callback(context, out, x):
+        with pytest.raises(ga.errors.JaxRuntimeError, match="GPU context is not available"):
+            context.stream
+        seen.append(x.shape)
+        np.asarray(out)[...] = np.asarray(x)
+
+    f = buffer_callback(callback, ga.ShapeDtypeStruct((3,), np.float32))
+    assert f(gnp.arange(3.0)).tolist() == [0, 1, 2] and seen == [(3,)]

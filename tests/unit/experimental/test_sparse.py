@@ -442,3 +442,15 @@ def test_primitives_of_jax_are_bound_to_the_parts():
         ga.jit(lambda *b: bind("todense_p", *b, tree=spec))(*leaves), dense
     )
     assert pickle.loads(pickle.dumps(sparse.bcsr_extract_p)) is sparse.bcsr_extract_p
+
+
+def test_branches_of_other_formats_are_refused_by_name():
+    @sparse.sparsify
+    def first_or_second(x, y):
+        return lax.cond(False, lambda x: x[0], lambda x: x[1], (x, y))
+
+    x = gnp.arange(5.0)
+    mat = sparse.BCOO.fromdense(x)
+    assert first_or_second(mat, mat).todense().tolist() == x.tolist()
+    with pytest.raises(TypeError, match="sparsified true_fun output must have same type structure"):
+        first_or_second(mat, x)

@@ -1,11 +1,14 @@
 """Nodes whose constructors look at what they are given: they get arrays, tracers or avals."""
 
+import collections
+
 import numpy as np
 import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
+from gpuarray.pytree.tree import flatten_one_level
 
 
 @ga.tree_util.register_pytree_node_class
@@ -58,3 +61,17 @@ def test_messages_about_such_a_node():
         lax.cond(True, lambda: d, lambda: longer)
     with pytest.raises(TypeError, match="carry input and carry output must have equal types"):
         lax.fori_loop(0, 1, lambda *_: longer, d)
+
+
+def test_children_of_the_root_are_a_list_where_the_container_has_an_order():
+    Pair = collections.namedtuple("Pair", "a b")
+    for tree, children in (
+        ([1, 2], [1, 2]),
+        ((1, 2), (1, 2)),
+        (Pair(1, 2), [1, 2]),
+        (collections.OrderedDict(b=1, a=2), [1, 2]),
+        ({"b": 1, "a": 2}, (2, 1)),
+        (None, ()),
+    ):
+        found = flatten_one_level(tree)[0]
+        assert type(found) is type(children) and found == children

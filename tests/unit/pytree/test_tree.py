@@ -416,7 +416,7 @@ RESULTS = [
         lambda: tu.tree_leaves_with_path([None], is_leaf=is_none),
         [((tu.SequenceKey(0),), None)],
     ),
-    (lambda: tu.flatten_one_level(Pt(1, 2)), ((1, 2), Pt)),
+    (lambda: tu.flatten_one_level(Pt(1, 2)), ([1, 2], Pt)),
     (lambda: tu.flatten_one_level(None), ((), None)),
     (lambda: tu.default_registry.flatten([1, (2,)], is_tuple), ([1, (2,)], S([1, 2]))),
     (lambda: tu.default_registry.flatten_with_path([1]), ([((tu.SequenceKey(0),), 1)], S([1]))),

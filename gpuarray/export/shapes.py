@@ -398,6 +398,7 @@ def solved(
         obtained.append(
             f"{name!r} = {value} from specification '{length}' for dimension {where} (= {n})"
         )
+        # Symbols stand for lengths of at least 1: comparisons were decided by that.
         if value < 1:
             raise ValueError(
                 f"{about} Expected value >= 1 for dimension variable {name!r}.{found_so_far()}"

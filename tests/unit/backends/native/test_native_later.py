@@ -159,7 +159,7 @@ def test_what_is_the_same():
 
 
 def unsteady(x):
-    """Rotations of a circle and back: after 60 turns the last digit decides."""
+    """The logistic map, which is chaotic: after 60 turns the last digit of x decides."""
     return lax.fori_loop(0, 60, lambda i, x: 4 * x * (1 - x), x)
 
 

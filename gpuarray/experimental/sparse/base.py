@@ -177,6 +177,29 @@ class JAXSparse:
     __ne__ = ask("not_equal", "__ne__")  # pyright: ignore[reportAssignmentType]
 
 
+class Batched(JAXSparse):
+    """What BCOO and BCSR share: batch axes in front, dense ones behind, and what is promised."""
+
+    indices: Array
+    indices_sorted: bool
+    unique_indices: bool
+    n_batch: int
+    n_dense: int
+
+    def __init__(self, args: Sequence[Any], shape: Sequence[int], in_order: Any, unique: Any):
+        super().__init__(args, shape=shape)
+        self.indices_sorted, self.unique_indices = bool(in_order), bool(unique)
+
+    @property
+    def info(self) -> SparseInfo:
+        """The shape, and what is promised of the indices."""
+        return SparseInfo(self.shape, self.indices_sorted, self.unique_indices)
+
+    def _counts(self) -> dict[str, int]:
+        counts = {"nse": self.nse, "n_batch": self.n_batch, "n_dense": self.n_dense}
+        return {name: n for name, n in counts.items() if n or name == "nse"}
+
+
 def is_sparse(x: Any) -> bool:
     """Whether a value is a sparse array: the `is_leaf` of functions of pytrees."""
     return isinstance(x, JAXSparse)

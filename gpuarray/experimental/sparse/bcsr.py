@@ -16,7 +16,7 @@ from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.experimental.sparse import patterns
-from gpuarray.experimental.sparse.base import JAXSparse, SparseInfo, arrays
+from gpuarray.experimental.sparse.base import Batched, JAXSparse, SparseInfo, arrays
 from gpuarray.experimental.sparse.coordinates import (
     BCOO,
     bcoo_eliminate_zeros,
@@ -77,7 +77,7 @@ def pointers_of(rows: Array, count: int, dtype: Any) -> Array:
 
 
 @register_pytree_node_class
-class BCSR(JAXSparse):
+class BCSR(Batched):
     """An array whose stored elements are listed row by row (batched compressed sparse rows).
 
     Parameters
@@ -100,10 +100,7 @@ class BCSR(JAXSparse):
     Array([2., 5.], dtype=float32)
     """
 
-    indices: Array
     indptr: Array
-    indices_sorted: bool
-    unique_indices: bool
 
     def __init__(
         self,
@@ -114,9 +111,7 @@ class BCSR(JAXSparse):
         unique_indices: bool = False,
     ):
         self.data, self.indices, self.indptr = arrays(args, ("data", "indices", "indptr"), "BCSR")
-        super().__init__(args, shape=shape)
-        self.indices_sorted = bool(indices_sorted)
-        self.unique_indices = bool(unique_indices)
+        super().__init__(args, shape, indices_sorted, unique_indices)
         n_batch, n_dense, nse = _check_indices(self.indices, self.indptr, self.shape)
         # A batch axis of length 1 stands for all of its elements.
         fits = zip(self.data.shape[:n_batch], self.shape[:n_batch], strict=False)
@@ -126,11 +121,6 @@ class BCSR(JAXSparse):
             )
         if self.data.shape[n_batch:] != (nse, *self.shape[n_batch + 2 :]):
             raise ValueError(f"Invalid {self.data.shape=} for {nse=}, {n_batch=}, {n_dense=}")
-
-    @property
-    def info(self) -> SparseInfo:
-        """The shape, and what is promised of the indices."""
-        return SparseInfo(self.shape, self.indices_sorted, self.unique_indices)
 
     @property
     def nse(self) -> int:
@@ -151,10 +141,6 @@ class BCSR(JAXSparse):
     def n_dense(self) -> int:
         """The number of dense axes."""
         return self.data.ndim - self.indices.ndim
-
-    def _counts(self) -> dict[str, int]:
-        counts = {"nse": self.nse, "n_batch": self.n_batch, "n_dense": self.n_dense}
-        return {name: n for name, n in counts.items() if n or name == "nse"}
 
     def with_data(self, data: Array) -> BCSR:
         """Other elements at the same indices."""

@@ -17,13 +17,13 @@ from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.errors import ConcretizationTypeError
 from gpuarray.experimental.sparse import patterns
-from gpuarray.experimental.sparse.base import JAXSparse, SparseInfo, arrays, ask
+from gpuarray.experimental.sparse.base import Batched, SparseInfo, arrays, ask
 from gpuarray.functions.vmappable import register_vmappable
 from gpuarray.tree_util import register_pytree_node_class
 
 
 @register_pytree_node_class
-class BCOO(JAXSparse):
+class BCOO(Batched):
     """An array with a list of stored elements and their indices (batched coordinates).
 
     The first `n_batch` axes say which list, the last `n_dense` are stored as blocks, and those
@@ -52,9 +52,6 @@ class BCOO(JAXSparse):
     Array([2., 5.], dtype=float32)
     """
 
-    indices: Array
-    indices_sorted: bool
-    unique_indices: bool
     #: A mark that arrays with the same indices share, so that their elements match one by one.
     pattern: object
 
@@ -67,16 +64,9 @@ class BCOO(JAXSparse):
         unique_indices: bool = False,
     ):
         self.data, self.indices = arrays(args, ("data", "indices"), "BCOO")
-        super().__init__(args, shape=shape)
-        self.indices_sorted = bool(indices_sorted)
-        self.unique_indices = bool(unique_indices)
+        super().__init__(args, shape, indices_sorted, unique_indices)
         self.pattern = object()
         patterns.properties(self.data, self.indices, self.shape)
-
-    @property
-    def info(self) -> SparseInfo:
-        """The shape, and what is promised of the indices."""
-        return SparseInfo(self.shape, self.indices_sorted, self.unique_indices)
 
     @property
     def nse(self) -> int:
@@ -102,10 +92,6 @@ class BCOO(JAXSparse):
     def properties(self) -> patterns.Properties:
         """The numbers of axes, and of stored elements."""
         return patterns.Properties(self.n_batch, self.n_sparse, self.n_dense, self.nse)
-
-    def _counts(self) -> dict[str, int]:
-        counts = {"nse": self.nse, "n_batch": self.n_batch, "n_dense": self.n_dense}
-        return {name: n for name, n in counts.items() if n or name == "nse"}
 
     def with_data(self, data: Array) -> BCOO:
         """Other elements at the same indices, which later operations know to be the same."""

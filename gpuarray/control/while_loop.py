@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.control import typed
+from gpuarray.control.call import jit_p
 from gpuarray.control.graph_edits import (
     check_counts,
     check_operands,
@@ -32,7 +33,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.effects import refuse_io
 from gpuarray.core.flow import Loop
-from gpuarray.core.graph import Eqn, Graph, Var, evaluate
+from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.layout import also_varying
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind
@@ -114,7 +115,7 @@ def _how_many(condition: Graph) -> Graph:
     if "how many" not in condition.derived:
 
         def fun(*values):
-            (going,) = evaluate(condition, *values)
+            (going,) = _called(condition, values)
             axes = tuple(range(aval_of(going).ndim))
             found = [do.reduce_or(going, axes=axes), do.reduce_and(going, axes=axes)]
             some, every = (
@@ -137,7 +138,7 @@ def _where_going(body: Graph, condition: Graph) -> Graph:
     if ("where going", going_aval) not in body.derived:
 
         def fun(going, *values):
-            out = evaluate(body, *values)
+            out = _called(body, values)
             return [
                 do.select_n(_broadcast_condition(going, aval_of(new).shape), old, new)
                 for new, old in zip(out, values[len(values) - len(out) :], strict=True)
@@ -146,6 +147,12 @@ def _where_going(body: Graph, condition: Graph) -> Graph:
         made = staged(fun, [going_aval, *body.in_avals], "while", body.debug_name)
         body.derived["where going", going_aval] = made
     return body.derived["where going", going_aval]
+
+
+def _called(graph: Graph, values: Sequence[Any]) -> list[Any]:
+    # Not traced again: the compiler has been here, and in a simplified Graph a scalar may stand
+    # where a primitive that is bound wants the whole shape.
+    return jit_p.bind(*values, name=graph.debug_name, jaxpr=graph)
 
 
 def _broadcast_condition(going, shape: tuple[int, ...]):

@@ -71,22 +71,23 @@ def einsum(
     xs = arrays("einsum", *given)
     # The order of contractions depends on subscripts and shapes alone, and is kept.
     steps = _plan(spec, tuple(x.shape for x in xs), _hashable(optimize))
-    # Promoted once, before the first product.
-    dtype, weak = dtypes.lattice_result_type(*xs)
-    kind = dtype
-    if preferred_element_type is not None:
+    # Promoted once, before the first product; where a dtype is asked for, operands keep their own.
+    if preferred_element_type is None:
+        kind, weak = dtypes.lattice_result_type(*xs)
+        terms = [convert(x, kind, False) for x in xs]
+    else:
         kind, weak = dtypes.check_user_dtype(preferred_element_type, "einsum"), False
+        terms = [*xs]
     dot_general = _dot_general or lax.dot_general
     if out_sharding is not None and len(steps) == 1:
         # Of several products, none is the one that is asked for.
         dot_general = functools.partial(_checked, dot_general, out_sharding)
     # opt_einsum's convention: terms are popped, results are appended.
-    terms = [convert(x, dtype, False) for x in xs]
     with out_given(out_sharding):
         for chosen, labels, result in steps:
             taken = [terms.pop(i) for i in chosen]
             if len(taken) == 1:
-                terms.append(_single(taken[0], labels[0], result))
+                terms.append(_single(taken[0], labels[0], result, kind))
             else:
                 terms.append(_pair(taken, labels, result, precision, kind, dot_general))
     out = as_type(terms[0], kind, weak)
@@ -279,15 +280,15 @@ def _sizes(terms: list[str], shapes) -> dict[str, int]:
 # ---- contracting ----------------------------------------------------------------------------
 
 
-def _single(x: Array, labels: str, result: str) -> Array:
+def _single(x: Array, labels: str, result: str, dtype) -> Array:
     """Squeeze stretched axes, take diagonals of repeated labels, sum the others away, and order
     what is left.
     """
-    x, labels = _tidied(x, labels, set(result))
+    x, labels = _tidied(x, labels, set(result), dtype)
     return transpose(x, [labels.index(c) for c in result])
 
 
-def _tidied(x: Array, labels: str, needed: set[str]) -> tuple[Array, str]:
+def _tidied(x: Array, labels: str, needed: set[str], dtype) -> tuple[Array, str]:
     stretched = tuple(i for i, c in enumerate(labels) if c == "1")
     if stretched:
         x, labels = lax.squeeze(x, stretched), labels.replace("1", "")
@@ -301,7 +302,7 @@ def _tidied(x: Array, labels: str, needed: set[str]) -> tuple[Array, str]:
     # Summed before the product, which gets smaller by it.
     gone = tuple(i for i, c in enumerate(labels) if c not in needed)
     if gone:
-        x = _sum(x, gone)
+        x = _sum(convert(x, dtypes.lattice_result_type(x, dtype)[0], False), gone)
         labels = "".join(c for c in labels if c in needed)
     return x, labels
 
@@ -316,8 +317,8 @@ def _pair(taken: list[Array], labels, result: str, precision, dtype, dot_general
     ones are summed.
     """
     (b, a), (lb, la) = taken, labels  # terms are popped from the back
-    a, la = _tidied(a, la, set(result) | set(lb))
-    b, lb = _tidied(b, lb, set(result) | set(la))
+    a, la = _tidied(a, la, set(result) | set(lb), dtype)
+    b, lb = _tidied(b, lb, set(result) | set(la), dtype)
     # Shared and kept: a batch axis. Shared and dropped: contracted.
     shared = [c for c in la if c in lb]
     batch = [c for c in shared if c in result]

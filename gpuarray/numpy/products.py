@@ -31,14 +31,22 @@ from gpuarray.util import canonical_axis
 
 
 def factors(name: str, a, b, preferred) -> tuple[Array, Array, Any, bool]:
-    """Two operands in one dtype, the dtype asked of their product, whether it is weakly typed."""
+    """Two operands, the dtype asked of their product, whether that is weakly typed.
+
+    The operands are in one dtype, unless another is asked for: then each keeps its own, so that
+    nothing is lost in a type that neither the caller nor an operand named (float16 times uint32).
+    """
     check_arraylike(name, a, b)
     a, b = value(a), value(b)
-    # Weak only if both are, and no dtype was asked for.
+    if preferred is not None:
+        kind = dtypes.check_user_dtype(preferred, name)
+        own = ((x, dtypes.lattice_result_type(x)[0]) for x in (a, b))
+        a, b = (_with_rank(convert(x, dtype, False), dtype) for x, dtype in own)
+        return a, b, kind, False
+    # Weak only if both are.
     dtype, weak = dtypes.lattice_result_type(a, b)
-    kind = dtype if preferred is None else dtypes.check_user_dtype(preferred, name)
     a, b = (_with_rank(convert(x, dtype, False), dtype) for x in (a, b))
-    return a, b, kind, weak and preferred is None
+    return a, b, dtype, weak
 
 
 def _with_rank(x, dtype) -> Array:

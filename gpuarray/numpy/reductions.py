@@ -15,6 +15,7 @@ import numpy as np
 from gpuarray import config, lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.fold import extreme
 from gpuarray.core.value import Array
 from gpuarray.numpy.comparison import not_equal, truth
 from gpuarray.numpy.composite import composite
@@ -49,17 +50,11 @@ class Fold(NamedTuple):
 
 # The identities of max and min: no element is beyond them.
 def lowest(dtype: Any) -> Any:
-    kind = kind_of(dtype)
-    if kind == "b":
-        return np.False_
-    return dtype.type(-np.inf) if kind in "fc" else dtypes.iinfo(dtype).min
+    return extreme(dtype, False)
 
 
 def highest(dtype: Any) -> Any:
-    kind = kind_of(dtype)
-    if kind == "b":
-        return np.True_
-    return dtype.type(np.inf) if kind in "fc" else dtypes.iinfo(dtype).max
+    return extreme(dtype, True)
 
 
 SUM = Fold("sum", lax.reduce_sum, lambda d: d.type(0), lax.add, accumulates=True, across=lax.psum)

@@ -149,7 +149,9 @@ def argpartition(a, kth: int, axis: int = -1) -> Array:
     Array([1, 3], dtype=int32)
     """
     a = array("argpartition", a)
-    head, tail = _parts(a, argsort(a, axis), kth, axis)
+    # int32 with 64-bit types too, as the positions of `lax.top_k` are.
+    order = lax.convert_element_type(argsort(a, axis), np.int32)
+    head, tail = _parts(a, order, kth, axis)
     axis = canonical_axis(axis, a.ndim)
     return lax.concatenate([head, _sorted(tail, axis)], axis)
 

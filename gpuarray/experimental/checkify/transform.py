@@ -133,8 +133,8 @@ class _Numbers:
         self.errors = errors
         self.sites: list[Site] = []
         self.of: dict[int, list[int]] = {}  # by equation
-        self._inside: dict[int, bool] = {}  # whether an equation, or one in it, can fail
-        self._collect(graph)
+        self._inside: dict[int, bool] = {}  # whether an equation, or one in it, needs a look
+        self.found = self._collect(graph)
 
     def _collect(self, graph: Graph) -> bool:
         found = False
@@ -147,7 +147,10 @@ class _Numbers:
                 # A device's errors are numbered apart: the site of the equation has them.
                 enter = _opened(eqn) and eqn.primitive is not shard_map_p
                 deep = [self._collect(g) for g in graphs_in(eqn.params)] if enter else []
-                self._inside[id(eqn)] = bool(own) or any(deep)
+                if eqn.primitive is shard_map_p:
+                    deep = [_Numbers(eqn.params["jaxpr"], self.errors).found]
+                # A check that is not asked for is left out, and so gone to.
+                self._inside[id(eqn)] = bool(own) or any(deep) or _user_check(eqn) is not None
             found |= self._inside[id(eqn)]
         return found
 
@@ -156,7 +159,8 @@ class _Numbers:
         """What messages are made of, of all sites one after the other."""
         return [aval for site in self.sites for aval in site.payload]
 
-    def can_fail(self, eqn: Eqn) -> bool:
+    def concerns(self, eqn: Eqn) -> bool:
+        """Whether an equation, or one in it, can fail or is a check."""
         return self._inside[id(eqn)]
 
 
@@ -206,7 +210,7 @@ class _Run:
         prim, params = eqn.primitive, eqn.params
         raiser = _user_check(eqn)
         # Nothing in it can fail: it runs as it is, kernels and all.
-        if raiser is None and not self.numbers.can_fail(eqn):
+        if not self.numbers.concerns(eqn):
             out = prim.bind(*values, **params)
             return state, list(out) if prim.multiple_results else [out]
         # Calls and control flow are opened: the state goes in and comes out.
@@ -221,12 +225,14 @@ class _Run:
         numbers = iter(self.numbers.of[id(eqn)])
         if prim is shard_map_p:
             errors, out = self.by_device(params, values)
-            return self.failed(state, next(numbers), (errors[0] >= 0).any(), errors), out
+            for number in numbers:
+                state = self.failed(state, number, (errors[0] >= 0).any(), errors)
+            return state, out
         if raiser is not None:
             # Where user checks are not asked for, the check is dropped: a function that is
             # checkified raises nothing.
             if FailedCheckError in self.numbers.errors:
-                failure, payload = _first_failure(params["callback"], values)
+                failure, payload = _last_failure(params["callback"], values)
                 state = self.failed(state, next(numbers), failure, payload)
             return state, []
         # Run it, then look at operands or results.
@@ -311,9 +317,9 @@ class _Run:
         return state, [*carry, *ys]
 
 
-def _first_failure(callback: Any, values: list) -> tuple[Any, list]:
-    """Whether a check fails for any element of the vmaps around it, and the first one's payload."""
-    # One check, or one for each element: the first that fails counts.
+def _last_failure(callback: Any, values: list) -> tuple[Any, list]:
+    """Whether a check fails for any element of the vmaps around it, and what the last one says."""
+    # One check, or one for each element: the last that fails counts, as in JAX.
     if not isinstance(callback, ForEach):
         holds, *payload = values
         return gnp.logical_not(holds), payload
@@ -321,12 +327,12 @@ def _first_failure(callback: Any, values: list) -> tuple[Any, list]:
     levels = []
     for i in range(callback.size):
         given = [v[i] if m else v for v, m in zip(values, callback.mapped, strict=True)]
-        levels.append(_first_failure(inner, given))
+        levels.append(_last_failure(inner, given))
     # Mapped over no elements: nothing can fail, and the payload is never read.
     if not levels:
         return np.bool_(False), values[1:]
     failures = gnp.stack([f for f, _ in levels])
-    at = gnp.argmax(failures)
+    at = len(levels) - 1 - gnp.argmax(failures[::-1])
     payload = [gnp.stack(column)[at] for column in zip(*(p for _, p in levels), strict=True)]
     return failures.any(), payload
 

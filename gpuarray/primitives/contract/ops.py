@@ -63,16 +63,22 @@ def joined_dtype(op: str, lhs, rhs):
 
 
 def check_preferred(joined, preferred) -> None:
-    """Raise TypeError if an integer result is narrower than its operands: sums would be lost."""
-    kinds = dtypes.kind_of(joined), dtypes.kind_of(preferred)
-    if kinds[0] in "iu" and kinds[1] in "biu":
-        # A bool counts as one bit.
-        bits = 1 if kinds[1] == "b" else dtypes.iinfo(preferred).bits
-        if bits < dtypes.iinfo(joined).bits:
-            raise TypeError(
-                "`preferred_element_type` must not be narrower than the original type, got "
-                f"preferred_element_type of {preferred.name} for result type of {joined.name}."
-            )
+    """Raise TypeError if the result of integers or complex numbers is narrower than they are: sums
+    would be lost.
+    """
+    if dtypes.kind_of(joined) != "f" and _bits(preferred) < _bits(joined):
+        raise TypeError(
+            "`preferred_element_type` must not be narrower than the original type, got "
+            f"preferred_element_type of {preferred.name} for result type of {joined.name}."
+        )
+
+
+def _bits(dtype) -> int:
+    """The width of a number, of a complex one that of a part; a bool counts as one bit."""
+    kind = dtypes.kind_of(dtype)
+    if kind == "b":
+        return 1
+    return (dtypes.iinfo if kind in "iu" else dtypes.finfo)(dtype).bits
 
 
 def working_dtype(joined, out, accumulate=None):

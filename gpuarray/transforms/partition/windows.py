@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import sites
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, fold
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Eqn
 from gpuarray.core.grid import Spec
@@ -420,12 +420,7 @@ def like(scalar: Any, x: Any) -> Any:
 
 def extreme(aval: ShapedArray, sign: int) -> Any:
     """Return the largest (or with sign -1 the smallest) value of a type."""
-    if aval.dtype == np.bool_:
-        return np.bool_(sign > 0)
-    if _is_float(aval):
-        return aval.dtype.type(sign * np.inf)
-    limits = np.iinfo(aval.dtype)
-    return aval.dtype.type(limits.max if sign > 0 else limits.min)
+    return fold.extreme(aval.dtype, sign > 0)
 
 
 #: What an update makes of an element, given both.

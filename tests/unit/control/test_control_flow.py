@@ -330,6 +330,22 @@ def test_while_under_two_vmaps(inner, outer):
     assert_close(found, np.broadcast_to(spread(a, inner[0], outer[0]) ** powers, (3, 3)))
 
 
+def test_mapped_while_with_values_that_stay_the_same():
+    """What every turn repeats is computed before the loop; the rest still has its shapes."""
+
+    def body(y):
+        step = gnp.linalg.det(gnp.eye(3))  # 1, in every turn
+        return gnp.where(y > 0, y, 0.0) + step + gnp.cumsum(gnp.stack([y, -y]))[1]
+
+    def condition(y):
+        one = gnp.linalg.det(gnp.eye(3))
+        return gnp.where(y + gnp.cumsum(gnp.stack([y, -y]))[1] < 5, one, 0.0) > 0.5
+
+    start, end = np.array([3.5, 1.0, -1.0, 7.0]), np.array([5.5, 5.0, 5.0, 7.0])
+    assert_close(ga.vmap(lambda x: lax.while_loop(lambda y: y < 5, body, x))(start), end)
+    assert_close(ga.vmap(lambda x: lax.while_loop(condition, body, x))(start), end)
+
+
 # ---- sizes ----
 
 

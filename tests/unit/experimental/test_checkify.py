@@ -66,7 +66,7 @@ def test_a_check_raises_where_nothing_collects_it():
         lambda x: lax.fori_loop(0, 3, lambda i, y: logarithm(y) * 0 - 1.0, x),
         lambda x: lax.scan(lambda c, y: (logarithm(c), y), x, gnp.arange(2.0))[0],
         lambda x: lax.map(logarithm, x[None]),
-        lambda x: ga.vmap(logarithm)(gnp.stack([x + 5, x, x - 5])),
+        lambda x: ga.vmap(logarithm)(gnp.stack([x + 5, x - 5, x])),  # the last, as in JAX
         lambda x: ga.vmap(ga.vmap(logarithm))(gnp.stack([x + 5, x])[None]),
         lambda x: ck.check_error(ck.checkify(logarithm)(x)[0]),
     ],
@@ -74,6 +74,24 @@ def test_a_check_raises_where_nothing_collects_it():
 )
 def test_checks_inside_transforms_and_control_flow(f):
     assert message(f, -1.0) == MESSAGE
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        logarithm,
+        ga.jit(logarithm),
+        ga.checkpoint(logarithm),
+        lambda x: lax.cond(x < 0, logarithm, lambda x: x, x),
+        lambda x: lax.while_loop(lambda x: x < 1, lambda x: logarithm(x) * 0 + 2, x),
+        lambda x: lax.scan(lambda c, y: (logarithm(c), y), x, gnp.arange(2.0))[0],
+        lambda x: ga.jit(ga.vmap(logarithm))(x[None]),
+    ],
+    ids="plain jit checkpoint cond while scan vmap".split(),
+)
+def test_checks_that_are_not_asked_for_are_left_out_everywhere(f):
+    error, _ = ck.checkify(f, ck.div_checks)(gnp.float32(-1.0))
+    assert error.get() is None
 
 
 def test_branches_that_are_not_taken_do_not_fail():

@@ -332,6 +332,32 @@ import time; time.sleep(1)
     assert list((tmp_path / "work").iterdir()) == []
 
 
+def test_partial_results_on_the_stack_are_aligned(cache):
+    """A fold of 12 columns side by side, copied 16 bytes at a time: g++ 12 did not align it."""
+    program = """
+import numpy as np
+import gpuarray as ga, gpuarray.numpy as gnp
+
+def f(x, a, b, y):
+    both = gnp.stack([y, y * a + b])
+    return gnp.stack([x, x * a + b]), gnp.min(gnp.tanh(gnp.repeat(both, 2, axis=2)), axis=1)
+
+x, y = np.float32([[[1, 2]]]), np.linspace(-2, 2, 36, dtype=np.float32).reshape(6, 6)
+_, found = ga.jit(f)(x, np.float32(0.5), np.float32(1), y)
+expected = np.tanh(np.repeat(np.stack([y, y * 0.5 + 1]), 2, axis=2)).min(axis=1)
+np.testing.assert_allclose(found, expected, rtol=1e-5)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "GPUARRAY_NATIVE": "wait", "GPUARRAY_CACHE_DIR": str(cache)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_mistake_in_the_writer(cache):
     """Whatever it raises, NumPy goes on."""
     before = """

@@ -22,7 +22,7 @@ from gpuarray.api.derivatives import (
 )
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of, stated_aval
-from gpuarray.core.graph import Graph
+from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.tracebacks import boundary
 from gpuarray.functions import argnums
@@ -30,6 +30,7 @@ from gpuarray.pytree import tree
 from gpuarray.pytree.registration import Partial
 from gpuarray.transforms.dead import without_dead
 from gpuarray.transforms.linearize import Linearized, linearize_flat
+from gpuarray.transforms.partial import split_graph
 from gpuarray.transforms.passing import closed_over
 from gpuarray.transforms.references import Ref
 from gpuarray.transforms.tracing import TracedFunction, stage
@@ -347,9 +348,10 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
             "lax.psum on its result."
         )
     flat = FlatFunction(fun, primals)
-    # Nothing is evaluated: shapes and dtypes are enough.
+    # Of the arguments shapes and dtypes are enough. What does not depend on them is evaluated now,
+    # also where a loop computes it beside what does: the rest is linear in each of its equations.
     avals = [stated_aval(p) for p in flat.leaves]
-    graph = stage(flat, avals, TracedFunction(fun, "linear_transpose"))
+    graph = _with_known(stage(flat, avals, TracedFunction(fun, "linear_transpose")))
     # A map from floats to integers cannot be linear. All integers are allowed, as in JAX.
     inexact = all(is_inexact(a) for a in avals + graph.out_avals)
     if not inexact and any(dtypes.kind_of(a.dtype) not in "iu" for a in avals + graph.out_avals):
@@ -363,6 +365,15 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
     about = tuple(avals), flat.in_spec, flat.out_spec
     form = graph.with_consts([None] * len(graph.consts))
     return Partial(LikePartial(_transposed, form, about), graph.consts)
+
+
+def _with_known(graph: Graph) -> Graph:
+    """A Graph whose constants are the values that it computes of its constants alone."""
+    split = split_graph(graph, [True] * len(graph.invars), [True] * len(graph.outvars))
+    found, rest = evaluate(split.known), split.unknown
+    ins, own = rest.invars[split.residuals :], rest.invars[: split.residuals]
+    consts = [*rest.consts, *found]
+    return rest.replace(invars=ins, constvars=[*rest.constvars, *own], consts=consts)
 
 
 @boundary

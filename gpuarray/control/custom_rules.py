@@ -60,7 +60,7 @@ class CustomCall(Primitive):
             jvp=jvp,
             transpose=_transpose,
             batch=lambda axis, args, dims, **params: self._batch(axis, args, dims, params),
-            decompose=lambda *args, call_jaxpr, **_: _run(call_jaxpr, args),
+            decompose=lambda *args, call_jaxpr, **_: run_call(call_jaxpr, args),
             inline=lambda eqn: eqn.params["call_jaxpr"],
             show=lambda params: _show(params, rules),
         )
@@ -71,7 +71,7 @@ class CustomCall(Primitive):
         call = params["call_jaxpr"]
         trace = traces.state.trace
         if type(trace) is PartialTrace and any(_is_of(a, trace.unknown) for a in args):
-            return _run(call, args)  # part of a linear function: its rules have been applied
+            return run_call(call, args)  # part of a linear function: its rules have been applied
         # A Python function: it is staged for a Graph that is being recorded, and runs under all
         # else.
         if not isinstance(call, Graph):
@@ -158,7 +158,8 @@ def _is_of(x: Any, trace: traces.Trace) -> bool:
     return isinstance(x, GraphTracer) and x._trace is trace
 
 
-def _run(call: Any, args: Sequence[Any]) -> list:
+def run_call(call: Any, args: Sequence[Any]) -> list:
+    """The results of the function of a custom rule: a Graph once it was staged."""
     return evaluate(call, *args) if isinstance(call, Graph) else list(call(*args))
 
 

@@ -96,6 +96,23 @@ def test_a_transposed_function_is_a_pytree():
         made((1.0, 2.0))
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit], ids=["eager", "jit"])
+def test_the_transpose_of_a_loop_over_values_and_tangents(wrap):
+    """x, sin(x), sin(sin(x)) by a loop: the values are known, and only the tangents transposed."""
+
+    def powers(x):
+        return ga.lax.scan(lambda c, _: (gnp.sin(c), c), x, None, length=3)[1]
+
+    @wrap
+    def pulled(x, ct):
+        pushed = lambda v: ga.jvp(powers, (x,), (v,))[1]
+        return ga.linear_transpose(pushed, x)(ct)[0]
+
+    x, ct = 0.7, np.array([1.0, -2.0, 3.0], np.float32)
+    slopes = [1, np.cos(x), np.cos(np.sin(x)) * np.cos(x)]
+    np.testing.assert_allclose(pulled(x, ct), ct @ slopes, rtol=1e-6)
+
+
 def test_names_of_transformed_functions():
     def step(x):
         return x + 1

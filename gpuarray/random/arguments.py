@@ -115,6 +115,17 @@ def float_dtype(name: str, dtype: Any, complex_too: bool = False) -> Any:
     return found
 
 
+def check_safe(name: str, dtype: Any, *parameters: Any) -> None:
+    """Raise TypePromotionError where a parameter would lose digits in the dtype of the result."""
+    for x in parameters:
+        if dtypes.lattice_result_type(x, dtype)[0] != dtype:
+            raise dtypes.TypePromotionError(
+                f"In arguments to {name}, cannot safely cast argument of type "
+                f"{dtypes.canonicalize_dtype(dtypes.dtype(x)).name} to {dtype.name}. Convert it "
+                "first with .astype(...), or ask for another dtype."
+            )
+
+
 def int_dtype(name: str, dtype: Any) -> Any:
     """The canonical integer dtype of a sampler's result."""
     found = dtypes.check_user_dtype(int if dtype is None else dtype, name)

@@ -15,7 +15,15 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.functions.jit import jit
 from gpuarray.lax.args import canonicalize_shape, shape_of
-from gpuarray.random.arguments import float_dtype, one_key, placed, ranked, sample_shape, spread
+from gpuarray.random.arguments import (
+    check_safe,
+    float_dtype,
+    one_key,
+    placed,
+    ranked,
+    sample_shape,
+    spread,
+)
 from gpuarray.random.basic import (
     _normal,
     _rademacher,
@@ -36,10 +44,15 @@ def _plain(name: str, traced, key, shape, dtype, out_sharding, **static) -> Any:
     return placed(name, out, out_sharding)
 
 
-def _with(name: str, traced, key, parameters, shape, dtype, out_sharding=None) -> Any:
-    """A sampler with parameters, from its traced function; None as a shape means theirs."""
+def _with(name: str, traced, key, parameters, shape, dtype, out_sharding=None, safe=False) -> Any:
+    """A sampler with parameters, from its traced function; None as a shape means theirs.
+
+    With `safe` the dtype must hold the parameters, which JAX asks of some samplers.
+    """
     key, _ = one_key(name, key)
     dtype = float_dtype(name, dtype)
+    if safe:
+        check_safe(name, dtype, *parameters)
     shape = None if shape is None else canonicalize_shape(shape)
     return placed(name, traced(key, *parameters, shape=shape, dtype=dtype), out_sharding)
 
@@ -274,7 +287,7 @@ def pareto(
     >>> bool((random.pareto(random.key(0), 2., (10,)) >= 1).all())
     True
     """
-    return _with("pareto", _pareto, key, (b,), shape, dtype, out_sharding)
+    return _with("pareto", _pareto, key, (b,), shape, dtype, out_sharding, safe=True)
 
 
 @sampler
@@ -296,7 +309,7 @@ def rayleigh(
     >>> bool((random.rayleigh(random.key(0), 2., (10,)) > 0).all())
     True
     """
-    return _with("rayleigh", _rayleigh, key, (scale,), shape, dtype, out_sharding)
+    return _with("rayleigh", _rayleigh, key, (scale,), shape, dtype, out_sharding, safe=True)
 
 
 @sampler
@@ -347,6 +360,7 @@ def lognormal(
     key, _ = one_key("lognormal", key)
     dtype = float_dtype("lognormal", dtype, complex_too=True)
     shape = sample_shape("lognormal", shape, shape_of(sigma))
+    check_safe("lognormal", dtype, sigma)
     x = _normal(key, shape=shape, dtype=dtype)
     out = lax.exp(lax.mul(x, ranked(as_(sigma, dtype), len(shape))))
     return placed("lognormal", out, out_sharding)
@@ -372,6 +386,7 @@ def triangular(
     key, _ = one_key("triangular", key)
     dtype = float_dtype("triangular", dtype)
     shape = sample_shape("triangular", shape, *(shape_of(v) for v in (left, mode, right)))
+    check_safe("triangular", dtype, left, mode, right)
     low, high, peak = (spread(as_(v, dtype), shape) for v in (left, right, mode))
     # The quantile function, in two pieces that meet at the peak.
     # Where the peak lies between both ends: the probability of the rising piece.
@@ -414,4 +429,4 @@ def wald(
     >>> bool((random.wald(random.key(0), 2., (10,)) > 0).all())
     True
     """
-    return _with("wald", _wald, key, (mean,), shape, dtype, out_sharding)
+    return _with("wald", _wald, key, (mean,), shape, dtype, out_sharding, safe=True)

@@ -113,7 +113,9 @@ def _poisson_rejection(key, lam, *, shape, dtype, max_iters):
 
 @sampler
 def _poisson(key, lam, *, shape, dtype):
-    limits = {"shape": shape, "dtype": dtype, "max_iters": int(dtypes.iinfo(dtype).max)}
+    # No more rounds than can be counted, whatever the counts are.
+    most = min(int(dtypes.iinfo(t).max) for t in (dtype, dtypes.default_int()))
+    limits = {"shape": shape, "dtype": dtype, "max_iters": most}
     # Each method gets a harmless mean where the other one's result counts.
     small = lax.ne(lam, lam) | (lam < 10)
     low = lax.select(small, lam, lax.full_like(lam, 0.0))
@@ -225,7 +227,9 @@ def _by_rejection(key: Any, count: Any, p: Any, shape, dtype, most: float) -> An
     return while_loop(go_on, step, start)[1]
 
 
-def _binomial(key: Any, count: Any, p: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _binomial(
+    key: Any, count: Any, p: Any, shape: tuple[int, ...], dtype: Any, most: float
+) -> Any:
     """One binomial number for every element; parameters have the full shape and dtype."""
     flipped = p < 0.5
     q = lax.select(flipped, p, 1.0 - p)  # the rarer outcome is counted
@@ -238,7 +242,6 @@ def _binomial(key: Any, count: Any, p: Any, shape: tuple[int, ...], dtype: Any) 
     # Waiting times cost a step a success, rejection the same for any mean.
     rare = count_bad | (count * q <= 10)
     whole = lax.floor(count)
-    most = float(dtypes.finfo(dtype).max)
     # Each method gets harmless parameters where the other one's result counts.
     few = _by_waiting_times(
         key, lax.select(rare, whole, lax.full_like(whole, 0.0)), q, shape, dtype, most
@@ -277,8 +280,11 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
             )
     dtype = float_dtype("binomial", dtype)
     shape = sample_shape("binomial", shape, shape_of(n), shape_of(p))
-    count, chance = spread(as_(n, dtype), shape), spread(as_(p, dtype), shape)
-    return _binomial(key, count, chance, shape, dtype)
+    # As in JAX, p says in which dtype numbers are drawn.
+    number = dtypes.to_inexact_dtype(dtypes.lattice_result_type(p)[0])
+    count, chance = spread(as_(n, number), shape), spread(as_(p, number), shape)
+    most = float(dtypes.finfo(dtype).max)
+    return as_(_binomial(key, count, chance, shape, number, most), dtype)
 
 
 def multinomial(
@@ -321,9 +327,10 @@ def multinomial(
         ratio, key = step
         # Rounding may carry a share just beyond 1.
         ratio = gnp.clip(ratio, 0, 1)
-        count = _binomial(key, remaining, ratio, batch, number)
+        count = _binomial(key, remaining, ratio, batch, number, most)
         return remaining - count, count
 
+    most = float(dtypes.finfo(number).max)
     start = spread(as_(n, number), batch)
     # The number of trials left is carried along.
     _, counts = scan(draw, start, (gnp.moveaxis(ratios, -1, 0), keys), unroll=unroll)

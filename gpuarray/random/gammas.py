@@ -80,7 +80,7 @@ def beta(
     >>> bool(((x >= 0) & (x <= 1)).all())
     True
     """
-    return _with("beta", _beta, key, (a, b), shape, dtype, out_sharding)
+    return _with("beta", _beta, key, (a, b), shape, dtype, out_sharding, safe=True)
 
 
 @sampler
@@ -144,7 +144,7 @@ def chisquare(
     >>> bool((random.chisquare(random.key(0), 2., (10,)) > 0).all())
     True
     """
-    return _with("chisquare", _chisquare, key, (df,), shape, dtype, out_sharding)
+    return _with("chisquare", _chisquare, key, (df,), shape, dtype, out_sharding, safe=True)
 
 
 @sampler
@@ -175,7 +175,7 @@ def f(
     >>> bool((random.f(random.key(0), 2., 3., (10,)) > 0).all())
     True
     """
-    return _with("f", _f, key, (dfnum, dfden), shape, dtype, out_sharding)
+    return _with("f", _f, key, (dfnum, dfden), shape, dtype, out_sharding, safe=True)
 
 
 @sampler
@@ -200,7 +200,7 @@ def t(
     >>> random.t(random.key(0), 3., (2,)).shape
     (2,)
     """
-    return _with("t", _t, key, (df,), shape, dtype, out_sharding)
+    return _with("t", _t, key, (df,), shape, dtype, out_sharding, safe=True)
 
 
 @sampler

@@ -401,6 +401,23 @@ def test_poisson_counts(mean):
     assert (((found - expected) ** 2 / expected)[often]).sum() < 2.5 * often.sum()
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64", "int64"])
+def test_poisson_counts_in_other_types(dtype):
+    with ga.enable_x64(True):
+        draw = lambda t: random.poisson(random.key(3), np.float32([0, 4, 50]), dtype=t)
+        assert draw(dtype).dtype == dtype
+        assert draw(dtype).tolist() == draw("int32").tolist()
+
+
+@pytest.mark.parametrize("p", [0.5, 1.0])
+def test_binomial_counts_do_not_depend_on_their_type(p):
+    """The probability says in which type numbers are drawn."""
+    draw = lambda t: random.binomial(random.key(3), 20, np.float32(p), (5,), t)
+    for dtype in ("float16", "bfloat16"):
+        assert draw(dtype).dtype == dtype
+        assert draw(dtype).tolist() == draw("float32").tolist()
+
+
 def test_poisson_at_its_ends():
     lam = np.array([0.0, -1.0, np.nan], np.float32)
     assert random.poisson(random.key(0), lam).tolist() == [0, -1, -1]
@@ -530,6 +547,27 @@ WRONG = [
     (lambda: random.orthogonal(KEY, -1), ValueError, "negative dimensions"),
     (lambda: random.uniform(KEY, out_sharding="x"), TypeError, "out_sharding"),
 ]
+
+
+_F32 = np.float32(2)
+UNSAFE = {
+    "beta": lambda t: random.beta(KEY, _F32, 1.0, dtype=t),
+    "chisquare": lambda t: random.chisquare(KEY, _F32, dtype=t),
+    "f": lambda t: random.f(KEY, 1, _F32, dtype=t),
+    "lognormal": lambda t: random.lognormal(KEY, _F32, dtype=t),
+    "pareto": lambda t: random.pareto(KEY, _F32, dtype=t),
+    "rayleigh": lambda t: random.rayleigh(KEY, _F32, dtype=t),
+    "t": lambda t: random.t(KEY, _F32, dtype=t),
+    "triangular": lambda t: random.triangular(KEY, 0.0, 1.0, _F32, dtype=t),
+    "wald": lambda t: random.wald(KEY, _F32, dtype=t),
+}
+
+
+@pytest.mark.parametrize("name", UNSAFE)
+def test_a_dtype_that_does_not_hold_a_parameter(name):
+    with pytest.raises(ga.dtypes.TypePromotionError, match=f"to {name}, cannot safely cast"):
+        UNSAFE[name]("float16")
+    assert UNSAFE[name]("float32").dtype == np.float32
 
 
 @pytest.mark.parametrize("call, kind, text", WRONG)

@@ -227,9 +227,7 @@ def _by_rejection(key: Any, count: Any, p: Any, shape, dtype, most: float) -> An
     return while_loop(go_on, step, start)[1]
 
 
-def _binomial(
-    key: Any, count: Any, p: Any, shape: tuple[int, ...], dtype: Any, most: float
-) -> Any:
+def _binomial(key: Any, count: Any, p: Any, shape: tuple[int, ...], dtype: Any, most: float) -> Any:
     """One binomial number for every element; parameters have the full shape and dtype."""
     flipped = p < 0.5
     q = lax.select(flipped, p, 1.0 - p)  # the rarer outcome is counted

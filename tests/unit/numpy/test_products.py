@@ -306,6 +306,49 @@ def test_result_types():
     assert gnp.polyval(K[0], 2).dtype == np.int32
 
 
+HALF, WHOLE = np.float16([60000, 2]), np.uint32([4_000_000_000, 3])
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        gnp.dot,
+        gnp.matmul,
+        gnp.inner,
+        gnp.vdot,
+        gnp.vecdot,
+        lambda *xs, **k: gnp.tensordot(*xs, axes=1, **k),
+        lambda *xs, **k: gnp.einsum("i,i", *xs, **k),
+        lambda *xs, **k: gnp.einsum("i,i,k->", *xs, np.float32([1]), **k),
+    ],
+    ids="dot matmul inner vdot vecdot tensordot einsum einsum-of-three".split(),
+)
+def test_operands_of_a_product_keep_their_types_where_another_is_asked_for(product):
+    """Neither becomes float16, their common type, in which the numbers are infinite."""
+    wanted = float(HALF.astype(float) @ WHOLE.astype(float))
+    for xs in ((HALF, WHOLE), (WHOLE, HALF)):
+        found = product(*map(gnp.asarray, xs), preferred_element_type="float32")
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_a_sum_of_einsum_is_in_the_type_that_is_asked_for():
+    found = gnp.einsum("ij->j", np.float16([[60000], [60000]]), preferred_element_type="float32")
+    assert found.tolist() == [120000.0]
+    assert int(gnp.einsum("i->", np.int8([100, 100]), preferred_element_type="int32")) == 200
+
+
+@pytest.mark.parametrize(
+    "operand, preferred",
+    [("int32", "int16"), ("int32", "float16"), ("complex128", "float32"), ("complex128", "c8")],
+)
+def test_products_that_lose_their_sums_are_refused(operand, preferred):
+    with ga.enable_x64(True):
+        x = gnp.ones(2, operand)
+        for product in (gnp.dot, ga.lax.dot):
+            with pytest.raises(TypeError, match="must not be narrower than the original type"):
+                product(x, x, preferred_element_type=preferred)
+
+
 def test_contractions_in_a_graph():
     text = str(ga.make_jaxpr(gnp.matmul)(S, X))
     assert text == (

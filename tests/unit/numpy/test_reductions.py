@@ -103,6 +103,18 @@ def test_where(name):
     same(getattr(gnp, name)(gnp.asarray(X), axis=0, where=gnp.asarray(row)), want)
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz", "int4"])
+def test_extremes_of_types_without_infinities(dtype):
+    x = gnp.asarray(np.float32([[1, -2, 3]])).astype(dtype)
+    start = gnp.asarray(1).astype(dtype)
+    assert gnp.min(x, axis=1, where=x > 1, initial=start).astype(float).tolist() == [1]
+    assert gnp.max(x, axis=1, where=x < -3, initial=start).astype(float).tolist() == [1]
+    if dtype != "int4":
+        with_nan = gnp.asarray(np.float32([np.nan, -2, 3])).astype(dtype)
+        assert float(gnp.nanmin(with_nan)) == -2 and float(gnp.nanmax(with_nan)) == 3
+        assert int(gnp.nanargmin(with_nan)) == 1 and int(gnp.nanargmax(with_nan)) == 2
+
+
 def test_initial_and_where_of_extremes():
     x, mask = gnp.asarray(X), gnp.asarray(MASK)
     same(gnp.max(x, axis=1, where=mask, initial=-1), X.max(axis=1, where=MASK, initial=-1))

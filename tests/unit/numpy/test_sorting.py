@@ -151,6 +151,8 @@ def test_partition(k):
     order = gnp.argpartition(V, k)
     close(np.sort(V[np.asarray(order)][: k + 1]), want[: k + 1])
     close(np.sort(order), np.arange(len(V)))
+    with ga.enable_x64(True):
+        assert gnp.argpartition(V, k).dtype == np.int32  # as positions of top_k are
 
 
 def test_descending():

@@ -182,6 +182,35 @@ def test_constants_are_converted_from_their_full_width():
         lax.convert_element_type(2**70, "int32")
 
 
+_TINY = [
+    *"float8_e4m3fn float8_e5m2 float8_e4m3b11fnuz float8_e4m3fnuz float8_e5m2fnuz".split(),
+    *"float8_e3m4 float8_e4m3 float8_e8m0fnu float4_e2m1fn int4 uint4 int2 uint2".split(),
+]
+
+
+@pytest.mark.parametrize("old", _TINY)
+def test_conversions_between_types_of_a_byte_and_less(old):
+    """Through float32, which holds the values of all; ml_dtypes has no function for some pairs."""
+    x = np.float32([0.25, 0.5, 1, 2, 4, -1, -2]).astype(old)
+    for new in _TINY:
+        found = np.asarray(gnp.asarray(x).astype(new))
+        if new.startswith("float"):
+            want = x.astype(np.float32).astype(new)
+        else:
+            bits = int(new[-1])
+            low, high = (
+                (-(1 << bits - 1), (1 << bits - 1) - 1) if new[0] == "i" else (0, 2**bits - 1)
+            )
+            want = np.trunc(x.astype(np.float32))
+            # Floats saturate, and integers wrap around.
+            clipped = np.where(np.isnan(want), 0, np.clip(want, low, high))
+            want = clipped if old.startswith("float") else (want - low) % 2**bits + low
+        assert_same = np.testing.assert_array_equal
+        assert_same(found.astype(np.float32), want.astype(np.float32), f"{old} to {new}")
+        (scalar,) = gnp.asarray(x[:1]).astype(new)
+        assert_same(np.float32(scalar), found[:1].astype(np.float32)[0])
+
+
 def test_convert_returns_its_operand_where_nothing_changes():
     x = gnp.ones(3)
     assert lax.convert_element_type(x, "float32") is x

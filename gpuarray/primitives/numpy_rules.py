@@ -164,6 +164,13 @@ def by_dtype(
     return pick
 
 
+def next_after(x, y):
+    """The next number of a float towards another; that one itself, sign and all, if it is equal."""
+    found = np.nextafter(x, y)
+    # NumPy's for float16 gives 0.0 for the step from 0.0 to -0.0.
+    return np.where(x == y, y, found) if found.dtype == np.float16 else found
+
+
 def fresh(x):
     """Return a copy of `x`, array or NumPy scalar."""
     # np.positive would refuse bools, and a view would share memory.

@@ -40,7 +40,7 @@ from gpuarray.primitives.define import (
 from gpuarray.primitives.elementwise import neutral
 from gpuarray.primitives.elementwise import transforms as rules
 from gpuarray.primitives.linear import constant, share_of
-from gpuarray.primitives.numpy_rules import by_dtype, choose, fresh, join, order_key
+from gpuarray.primitives.numpy_rules import by_dtype, choose, fresh, join, next_after, order_key
 
 
 def everywhere(function):
@@ -325,7 +325,7 @@ nextafter_p = elementwise(
     "nextafter",
     arity=2,
     dtypes=FLOATING,
-    numpy=np.nextafter,
+    numpy=next_after,
     cuda=by_class("ga_nextafter({0}, {1})", half="ga_nextafter_half<{M}>({0}, {1})"),
     jvp=rules.nextafter_jvp,
     weight=4,

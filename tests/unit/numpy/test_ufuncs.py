@@ -223,6 +223,15 @@ def test_spacing_and_nextafter():
     np.testing.assert_array_equal(np.asarray(gnp.spacing(gnp.asarray(x))), np.spacing(x))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_nextafter_of_equal_zeros_is_the_second(dtype):
+    with ga.enable_x64(True):
+        zeros, towards = gnp.array([0, 0, -0.0, -0.0], dtype), gnp.array([0, -0.0, 0, -0.0], dtype)
+        found = gnp.nextafter(zeros, towards)
+        assert gnp.signbit(found).tolist() == [False, True, False, True]
+        assert not found.any()
+
+
 def test_clip():
     x = gnp.array([-1.0, 0.5, 3.0, np.nan])
     same(gnp.clip(x, 0, 1), [0, 0.5, 1, np.nan])

@@ -228,9 +228,10 @@ def looping(
 
     If it has something to overwrite, the compiled body takes one more argument: the numbers of
     inputs that it may write into. The second result is the set of those inputs whose memory the
-    previous step has allocated; None if the body overwrites nothing.
+    previous step has allocated; None if the body overwrites nothing, or carries nothing that it
+    could.
     """
-    if not _overwrites(graph):
+    if not count or not _overwrites(graph):
         # Nothing works in place: no need to say what may be overwritten.
         return compile(graph), None
     body = compile(graph, frozenset(range(first, first + count)))

@@ -57,7 +57,7 @@ def _real_rule(old, new):
         return lambda x: float_to_int(x, new)
     if target == "c" and source == "f" and old.itemsize < 4:
         return lambda x: x.astype(np.float32).astype(new)  # not every narrow float knows complex
-    if old.itemsize == new.itemsize == 1 and old.isbuiltin == new.isbuiltin == 2:
+    if old.itemsize == new.itemsize == 1 and is_foreign(old) and is_foreign(new):
         # Nor do the types of ml_dtypes all know one another; what is between holds their values.
         between = np.dtype(np.float32 if target == "f" else np.int32)
         return lambda x: x.astype(between).astype(new)

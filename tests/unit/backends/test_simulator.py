@@ -496,6 +496,14 @@ def test_platform_is_chosen_by_settings(on_simulator):
         gnp.log(x - 1)
 
 
+def test_a_map_with_an_update_behind_a_library_step():
+    """Its body has something to overwrite, but carries nothing that it could write into."""
+    x = gnp.array([[2.0, 1.0, 3.0], [4.0, 6.0, 5.0]])
+    with ga.default_device("simulator"):
+        found = ga.jit(lambda x: lax.map(lambda y: gnp.sort(y).at[0].add(1.0), x))(x)
+    assert found.tolist() == [[2, 2, 3], [5, 5, 6]]
+
+
 def test_array_moves_to_the_simulator_and_stays():
     x = ga.device_put(np.ones(3, np.float32), ga.devices("simulator")[0])
     assert ga.devices()[0].platform == "cpu"

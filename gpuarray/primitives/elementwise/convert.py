@@ -19,7 +19,7 @@ from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import COMPLEX, do, elementwise, hide_defaults
 from gpuarray.primitives.linear import share_of
-from gpuarray.primitives.numpy_rules import fresh, join
+from gpuarray.primitives.numpy_rules import fresh, is_foreign, join
 
 # ---- element types ----
 

@@ -498,8 +498,8 @@ def test_platform_is_chosen_by_settings(on_simulator):
 
 def test_a_map_with_an_update_behind_a_library_step():
     """Its body has something to overwrite, but carries nothing that it could write into."""
-    x = gnp.array([[2.0, 1.0, 3.0], [4.0, 6.0, 5.0]])
     with ga.default_device("simulator"):
+        x = gnp.array([[2.0, 1.0, 3.0], [4.0, 6.0, 5.0]])
         found = ga.jit(lambda x: lax.map(lambda y: gnp.sort(y).at[0].add(1.0), x))(x)
     assert found.tolist() == [[2, 2, 3], [5, 5, 6]]
 

@@ -22,7 +22,7 @@ from gpuarray import numpy as gnp
 from gpuarray.control.call import jit_p
 from gpuarray.control.checkpoint import remat_p
 from gpuarray.control.cond import cond_p
-from gpuarray.control.custom_rules import run_call
+from gpuarray.control.custom_rules import run_call as _run_call
 from gpuarray.control.custom_vjp import custom_vjp_call_p
 from gpuarray.control.graph_edits import cut
 from gpuarray.control.scan import scan_p
@@ -128,7 +128,7 @@ class JetTrace(traces.Trace):
         if prim in jet_rules:
             return self.by_given_rule(jet_rules[prim], prim, args, params)
         if prim in _CALLS:
-            return run_call(params[_CALLS[prim]], args)
+            return _run_call(params[_CALLS[prim]], args)
         if prim in _CONTROL:
             return _CONTROL[prim](self, params, list(args))
         # The result is constant where the operation has no slope.

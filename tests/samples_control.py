@@ -20,3 +20,14 @@ SAMPLES: Table = {
         ([((2, 3), "float32"), ((), "key<fry>")], {}, None),
     ],
 }
+
+# ---- recurrences ----
+
+for _shape, _axis in [((0,), 0), ((1,), 0), ((3, 4), 0), ((3, 4), 1)]:
+    for _pattern in ((0, 0),), ((0, 0), (0, 1), (1, 0)):
+        for _reverse in (False, True):
+            _count = len(_pattern) + max(_pattern[-1]) + 1
+            _params = {"pattern": _pattern, "axis": _axis, "reverse": _reverse}
+            SAMPLES.setdefault("linear_recurrence", []).append(
+                ([(_shape, "float32")] * _count, _params, None)
+            )

@@ -95,11 +95,6 @@ for _shape, _params in _ALONG:
     SAMPLES.setdefault("associative_scan", []).append(
         ([(_shape, "float32")] * 2, {"jaxpr": affine(2), **_params}, None)
     )
-    for _pattern in ((0, 0),), ((0, 0), (0, 1), (1, 0)):
-        _count = len(_pattern) + max(_pattern[-1]) + 1
-        SAMPLES.setdefault("linear_recurrence", []).append(
-            ([(_shape, "float32")] * _count, {"pattern": _pattern, **_params}, None)
-        )
 SAMPLES["associative_scan"] += [
     ([((3, 4), kind)], {"jaxpr": affine(1, kind), "axis": 0, "reverse": False}, None)
     for kind in ("float64", "float16", "int32", "uint8", "complex64")

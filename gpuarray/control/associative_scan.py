@@ -26,7 +26,7 @@ from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.axes import along, with_axis
 from gpuarray.primitives.define import do
-from gpuarray.primitives.linear import full_like, instantiate, zeros
+from gpuarray.primitives.linear import broadcast_like, full_like, instantiate, zeros
 from gpuarray.primitives.reduce.prefixes import prefixes
 from gpuarray.primitives.scalar_graph import bind_on_arrays, on_arrays
 from gpuarray.transforms.batch import BatchAxis
@@ -73,7 +73,7 @@ def _prefixes(merge: Callable, xs: Sequence[np.ndarray]) -> Sequence[np.ndarray]
     """Prefixes along the first axis: those of pairs are every other one, others lack one merge."""
     n = len(xs[0])
     if n < 2:
-        return xs
+        return [x.copy() for x in xs]
     pairs = merge(*(x[: n - 1 : 2] for x in xs), *(x[1::2] for x in xs))
     odd = _prefixes(merge, pairs)
     out = [np.empty(x.shape, x.dtype) for x in xs]
@@ -107,8 +107,9 @@ def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
     in the tangents.
     """
     jaxpr: Graph = params["jaxpr"]
-    # Without two elements nothing is merged.
-    if aval_of(primals[0]).shape[params["axis"]] < 2:
+    # Without two elements nothing is merged; a symbolic length is one of many.
+    n = aval_of(primals[0]).shape[params["axis"]]
+    if isinstance(n, int) and n < 2:
         return list(primals), list(tangents)
     given = [not is_zero(t) for t in tangents]
     # A result varies if its element does, or a result before that it is merged with.
@@ -145,8 +146,8 @@ def _recurrence(
     # All elements are merged with the result before them, and the first, which has none, with
     # itself: that is a merge like others, where any number might be one that cannot be merged.
     merged = [*(_before(y, x, axis, n, reverse) for x, y in zip(xs, ys, strict=True)), *xs]
-    place = do.iota(dtype=np.dtype(np.int32), shape=aval.shape, dimension=axis, sharding=None)
-    first = do.eq(place, full_like(place, n - 1 if reverse else 0))
+    yes, no = (broadcast_like(np.bool_(flag), aval) for flag in (True, False))
+    first = _before(no, yes, axis, n, reverse)
     # u: what the tangent of the element adds; the first result is the first element.
     graph = jvp_filled(jaxpr, (False,) * count + tuple(given), wanted)
     moved = bind_on_arrays(graph, *merged, *(t for t in dxs if not is_zero(t)))[count:]

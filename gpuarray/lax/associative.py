@@ -85,8 +85,10 @@ _KNOWN = {add_p: cumsum_p, mul_p: cumprod_p, max_p: cummax_p, min_p: cummin_p}
 def _in_one(combine: Callable, fn: Callable, leaves: list, axis: int, reverse: bool) -> list | None:
     """The scan as one operation, if `fn` merges element by element; else None."""
     avals = [aval_of(x) for x in leaves]
+    shape = list(avals[0].shape)
+    length = shape[axis]  # a number, or that of an exported program, which may be any
     # A scan of no more than one element merges nothing.
-    if len({a.shape for a in avals}) > 1 or avals[0].shape[axis] < 2:
+    if len({a.shape for a in avals}) > 1 or (isinstance(length, int) and length < 2):
         return None
     if any(isinstance(a.dtype, dtypes.KeyDtype) for a in avals):
         return None
@@ -96,8 +98,7 @@ def _in_one(combine: Callable, fn: Callable, leaves: list, axis: int, reverse: b
         return combine(values[:half], values[half:])
 
     # As the recursion calls it first: on as many elements as there are pairs.
-    shape = list(avals[0].shape)
-    shape[axis] //= 2
+    shape[axis] = length // 2 if isinstance(length, int) else length
     pairs = [a.update(shape=tuple(shape)) for a in avals]
     staged = stage(flat, pairs * 2, TracedFunction(fn, "associative_scan"))
     jaxpr = None if any(isinstance(c, Tracer) for c in staged.consts) else scalar_of(staged)

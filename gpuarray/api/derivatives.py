@@ -15,12 +15,15 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.linear import Zero, tangent_aval
+from gpuarray.core.layout import cuts_of
+from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.trace import owned
 from gpuarray.core.value import Array
 from gpuarray.functions.argnums import indices
+from gpuarray.lax.shapes import varying_along
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.primitives.linear import instantiate
+from gpuarray.primitives.reshard import as_typed
 from gpuarray.pytree import tree
 from gpuarray.pytree.registration import register_node
 
@@ -99,7 +102,10 @@ def check_tangent(
             f"{want.shape} and tangent shape {given.shape}"
         )
     # The tangent of an integer is nothing: it needs no values.
-    return Zero(want) if want.dtype == dtypes.float0 else tangent
+    if want.dtype == dtypes.float0:
+        return Zero(want)
+    # Along Explicit axes a tangent lies as its primal does.
+    return tangent if cuts_of(want.layout) is cuts_of(given.layout) else as_typed(tangent, want)
 
 
 def check_varies_alike(
@@ -128,16 +134,22 @@ def aval_of_tangent(x: Any) -> ShapedArray:
     return aval_of(x)
 
 
-def real_array(x: Any) -> Any:
-    """A (co)tangent as an array: symbolic zeros and scalars of rules made real."""
+def real_array(x: Any, primal: ShapedArray | None = None) -> Any:
+    """A (co)tangent as an array: symbolic zeros and scalars of rules made real.
+
+    It varies between the devices of a `shard_map` wherever `primal`, what it belongs to, may.
+    """
+    aval = x.aval if is_zero(x) else primal
     x = instantiate(x)
-    return x if isinstance(x, np.ndarray) and x.dtype == dtypes.float0 else asarray(x)
+    if isinstance(x, np.ndarray) and x.dtype == dtypes.float0:
+        return x
+    return asarray(x) if aval is None else varying_along(asarray(x), aval.vma)
 
 
 def like_its_primal(ct: Any, primal: ShapedArray) -> Any:
     """A gradient as an array, strongly typed where the argument is."""
     # A weak gradient of a strong argument would promote otherwise than the argument does.
-    ct = real_array(ct)
+    ct = real_array(ct, primal)
     if isinstance(ct, Array) and ct.weak_type and not primal.weak_type:
         return as_type(ct, ct.dtype)
     return ct

@@ -24,6 +24,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.tracebacks import boundary
 from gpuarray.functions.vmap import vmap
+from gpuarray.lax.shapes import varying_along
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.matrices import eye
 from gpuarray.primitives.linear import instantiate, zeros
@@ -46,7 +47,7 @@ def _basis(leaves: Sequence[Any]) -> tuple[list[Any], int]:
         if a.layout is not None and a.layout.cuts is not None:
             # Each unit vector lies as the leaf does.
             block = as_typed(block, aval_of(block).update(layout=a.layout.with_axis()))
-        out.append(block)
+        out.append(varying_along(block, a.vma))
         start += a.size
     return out, total
 
@@ -178,7 +179,7 @@ def jacrev(
         pullback = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin)
         # Unit cotangents.
         basis, _ = _basis(lin.outputs)
-        pulled = vmap(lambda *cts: [instantiate(ct) for ct in pullback.pull(cts)])(*basis)
+        pulled = vmap(lambda *cts: pullback.typed(pullback.pull(cts)))(*basis)
         # pulled[k] has a leading axis over all outputs together.
         by_input = [_unstacked(p, 0, lin.outputs) for p in pulled]
         rows = [

@@ -99,8 +99,13 @@ def pmap(
         raise wrong_type(in_axes, "an int, None or a tuple with an entry for each argument")
     if not isinstance(axis_name, Hashable):
         raise wrong_type(axis_name, "the name of an axis, which has a hash")
-    if devices is not None and len(elements(devices, "a sequence of devices")) == 0:
-        raise ValueError("'devices' argument to pmap must be non-empty, or None.")
+    if devices is not None:
+        devices = elements(devices, "a sequence of devices")
+        if len(devices) == 0:
+            raise ValueError("'devices' argument to pmap must be non-empty, or None.")
+        for device in devices:
+            if not isinstance(device, Device):
+                raise wrong_type(device, "a Device among the devices of pmap")
     statics = indices(static_broadcasted_argnums, "static_broadcasted_argnums")
     donated = indices(donate_argnums, "donate_argnums")
     name = _Unnamed(fun) if axis_name is None else axis_name
@@ -203,6 +208,8 @@ class _Mapping:
         axes = (*self._axes(kept, numbers, len(leaves) - named), *[0] * named)
         axes = tuple(checked_axis("pmap", x, d) for x, d in zip(leaves, axes, strict=True))
         size = mapped_size("pmap", self.fun, leaves, list(axes), self.axis_size, args, kwargs)
+        if size < 1:
+            raise ValueError(f"pmap maps over at least one element, got an axis of length {size}")
         around = contexts.abstract
         if around is not None and around.manual_axes:
             raise ValueError(
@@ -249,27 +256,25 @@ class _Mapping:
 
     def _mesh(self, size: int) -> Mesh:
         """Return the mesh of the first devices, one for each element."""
-        devices = self.devices
-        if devices is None:
-            every = runtime_devices.devices(self.backend)
-            # The first ones of each process, which has as many elements of the whole.
-            taken: Counter = Counter()
-            devices = []
-            for device in every:
-                taken[device.process_index] += 1
-                if taken[device.process_index] <= size:
-                    devices.append(device)
-            there = min(taken.values())
-            if there < size:
-                raise ValueError(
-                    f"compiling computation that requires {size} logical devices, but only "
-                    f"{there} XLA devices are available (num_replicas={size}): map over at most "
-                    f"{there} elements, or set GPUARRAY_NUM_CPU_DEVICES={size} before the start"
-                )
-        elif sum(isinstance(d, Device) and d.is_addressable for d in devices) != size:
+        every = runtime_devices.devices(self.backend) if self.devices is None else self.devices
+        # The first ones of each process, which has as many elements of the whole.
+        taken: Counter = Counter()
+        devices = []
+        for device in every:
+            taken[device.process_index] += 1
+            if taken[device.process_index] <= size:
+                devices.append(device)
+        there = min(taken.values(), default=0)
+        if there < size and self.devices is not None:
             raise ValueError(
-                f"Leading axis size {size} is not equal to number of local devices "
-                f"{len(devices)}: pmap got devices={devices}"
+                f"Leading axis size {size} is not equal to number of local devices {there}: pmap "
+                f"got devices={every}, and needs one for each element"
+            )
+        if there < size:
+            raise ValueError(
+                f"compiling computation that requires {size} logical devices, but only "
+                f"{there} XLA devices are available (num_replicas={size}): map over at most "
+                f"{there} elements, or set GPUARRAY_NUM_CPU_DEVICES={size} before the start"
             )
         return Mesh(np.array(devices, dtype=object), (self.name,))
 

@@ -209,7 +209,11 @@ class Pullback:
 
     @boundary
     def __call__(self, *cotangent):
-        return tree.unflatten(self.in_spec, [real_array(ct) for ct in self._checked(cotangent)])
+        return tree.unflatten(self.in_spec, self.typed(self._checked(cotangent)))
+
+    def typed(self, cotangents: Sequence[Any]) -> list:
+        """Flat cotangents of all arguments as arrays, which vary as the arguments do."""
+        return list(map(real_array, cotangents, self.in_avals))
 
     def with_refs(self, *wanted: Any) -> Callable[[Any], Any]:
         """The same function, which adds cotangents to references instead of returning them.
@@ -239,7 +243,7 @@ class Pullback:
         @boundary
         def add(*cotangent):
             found = self._checked(cotangent, [not isinstance(x, DontWant) for x in leaves])
-            return tree.unflatten(self.in_spec, list(map(_delivered, leaves, found)))
+            return tree.unflatten(self.in_spec, list(map(_delivered, leaves, found, self.in_avals)))
 
         return add
 
@@ -291,13 +295,13 @@ class Pullback:
         ]
 
 
-def _delivered(wanted: Any, ct: Any) -> Any:
+def _delivered(wanted: Any, ct: Any, primal: Any) -> Any:
     """Do with a cotangent as `with_refs` was told; return what stands in its place."""
     if isinstance(wanted, Ref):
         if not is_zero(ct):
             wanted.write("addupdate", ..., ct)
         return GradRef()
-    return DidntWant() if isinstance(wanted, DontWant) else real_array(ct)
+    return DidntWant() if isinstance(wanted, DontWant) else real_array(ct, primal)
 
 
 tree.register_pytree_node(Pullback, Pullback.take_apart, Pullback.put_together)
@@ -397,7 +401,7 @@ def _transposed(graph: Graph, about: tuple, consts: Sequence[Any], cotangents: A
     # A weak cotangent gives weak results, as multiplying by hand would.
     given_weak = any(aval_of(x).weak_type for x in leaves)
     typed = [
-        real_array(ct) if given_weak else like_its_primal(ct, a)
+        real_array(ct, a) if given_weak else like_its_primal(ct, a)
         for ct, a in zip(cts, avals, strict=True)
     ]
     return tree.unflatten(in_spec, typed)

@@ -33,10 +33,12 @@ def _axes(axis_name: AxisName) -> tuple:
     return tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
 
 
-def _named(axis_name: AxisName, what: str = "collectives") -> tuple:
-    """The names, each of which some transformation around must have given."""
+def _named(axis_name: AxisName, what: str = "collectives", once: bool = True) -> tuple:
+    """The names, each of which some transformation around must have given, and none twice."""
     # Numbers among the names are axes of the values themselves.
     names = tuple(a for a in _axes(axis_name) if not isinstance(a, int))
+    if once and len(names) > 1 and len(set(names)) < len(names):
+        raise ValueError(f"repeated axis in axis_name={axis_name} of {what}: name each axis once")
     for name in names:
         named.axis_size(name, what)
     return names
@@ -66,7 +68,7 @@ def axis_index(axis_name: AxisName) -> Array:
         raise errors.UnboundAxisError(
             f"unbound axis name: {axis_name}. Give the axis_name of a vmap around."
         )
-    names = _named(axis_name)
+    names = _named(axis_name, once=False)
     total: Any = None
     for name in names:
         index = _varying(ops.axis_index_p.bind(axis_name=name), (name,))

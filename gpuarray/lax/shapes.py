@@ -541,11 +541,15 @@ def varying_like(made: Any, x: Any) -> Any:
 
     Only inside of a `shard_map` that checks types do any.
     """
-    vma = getattr(getattr(x, "aval", None), "vma", None)
-    if not vma:
-        return made
-    names = tuple(sorted(typed_around(vma) - aval_of(made).vma, key=str))
-    return pcast_p.bind(made, axis_name=names) if names else made
+    return varying_along(made, getattr(getattr(x, "aval", None), "vma", frozenset()))
+
+
+def varying_along(x: Any, names: frozenset) -> Any:
+    """Return a value with a type that says that it varies along these axes, where types do."""
+    if not names:
+        return x
+    lacking = tuple(sorted(typed_around(names) - aval_of(x).vma, key=str))
+    return pcast_p.bind(x, axis_name=lacking) if lacking else x
 
 
 def iota(dtype: Any, size: int) -> Array:

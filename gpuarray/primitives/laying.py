@@ -74,9 +74,7 @@ def of_results(
     if prim.kind is Kind.COLLECTIVE:
         # It works along axes of a shard_map; the others cut a result as they cut its operand.
         found = [
-            layouts.cuts_of(avals[min(i, len(avals) - 1)].layout)
-            if avals[min(i, len(avals) - 1)].ndim == out.ndim
-            else None
+            _beside(avals[min(i, len(avals) - 1)], out, params, mesh.shape)
             for i, out in enumerate(outs)
         ]
     else:
@@ -85,6 +83,27 @@ def of_results(
         _apart(prim, layouts.layout(varying, mesh, cuts or ((),) * out.ndim, s))
         for cuts, out, s in zip(found, outs, concerned, strict=True)
     ]
+
+
+def _beside(operand: ShapedArray, out: ShapedArray, params: dict, sizes: Any) -> Cuts | None:
+    """Return how a collective's result is cut along other axes of the mesh: as its operand."""
+    cuts = layouts.cuts_of(operand.layout)
+    if cuts is None:
+        return None
+    cuts = list(cuts)
+    # Pieces that are stacked are a new axis, and one that is scattered by its elements goes.
+    if out.ndim == operand.ndim + 1:
+        cuts.insert(params["all_gather_dimension"], ())
+    elif out.ndim == operand.ndim - 1 and "scatter_dimension" in params:
+        cuts.pop(params["scatter_dimension"])
+    elif out.ndim != operand.ndim:
+        gone = {a for a in params["axes"] if isinstance(a, int)}
+        cuts = [names for d, names in enumerate(cuts) if d not in gone]
+    # What became too short to be cut evenly is whole.
+    return tuple(
+        () if n % math.prod(sizes[m] for m in names) else names
+        for n, names in zip(out.shape, cuts, strict=True)
+    )
 
 
 def _apart(prim: Primitive, found: Layout | None) -> Layout | None:

@@ -104,7 +104,7 @@ def _reduced_avals(*avals: ShapedArray, axes, axis_index_groups):
     out = []
     for a in avals:
         shape = tuple(n for i, n in enumerate(a.shape) if i not in gone)
-        out.append(ShapedArray(shape, a.dtype, a.weak_type))
+        out.append(ShapedArray(shape, a.dtype))
     return out
 
 

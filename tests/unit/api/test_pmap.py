@@ -52,6 +52,10 @@ def test_fewer_elements_than_devices_and_length_of_the_axis():
     close(ga.pmap(lambda x: lax.psum(x, "i"), "i")(X[:3]), np.broadcast_to(X[:3].sum(0), (3, 3)))
     close(ga.pmap(lambda x: x * lax.axis_index("i"), "i", in_axes=None, axis_size=4)(2.0),
           2.0 * np.arange(4))  # fmt: skip
+    # Of the devices that are given, too.
+    out = ga.pmap(lambda x: 2 * x, devices=ga.devices()[:1:-1])(X[:3])
+    close(out, 2 * X[:3])
+    assert list(out.sharding.mesh.devices.flat) == ga.devices()[7:4:-1]
 
 
 def test_results_lie_over_the_devices_in_order():
@@ -172,6 +176,12 @@ BAD = {
     "too few devices": (
         lambda: ga.pmap(lambda x: x, devices=ga.devices()[:2])(X), ValueError,
         "number of local devices 2"),
+    "no element": (
+        lambda: ga.pmap(lambda x: x, in_axes=None, axis_size=0)(X), ValueError, "at least one"),
+    "an array of no elements": (
+        lambda: ga.pmap(lambda x: x)(X[:0]), ValueError, "at least one element"),
+    "no device among the devices": (
+        lambda: ga.pmap(lambda x: x, devices=["cpu"]), TypeError, "a Device"),
     "an unknown axis": (
         lambda: ga.pmap(lambda x: lax.psum(x, "j"), "i")(X), NameError, "unbound axis name: j"),
 }  # fmt: skip

@@ -510,6 +510,31 @@ def test_what_is_like_a_value_varies_as_it_does():
     np.testing.assert_allclose(slopes, 2 * X, rtol=1e-6)
 
 
+#: Derivatives with respect to a value that varies along "x", of values and functions that do not.
+DERIVATIVES = {
+    "grad": lambda x: ga.grad(lambda v: (2 * v).sum())(x),
+    "grad of another argument": lambda x: ga.grad(lambda v, w: v.sum(), argnums=1)(x, x),
+    "value_and_grad": lambda x: ga.value_and_grad(lambda v: v.sum())(x)[1],
+    "vjp": lambda x: ga.vjp(lambda v: 3 * v, x)[1](gnp.ones((2, 4)))[0],
+    "vjp of a constant": lambda x: ga.vjp(lambda v: gnp.ones(2), x)[1](gnp.ones(2))[0],
+    "jacrev": lambda x: ga.jacrev(lambda v: 2 * v[0])(x),
+    "jacfwd": lambda x: ga.jacfwd(lambda v: 2 * v[0])(x),
+    "hessian": lambda x: ga.hessian(lambda v: (v * v).sum())(x),
+    "linear_transpose": lambda x: ga.linear_transpose(lambda v: 2 * v, x)(gnp.ones((2, 4)))[0],
+    "jvp of a constant": lambda x: ga.jvp(lambda v: 0 * v + gnp.ones(4), (x,), (x,))[1],
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_derivatives_vary_as_what_they_belong_to(name):
+    def f(x):
+        out = DERIVATIVES[name](x)
+        assert ga.typeof(out).vma == {"x"}
+        return out.sum(keepdims=True)
+
+    ga.shard_map(f, mesh=MESH, in_specs=P("x"), out_specs=P(("x",)))(X)
+
+
 @pytest.mark.parametrize("spec", [P("x"), P("x", None), P(("x", "y")), P(None, "y")])
 def test_results_lie_in_the_words_of_out_specs(spec):
     mesh = Mesh(np.array(ga.devices()[:4]).reshape(2, 2), ("x", "y"), (AxisType.Explicit,) * 2)

@@ -174,6 +174,14 @@ def test_map_in_batches_longer_than_the_array():
     np.testing.assert_array_equal(np.asarray(found), np.asarray(a).sum(-1))
 
 
+def test_tangents_lie_as_their_primals():
+    x, t = cut("x", "y"), cut("y", "x")
+    for how in (lambda f: f, ga.jit):
+        _, out = how(lambda x, t: ga.jvp(gnp.sin, (x,), (t,)))(x, t)
+        assert types(out) == ["f32[8@x,16@y]"]
+        np.testing.assert_allclose(out, np.cos(np.asarray(x)) * np.asarray(t), rtol=1e-5)
+
+
 @pytest.mark.parametrize("solver", ["cg", "gmres"])
 def test_linear_solvers_over_a_mesh(solver):
     """The functions of a solver are held by name: they are found on the pieces, too."""
@@ -337,6 +345,30 @@ def test_collectives_leave_other_axes_as_they_are():
         np.testing.assert_array_equal(np.asarray(whole), np.tile(np.asarray(a), 2))
         np.testing.assert_array_equal(np.asarray(swapped).reshape(8, 2, 8), halves[:, ::-1])
     assert seen[0] == (AxisType.Explicit, AxisType.Manual)
+
+
+def test_collectives_that_stack_leave_other_axes_as_they_are():
+    seen = []
+
+    def inside(v):
+        stacked, mine = lax.all_gather(v, "y"), lax.psum_scatter(gnp.stack([v, 2 * v]), "y")
+        short = lax.psum_scatter(v[:4], "y", scatter_dimension=0, tiled=True)
+        seen.extend(types((stacked, mine, short)))
+        return stacked.sum(0), mine, short
+
+    specs = (P(None, "y"),) * 3
+    fun = ga.shard_map(inside, in_specs=P(None, "y"), out_specs=specs, axis_names={"y"})
+    a = cut("x", "y")
+    halves = np.asarray(a).reshape(8, 2, 8)
+    both = halves.sum(1)
+    for how in (lambda f: f, ga.jit):
+        total, mine, short = how(fun)(a)
+        np.testing.assert_array_equal(np.asarray(total), np.tile(both, 2))
+        np.testing.assert_array_equal(np.asarray(mine), np.concatenate([both, 2 * both], 1))
+        pieces = np.concatenate([both[:2], both[2:4]], 1)
+        np.testing.assert_array_equal(np.asarray(short), pieces)
+    # Two rows are too few to be cut in four.
+    assert seen[:3] == ["f32[2,8@x,8]{V:y}", "f32[8@x,8]{V:y}", "f32[2,8]{V:y}"]
 
 
 # ---- axes of both types ----

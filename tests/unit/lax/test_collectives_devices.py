@@ -112,6 +112,13 @@ def chosen(f):
 INSIDE = {"scan": scanned, "while": counted, "cond": chosen, "remat": ga.checkpoint, "jit": ga.jit}
 
 
+def test_reductions_of_weak_values_are_strong():
+    reduced = lambda x: (lax.psum(x, "i"), lax.pmax(x, "i"), lax.pmin(x, "i"))
+    weak = gnp.broadcast_to(1.0, (4,))
+    assert weak.weak_type
+    assert not any(out.weak_type for out in ga.pmap(reduced, "i")(weak))
+
+
 @pytest.mark.parametrize("inside", INSIDE)
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_inside_control_flow(name, inside):
@@ -254,6 +261,12 @@ def test_branches_may_differ_along_axes_that_they_exchange_nothing_along(jitted)
 
 BAD = {
     "no such axis": (lambda x: lax.psum(x, "z"), NameError, "unbound axis name: z"),
+    "an axis twice": (lambda x: lax.psum(x, ("i", "i")), ValueError, "repeated axis.*of psum"),
+    "gathered along an axis twice": (
+        lambda x: lax.all_gather(x, ("i", "j", "i")),
+        ValueError,
+        "repeated axis.*of all_gather",
+    ),
     "no partition": (
         lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1], [1, 2]]),
         ValueError,

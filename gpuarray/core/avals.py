@@ -72,7 +72,7 @@ class ShapedArray:
         # Not hashable: a list as shape, say.
         except TypeError:
             key = None
-        shape = tuple(d if isinstance(d, Dim) else int(d) for d in shape)
+        shape = tuple(d if isinstance(d, Dim) else operator.index(d) for d in shape)
         if not isinstance(dtype, dtypes.KeyDtype):
             dtype = np.dtype(dtype)
         canonical = (shape, dtype, bool(weak_type), layout)
@@ -281,7 +281,10 @@ _scalar_avals: dict[tuple[type, bool], ShapedArray] = {}
 
 
 def _numpy_aval(x: Any) -> ShapedArray:
-    return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+    dtype = dtypes.canonicalize_dtype(x.dtype)
+    if not dtypes.is_of_arrays(dtype):
+        raise dtypes.no_dtype_of_arrays(x)
+    return ShapedArray(x.shape, dtype)
 
 
 #: Functions that give the aval of a value, by its type: libraries add types of their own here, and
@@ -332,6 +335,8 @@ def stated_aval(x) -> ShapedArray:
     >>> stated_aval(SimpleNamespace(shape=(2, 3), dtype=np.dtype("float32")))
     ShapedArray(float32[2,3])
     """
+    if isinstance(x, np.ndarray):
+        return aval_of(x)
     try:
         return aval_of(x)
     except TypeError:

@@ -106,6 +106,29 @@ def kind_of(dtype: Any) -> str:
     return _KIND.get(dtype) or dtype.kind
 
 
+def is_of_arrays(dtype: Any) -> bool:
+    """Whether arrays have this NumPy dtype: no strings, objects, dates or other byte orders do.
+
+    >>> is_of_arrays(bfloat16), is_of_arrays(np.dtype("U1")), is_of_arrays(np.dtype(">f4"))
+    (True, False, False)
+    """
+    return dtype in _KIND
+
+
+def no_dtype_of_arrays(x: Any) -> TypeError:
+    """Return the error of a NumPy value whose dtype is that of no array."""
+    shown = repr(x) if len(repr(x)) <= 200 else repr(x)[:200] + "..."
+    hint = ""
+    if x.dtype.kind in "biufc":
+        other = x.dtype.newbyteorder("=")
+        longest = float32 if x.dtype.kind == "f" else complex64
+        hint = f" Convert it first, with .astype({str(other if other in _KIND else longest)!r})."
+    return TypeError(
+        f"Value {shown} with dtype {x.dtype} is not a valid JAX array type. Only arrays of "
+        f"numeric types are supported: numbers, booleans, and nested lists of them.{hint}"
+    )
+
+
 def in_kernels(dtype: Any) -> bool:
     """Return whether kernels can hold elements of a dtype.
 

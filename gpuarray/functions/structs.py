@@ -51,6 +51,12 @@ class ShapeDtypeStruct:
             self._layout = sharding.layout
             sharding = sharding.sharding_of(self._stated.shape, "ShapeDtypeStruct")
         # What cannot be is refused here, not where the struct is used.
+        if not (sharding is None or isinstance(sharding, (Sharding, PartitionSpec))):
+            raise ValueError(
+                "sharding should be an instance of `jax.sharding.Sharding`, "
+                "`jax.sharding.PartitionSpec` or `jax.experimental.layout.Format`. Got "
+                f"{sharding} of type {type(sharding)}."
+            )
         if isinstance(sharding, PartitionSpec) and len(sharding.partitions) > self._stated.ndim:
             raise ValueError(
                 f"PartitionSpec {sharding} is only valid for values of rank at least "

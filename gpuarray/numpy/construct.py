@@ -266,14 +266,10 @@ def _numeric(x: Any) -> np.ndarray | np.generic | Array:
         raise ValueError(MASKED)
     # Buffers, objects with __array__, pandas and the like.
     value = x if isinstance(x, np.generic) else np.asarray(x)
-    if dtypes.kind_of(value.dtype) not in tuple("biufc"):
-        if value.dtype == dtypes.float0:
-            raise TypeError(FLOAT0)
-        shown = repr(x) if len(repr(x)) <= 200 else repr(x)[:200] + "..."
-        raise TypeError(
-            f"Value {shown} with dtype {value.dtype} is not a valid JAX array type. Only arrays of "
-            "numeric types are supported: numbers, booleans, and nested lists of them."
-        )
+    if value.dtype == dtypes.float0:
+        raise TypeError(FLOAT0)
+    if not dtypes.is_of_arrays(value.dtype):
+        raise dtypes.no_dtype_of_arrays(x if isinstance(x, (np.ndarray, np.generic)) else value)
     return value
 
 

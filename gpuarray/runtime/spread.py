@@ -24,11 +24,11 @@ from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.layout import cuts_of, sums_of
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import entered_mesh, mesh_of_new_arrays
-from gpuarray.core.sharding import Place, Sharding, laid_out
+from gpuarray.core.sharding import Device, Place, Sharding, laid_out
 from gpuarray.primitives.reshard import meshes_in, named_by, stated
 from gpuarray.runtime import pieces, processes
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.device import stored
+from gpuarray.runtime.device import default_place, stored
 from gpuarray.runtime.execute import Executable, held
 from gpuarray.runtime.fleet import fleet
 from gpuarray.runtime.host import sent
@@ -225,14 +225,15 @@ def meshes_of(
         here = mesh_of_new_arrays() or contexts.concrete or entered_mesh()
         if not here.empty:
             found[here] = None
-    # A mesh without devices stands for one of those.
+    # A mesh without devices stands for one of those; one of a single device for that of arguments.
     for mesh in meshes:
         if isinstance(mesh, AbstractMesh):
-            found[_with_devices(mesh, list(found))] = None
+            alone = next((p for p in places if p is not None and p.committed), default_place())
+            found[_with_devices(mesh, list(found), alone.device)] = None
     return list(found)
 
 
-def _with_devices(mesh: AbstractMesh, known: list[Mesh]) -> Mesh:
+def _with_devices(mesh: AbstractMesh, known: list[Mesh], alone: Device) -> Mesh:
     """Return an abstract mesh with the devices of the other ones, or of the one in context."""
     around = () if contexts.concrete is None else (contexts.concrete,)
     # First a mesh of the same names and lengths, then one of as many devices.
@@ -243,6 +244,9 @@ def _with_devices(mesh: AbstractMesh, known: list[Mesh]) -> Mesh:
         if other.size == mesh.size:
             devices = other.devices.reshape(mesh.axis_sizes)
             return Mesh(devices, mesh.axis_names, mesh.axis_types)
+    if mesh.size == 1:
+        devices = np.array([alone], dtype=object).reshape(mesh.axis_sizes)
+        return Mesh(devices, mesh.axis_names, mesh.axis_types)
     raise ValueError(
         f"a computation over {mesh} does not know its devices: no argument lies over a mesh of "
         "these axes, and none is in context. Put an argument there with device_put(x, "

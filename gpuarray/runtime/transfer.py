@@ -165,6 +165,8 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
         else:
             array = own(x)
     except TypeError:
+        if isinstance(x, (np.ndarray, np.generic)):
+            raise  # its dtype is that of no array, which the error says
         raise TypeError(
             f"Argument {x!r} of type {type(x)} is not a valid JAX type: device_put takes arrays, "
             "NumPy values, Python scalars and containers of them"

@@ -4,6 +4,7 @@ values of the wrong type. Each is an error at the call that says what was given.
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gpuarray
@@ -31,6 +32,41 @@ NUMBERS = [
     *(lambda n: gnp.bincount(I, length=n), lambda n: ga.random.normal(KEY, (n,))),
     *(lambda n: ga.random.poisson(KEY, n), lambda n: ga.nn.leaky_relu(X, n)),
 ]
+
+
+#: What takes a value as it is: no operation looks at its dtype first.
+TAKING: dict[str, Any] = {
+    "jit": lambda v: ga.jit(lambda a: a)(v),
+    "vmap": lambda v: ga.vmap(lambda a: a)(v),
+    "eval_shape": lambda v: ga.eval_shape(lambda a: a, v),
+    "device_put": lambda v: ga.device_put(v),
+    "cond": lambda v: lax.cond(True, lambda a: a, lambda a: a, v),
+    "scan": lambda v: lax.scan(lambda c, _: (c, None), v, None, length=1),
+    "shard_map": lambda v: ga.shard_map(
+        lambda a: a, mesh=ga.make_mesh((1,), ("x",)), in_specs=ga.P(), out_specs=ga.P()
+    )(v),
+    "a closed over value": lambda v: ga.jit(lambda: v)(),
+    "a sum": lambda v: X[:2] + v,
+}
+
+NO_ARRAYS = ["U1", "S3", "M8[s]", "m8[s]", "V4", [("a", "f4")], ">f4", ">i8", "longdouble", "O"]
+
+
+@pytest.mark.parametrize("name", TAKING)
+def test_a_dtype_that_no_array_has(name):
+    for dtype in NO_ARRAYS:
+        with pytest.raises(TypeError):
+            TAKING[name](np.zeros(2, dtype))
+
+
+def test_numbers_of_another_dtype_say_how_to_convert_them():
+    for dtype, wanted in (
+        (">i4", "int32"),
+        ("longdouble", "float32"),
+        ("clongdouble", "complex64"),
+    ):
+        with pytest.raises(TypeError, match=f"valid JAX array type.*{wanted}"):
+            ga.device_put(np.zeros(2, dtype))
 
 
 @pytest.mark.parametrize("number", range(len(NUMBERS)))

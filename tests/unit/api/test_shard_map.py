@@ -285,6 +285,11 @@ def test_abstract_mesh_takes_devices_from_arguments():
         f(X)
     with pytest.raises(ValueError, match="does not know its devices"):
         ga.jit(f)(X)
+    # One device is where the arguments are.
+    one = Mesh(np.array(ga.devices()[:1]).reshape(1, 1), ("x", "y")).abstract_mesh
+    alone = ga.jit(ga.shard_map(double_sum, mesh=one, in_specs=P("x", "y"), out_specs=P()))
+    close(alone(X), 2 * X.sum(), 1e-4)
+    assert alone(ga.device_put(X, ga.devices()[3])).devices() == {ga.devices()[3]}
     other = ga.device_put(X, NamedSharding(mesh_of((8,), ("z",)), P("z")))
     with pytest.raises(ValueError, match="does not match the mesh shape"):
         f(other)

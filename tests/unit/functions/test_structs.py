@@ -39,3 +39,10 @@ def test_a_program_lowered_for_a_reference_writes_to_one():
 def test_a_reference_is_not_returned():
     with pytest.raises(ValueError, match="returned a mutable array reference"):
         ga.eval_shape(lambda ref: ref, REF)
+
+
+def test_what_a_struct_cannot_be():
+    with pytest.raises(ValueError, match="sharding should be an instance"):
+        ga.ShapeDtypeStruct((2,), "float32", sharding=3)
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        ga.ShapeDtypeStruct((2, 2.5), "float32")

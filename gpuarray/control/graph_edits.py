@@ -73,13 +73,19 @@ def opened(graph: Graph, constvars: Sequence[Var] | None = None) -> Graph:
 def lifted(graph: Graph) -> tuple[Graph, list]:
     """A Graph as a primitive may hold it, and the operands that go before its own.
 
-    A Graph holds concrete constants only: where a function closed over values of an outer trace,
-    its constants become leading inputs.
+    A Graph holds concrete constants of one device only: where a function closed over values of an
+    outer trace, or over arrays on several devices, its constants become leading inputs.
     """
     # A tracer in a Graph would outlive its trace wherever the Graph is kept.
-    if any(isinstance(c, Tracer) for c in graph.consts):
+    if any(isinstance(c, Tracer) or _is_spread(c) for c in graph.consts):
         return opened(graph), list(graph.consts)
     return graph, []
+
+
+def _is_spread(x: Any) -> bool:
+    """Whether a constant is an array on several devices: no one of them has its value."""
+    place = getattr(x, "_place", None)
+    return place is not None and not place.is_single
 
 
 def opened_together(graphs: Sequence[Graph]) -> tuple[list[Graph], list]:

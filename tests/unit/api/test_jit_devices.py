@@ -526,3 +526,20 @@ def test_live_arrays_do_not_grow():
         y = f(y)
     assert len(ga.live_arrays()) == before
     np.testing.assert_allclose(y, 0, atol=1e-30)
+
+
+def test_graphs_inside_hold_no_array_of_several_devices():
+    """What a function closes over is an operand of its call: no device has its value."""
+    y, one = laid("x", "y"), gnp.ones(4)
+    calls = [
+        ga.checkpoint(lambda x: x * y + one),
+        ga.jit(lambda x: x * y + one),
+        ga.jit(lambda x: lax.scan(lambda c, r: (c + (r * y).sum(), r), 0.0, x)[1]),
+    ]
+    for call in calls:
+        graph = ga.make_jaxpr(lambda x, call=call: call(x))(laid("x"))
+        assert any(c is y for c in graph.consts)
+        inside = graph.eqns[-1].params["jaxpr"]
+        assert not any(c is y for c in inside.consts)
+    slope = ga.jit(ga.grad(ga.checkpoint(lambda x: (gnp.sin(x) * y).sum())))(laid("x"))
+    np.testing.assert_allclose(slope, np.cos(X) * X, rtol=1e-5)

@@ -355,7 +355,8 @@ class _Halos(Windows):
         if name == "pad":
             static = self.pieces[1].static
             # Zeros are what comes from beyond the ends anyway, but -0.0 is another value.
-            plain = static is not None and not static.any() and not np.signbit(static).any()
+            # +0 is nothing but zero bits, also as a complex number.
+            plain = static is not None and not any(static.tobytes())
             return [None if plain else self.scalar(1)]
         sign = {"reduce_window_max": -1, "reduce_window_min": 1}.get(name)
         return [None if sign is None else extreme(self.avals[0], sign)]

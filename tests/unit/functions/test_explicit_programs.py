@@ -174,6 +174,17 @@ def test_map_in_batches_longer_than_the_array():
     np.testing.assert_array_equal(np.asarray(found), np.asarray(a).sum(-1))
 
 
+@pytest.mark.parametrize(
+    "spec", [("x", "y"), (None, "x", "y"), (None, None, "x"), ("x", None, "y")]
+)
+def test_the_trace_of_a_plane_that_is_cut(spec):
+    a = cut(*spec, shape=(8, 8, 16))
+    for axes in ((0, 1), (1, 2), (2, 0)):
+        for how in (lambda f: f, ga.jit):
+            out = how(lambda a, axes=axes: gnp.trace(a, -1, *axes))(a)
+            np.testing.assert_array_equal(np.asarray(out), np.trace(np.asarray(a), -1, *axes))
+
+
 def test_tangents_lie_as_their_primals():
     x, t = cut("x", "y"), cut("y", "x")
     for how in (lambda f: f, ga.jit):

@@ -111,6 +111,12 @@ def test_paddings(name):
     assert set(found) <= {"ppermute"} and sum(found.values()) <= most, found
 
 
+def test_paddings_of_complex_numbers():
+    u = normal(16, 8) + np.complex64(1j)
+    longer = lambda u: jnp.pad(u, ((3, 5), (0, 0)))
+    assert set(sent(longer, [u], [P("x", "y")])) <= {"ppermute"}
+
+
 FOLDS = ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"]
 
 

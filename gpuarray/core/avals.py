@@ -283,7 +283,7 @@ _scalar_avals: dict[tuple[type, bool], ShapedArray] = {}
 def _numpy_aval(x: Any) -> ShapedArray:
     dtype = dtypes.canonicalize_dtype(x.dtype)
     if not dtypes.is_of_arrays(dtype):
-        raise dtypes.no_dtype_of_arrays(x)
+        raise dtypes.no_dtype_of_arrays(x, x.dtype)
     return ShapedArray(x.shape, dtype)
 
 

@@ -115,16 +115,16 @@ def is_of_arrays(dtype: Any) -> bool:
     return dtype in _KIND
 
 
-def no_dtype_of_arrays(x: Any) -> TypeError:
-    """Return the error of a NumPy value whose dtype is that of no array."""
+def no_dtype_of_arrays(x: Any, dtype: np.dtype) -> TypeError:
+    """Return the error of a value whose NumPy dtype is that of no array."""
     shown = repr(x) if len(repr(x)) <= 200 else repr(x)[:200] + "..."
     hint = ""
-    if x.dtype.kind in "biufc":
-        other = x.dtype.newbyteorder("=")
-        longest = float32 if x.dtype.kind == "f" else complex64
+    if dtype.kind in "biufc":
+        other = dtype.newbyteorder("=")
+        longest = float32 if dtype.kind == "f" else complex64
         hint = f" Convert it first, with .astype({str(other if other in _KIND else longest)!r})."
     return TypeError(
-        f"Value {shown} with dtype {x.dtype} is not a valid JAX array type. Only arrays of "
+        f"Value {shown} with dtype {dtype} is not a valid JAX array type. Only arrays of "
         f"numeric types are supported: numbers, booleans, and nested lists of them.{hint}"
     )
 

@@ -269,7 +269,7 @@ def _numeric(x: Any) -> np.ndarray | np.generic | Array:
     if value.dtype == dtypes.float0:
         raise TypeError(FLOAT0)
     if not dtypes.is_of_arrays(value.dtype):
-        raise dtypes.no_dtype_of_arrays(x if isinstance(x, (np.ndarray, np.generic)) else value)
+        raise dtypes.no_dtype_of_arrays(x, value.dtype)
     return value
 
 

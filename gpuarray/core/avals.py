@@ -282,9 +282,24 @@ _scalar_avals: dict[tuple[type, bool], ShapedArray] = {}
 
 def _numpy_aval(x: Any) -> ShapedArray:
     dtype = dtypes.canonicalize_dtype(x.dtype)
-    if not dtypes.is_of_arrays(dtype):
-        raise dtypes.no_dtype_of_arrays(x, x.dtype)
+    if dtype not in dtypes.OF_ARRAYS:
+        raise no_dtype_of_arrays(x, x.dtype)
     return ShapedArray(x.shape, dtype)
+
+
+def no_dtype_of_arrays(x: Any, dtype: np.dtype) -> TypeError:
+    """Return the error of a value whose NumPy dtype no array has, such as strings or dates."""
+    shown = repr(x) if len(repr(x)) <= 200 else repr(x)[:200] + "..."
+    hint = ""
+    if dtype.kind in "biufc":
+        other = dtype.newbyteorder("=")
+        longest = dtypes.float32 if dtype.kind == "f" else dtypes.complex64
+        wanted = other if other in dtypes.OF_ARRAYS else longest
+        hint = f" Convert it first, with .astype({str(wanted)!r})."
+    return TypeError(
+        f"Value {shown} with dtype {dtype} is not a valid JAX array type. Only arrays of "
+        f"numeric types are supported: numbers, booleans, and nested lists of them.{hint}"
+    )
 
 
 #: Functions that give the aval of a value, by its type: libraries add types of their own here, and

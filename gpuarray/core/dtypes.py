@@ -74,6 +74,8 @@ _KIND: dict[Any, str] = {
     **{_BY_NAME[n]: "c" for n in lattice.COMPLEX},
     float0: "0",
 }
+#: The NumPy dtypes that arrays have.
+OF_ARRAYS = frozenset(_KIND)
 # Full width; settings narrow these (see canonicalize_dtype).
 _PYTHON: dict[type, np.dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
 _NARROW = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
@@ -104,29 +106,6 @@ def kind_of(dtype: Any) -> str:
     ('f', 'i', 'f')
     """
     return _KIND.get(dtype) or dtype.kind
-
-
-def is_of_arrays(dtype: Any) -> bool:
-    """Whether arrays have this NumPy dtype: no strings, objects, dates or other byte orders do.
-
-    >>> is_of_arrays(bfloat16), is_of_arrays(np.dtype("U1")), is_of_arrays(np.dtype(">f4"))
-    (True, False, False)
-    """
-    return dtype in _KIND
-
-
-def no_dtype_of_arrays(x: Any, dtype: np.dtype) -> TypeError:
-    """Return the error of a value whose NumPy dtype is that of no array."""
-    shown = repr(x) if len(repr(x)) <= 200 else repr(x)[:200] + "..."
-    hint = ""
-    if dtype.kind in "biufc":
-        other = dtype.newbyteorder("=")
-        longest = float32 if dtype.kind == "f" else complex64
-        hint = f" Convert it first, with .astype({str(other if other in _KIND else longest)!r})."
-    return TypeError(
-        f"Value {shown} with dtype {dtype} is not a valid JAX array type. Only arrays of "
-        f"numeric types are supported: numbers, booleans, and nested lists of them.{hint}"
-    )
 
 
 def in_kernels(dtype: Any) -> bool:

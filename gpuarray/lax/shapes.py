@@ -537,15 +537,12 @@ def full_like(
 
 
 def varying_like(made: Any, x: Any) -> Any:
-    """Return a value with a type that says that it varies between devices as `x` does.
-
-    Only inside of a `shard_map` that checks types do any.
-    """
+    """Return a value with a type that says that it varies between devices as `x` does."""
     return varying_along(made, getattr(getattr(x, "aval", None), "vma", frozenset()))
 
 
 def varying_along(x: Any, names: frozenset) -> Any:
-    """Return a value with a type that says that it varies along these axes, where types do."""
+    """Return a value with a type that says that it varies along these axes, where types say so."""
     if not names:
         return x
     lacking = tuple(sorted(typed_around(names) - aval_of(x).vma, key=str))

@@ -14,7 +14,7 @@ import numpy as np
 from gpuarray import config, lax, util
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
-from gpuarray.core.avals import FLOAT0, MASKED, ShapedArray
+from gpuarray.core.avals import FLOAT0, MASKED, ShapedArray, no_dtype_of_arrays
 from gpuarray.core.sharding import Device, Sharding
 from gpuarray.core.value import Array
 from gpuarray.primitives.elementwise.arithmetic import copy_p, stage_p
@@ -268,8 +268,8 @@ def _numeric(x: Any) -> np.ndarray | np.generic | Array:
     value = x if isinstance(x, np.generic) else np.asarray(x)
     if value.dtype == dtypes.float0:
         raise TypeError(FLOAT0)
-    if not dtypes.is_of_arrays(value.dtype):
-        raise dtypes.no_dtype_of_arrays(x, value.dtype)
+    if value.dtype not in dtypes.OF_ARRAYS:
+        raise no_dtype_of_arrays(x, value.dtype)
     return value
 
 

@@ -66,16 +66,14 @@ _BY_NAME: dict[str, np.dtype] = {
     name: np.dtype(getattr(ml_dtypes, name, name)) for name in lattice.NODES if "*" not in name
 }
 _NAME = {dtype: name for name, dtype in _BY_NAME.items()}
-_INTS = tuple(n for n in lattice.INTS + lattice.SMALL_INTS)
 _KIND: dict[Any, str] = {
     bool_: "b",
-    **{_BY_NAME[n]: n[0] for n in _INTS},  # 'i' or 'u'
+    **{_BY_NAME[n]: n[0] for n in lattice.INTS + lattice.SMALL_INTS},  # 'i' or 'u'
     **{_BY_NAME[n]: "f" for n in lattice.FLOATS + lattice.SMALL_FLOATS},
     **{_BY_NAME[n]: "c" for n in lattice.COMPLEX},
     float0: "0",
 }
-#: The NumPy dtypes that arrays have.
-OF_ARRAYS = frozenset(_KIND)
+OF_ARRAYS = frozenset(_KIND)  # the NumPy dtypes that arrays have
 # Full width; settings narrow these (see canonicalize_dtype).
 _PYTHON: dict[type, np.dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
 _NARROW = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}

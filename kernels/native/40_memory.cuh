@@ -14,7 +14,7 @@ template <class M> struct ga_squares {
     enum { SIDE = 8 };
     typedef M row __attribute__((vector_size(8 * sizeof(M)), aligned(sizeof(M)), may_alias));
     static __forceinline__ void turn(M* to, long long across, const M* from, long long along) {
-        row r[8], q[8];
+        GA_LOCAL row r[8], q[8];
         for (int k = 0; k < 8; ++k) r[k] = *(const row*)(from + k * along);
         for (int k = 0; k < 8; k += 2) {
             q[k] = __builtin_shufflevector(r[k], r[k + 1], 0, 8, 2, 10, 4, 12, 6, 14);

@@ -25,8 +25,8 @@ template <class T> struct ga_arg_at {
     __forceinline__ void operator=(ga_arg<T> other) { *this = taken{other.value, (place)other.at}; }
 };
 template <class T, ga_index N> struct ga_parts<ga_arg<T>, N> {
-    T value[N];
-    typename ga_arg_at<T>::place at[N];
+    GA_LOCAL T value[N];
+    GA_LOCAL typename ga_arg_at<T>::place at[N];
     explicit __forceinline__ ga_parts(ga_arg<T> first) {
         for (ga_index l = 0; l < N; ++l) value[l] = first.value;
         for (ga_index l = 0; l < N; ++l) at[l] = (typename ga_arg_at<T>::place)first.at;

@@ -55,7 +55,7 @@ GA_INLINE float ga_step_of(float x, float y, float sum) { return ga_fma(x, y, su
 GA_INLINE double ga_step_of(double x, double y, double sum) { return ga_fma(x, y, sum); }
 template <ga_index R, ga_index C, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN, ga_index YK, class T>
 GA_INLINE void ga_matmul_tile(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
-    T sum[R][C];
+    GA_LOCAL T sum[R][C];
     for (ga_index r = 0; r < R; ++r)
         for (ga_index c = 0; c < C; ++c) sum[r][c] = 0;
     for (ga_index k = 0; k < K; ++k)
@@ -77,7 +77,7 @@ GA_INLINE void ga_matmul_columns(const T* GA_ALONE x, const T* GA_ALONE y, T* GA
 template <ga_index C, ga_index K, ga_index YN, class T>
 GA_INLINE void ga_matmul_dots(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     constexpr ga_index L = 16;
-    T part[C][L];
+    GA_LOCAL T part[C][L];
     for (ga_index c = 0; c < C; ++c)
         for (ga_index l = 0; l < L; ++l) part[c][l] = 0;
     ga_index k = 0;
@@ -122,7 +122,7 @@ static inline void ga_matmul(ga_index first, ga_index last, const T* GA_ALONE x,
     constexpr ga_index blocks = (M + R - 1) / R;
     constexpr bool TURN_X = XM == 1 && XK > 1 && M > 1 && N > 1 && K > 1 && R * K <= 4096;
     constexpr bool TURN_Y = YK == 1 && YN > 1 && N > 1 && K > 1 && K < 32 && N * K <= 4096;
-    T of_x[TURN_X ? R * K : 1], of_y[TURN_Y ? N * K : 1];
+    GA_LOCAL T of_x[TURN_X ? R * K : 1], of_y[TURN_Y ? N * K : 1];
     const T* turned = nullptr;
     for (ga_index task = first; task < last; ++task) {
         const ga_index m = task % blocks * R;

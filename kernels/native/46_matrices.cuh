@@ -123,7 +123,7 @@ static void ga_lu_by_library(
     ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE o, int* GA_ALONE pivots, int* GA_ALONE rows) {
     typedef void (*call)(int*, int*, T*, int*, int*, int*);
     constexpr ga_index K = M < N ? M : N;
-    T a[M * N];
+    GA_LOCAL T a[M * N];
     ga_blas_alone(true);
     for (ga_index task = first; task < last; ++task) {
         int *const pivot = pivots + task * K, *const row = rows + task * M;
@@ -148,7 +148,7 @@ static void ga_qr_by_library(ga_index first, ga_index last, const T* GA_ALONE x,
     typedef void (*factor)(int*, int*, T*, int*, T*, T*, int*, int*);
     typedef void (*columns)(int*, int*, int*, T*, int*, T*, T*, int*, int*);
     constexpr ga_index K = M < N ? M : N, W = C < N ? N : C;
-    T a[M * W], tau[K], work[32 * W];
+    GA_LOCAL T a[M * W], tau[K], work[32 * W];
     int m = M, n = N, c = C, k = K, room = 32 * W, info;
     ga_blas_alone(true);
     for (ga_index task = first; task < last; ++task) {
@@ -187,8 +187,8 @@ static void ga_triangular_by_library(
 template <class T, ga_index N, bool LOWER, ga_index FIRST, ga_index COUNT, bool WANTED>
 static void ga_eigh(ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE vectors, T* GA_ALONE values) {
     typedef void (*call)(char*, char*, int*, T*, int*, T*, T*, int*, int*, int*, int*);
-    T a[N * N], w[N], work[1 + 6 * N + 2 * N * N];
-    int whole[3 + 5 * N];
+    GA_LOCAL T a[N * N], w[N], work[1 + 6 * N + 2 * N * N];
+    GA_LOCAL int whole[3 + 5 * N];
     for (ga_index task = first; task < last; ++task) {
         const T* const from = x + task * N * N;
         bool finite = true;

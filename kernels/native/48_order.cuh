@@ -32,8 +32,8 @@ template <class K> struct ga_placed {
 //@ ga_put_in_order
 // Short rows: `order` by the keys, which it has the order of. A key goes to the place that is the number of those before it.
 template <ga_index N, class K> static inline void ga_put_in_order(const K* GA_ALONE key, unsigned* GA_ALONE order) {
-    K before[N];
-    unsigned old[N];
+    GA_LOCAL K before[N];
+    GA_LOCAL unsigned old[N];
     for (ga_index i = 0; i < N; ++i) before[i] = 0, old[i] = order[i];
     for (ga_index j = 0; j < N; ++j) {
         const K one = key[j];
@@ -47,7 +47,7 @@ template <ga_index N, class K> static inline void ga_put_in_order(const K* GA_AL
 // Longer rows: by the lowest eight bits, then by the next eight, until all are in order.
 template <ga_index N, class K>
 __attribute__((noinline)) static void ga_put_in_order_by_digits(const K* GA_ALONE key, unsigned* GA_ALONE order) {
-    ga_placed<K> here[N], there[N];
+    GA_LOCAL ga_placed<K> here[N], there[N];
     unsigned counts[sizeof(K)][256] = {};
     for (ga_index i = 0; i < N; ++i) {
         here[i] = {key[i], order[i]};
@@ -204,7 +204,7 @@ template <ga_index K, ga_index N, ga_index ROWS, ga_index PIECES, class T, class
 static inline void ga_top_pieces(ga_index first, ga_index last, const T* GA_ALONE in, P* GA_ALONE part) {
     for (ga_index task = first; task < last; ++task) {
         const ga_index row = task / PIECES, piece = task % PIECES;
-        P top[K];
+        GA_LOCAL P top[K];
         ga_top_of<K, ROWS>(in + row / ROWS * (N * ROWS) + row % ROWS, N * piece / PIECES, N * (piece + 1) / PIECES, top);
         for (ga_index k = 0; k < K; ++k) part[task * K + k] = top[k];
     }
@@ -213,7 +213,7 @@ template <ga_index K, ga_index N, ga_index ROWS, ga_index PIECES, class T, class
 static inline void ga_top_merge(
     ga_index first, ga_index last, const P* GA_ALONE part, const T* GA_ALONE in, T* GA_ALONE values, int* GA_ALONE places) {
     for (ga_index row = first; row < last; ++row) {
-        P top[K];
+        GA_LOCAL P top[K];
         for (ga_index k = 0; k < PIECES * K; ++k) ga_top_put<K>(top, part[row * PIECES * K + k], ga_least(k, K));
         ga_top_finish<K>(top);
         ga_top_store<K, ROWS>(top, in + row / ROWS * (N * ROWS) + row % ROWS, row, values, places);

@@ -163,8 +163,8 @@ static void ga_windows(
         enum : ga_index { K0 = P::W0, S0 = P::D0 * H1 * H2 * lanes, K1 = P::W1, S1 = P::D1 * H2 * lanes };
         enum : ga_index { K2 = P::W2, S2 = P::D2 * lanes, K3 = P::CB, S3 = 1, SR = P::S2 * lanes, OWN = P::OWN };
     };
-    alignas(64) T seen[H0 * H1 * H2 * lanes];
-    alignas(64) T sums[P::PB * block * P::L];
+    GA_LOCAL T seen[H0 * H1 * H2 * lanes];
+    GA_LOCAL T sums[P::PB * block * P::L];
     for (ga_index task = first; task < last; ++task) {
         const ga_index o2 = task % T2 * P::B2, o1 = task / T2 % T1 * P::B1, o0 = task / (T2 * T1) % T0 * P::B0;
         const ga_index part = task / (T2 * T1 * T0) % parts * P::PB, n = task / (T2 * T1 * T0 * parts) % P::N;
@@ -228,8 +228,8 @@ static void ga_long_windows(ga_index first, ga_index last, const T* GA_ALONE x, 
         enum : ga_index { K0 = 1, OWN = P::OWN, SR = OWN ? P::S2 * lanes : 1 };
         const ga_index K1, K2, K3;
     };
-    alignas(64) T seen[H0 * H1 * H2 * lanes];
-    alignas(64) T panel[P::B0 * P::B1 * P::B2 * P::L];
+    GA_LOCAL T seen[H0 * H1 * H2 * lanes];
+    GA_LOCAL T panel[P::B0 * P::B1 * P::B2 * P::L];
     for (ga_index task = first; task < last; ++task) {
         const ga_index piece = task % P::PIECES, part = task / P::PIECES % parts * P::PB;
         const ga_index n = task / (P::PIECES * parts) % P::NBS * P::NB, g = task / (P::PIECES * parts * P::NBS);
@@ -285,7 +285,7 @@ static void ga_windows_merge(ga_index first, ga_index last, const T* GA_ALONE pa
         for (ga_index o = 0; o < space; ++o)
             for (ga_index m = 0; m < images; ++m) {
                 const T* const row = all + (o * P::NB + m) * P::L;
-                T sum[P::L];
+                GA_LOCAL T sum[P::L];
                 for (ga_index f = 0; f < P::L; ++f) sum[f] = row[f];
                 for (ga_index piece = 1; piece < P::PIECES; ++piece)
                     for (ga_index f = 0; f < P::L; ++f) sum[f] += row[piece * next + f];

@@ -11,6 +11,8 @@ typedef unsigned long long ga_index;
 #define GA_TASKS static __attribute__((noinline)) void
 #define GA_FEW static inline __attribute__((always_inline)) void  // the same for little work, in a loop
 #define GA_NEAR_OR_ALL template <bool NEAR> static inline bool  // the same, done if no number was too far for NEAR
+// An array on the stack. Its alignment is said, since g++ 12 gives some that it moves by wide vectors less than these need.
+#define GA_LOCAL alignas(64)
 #define GA_STEP __attribute__((always_inline))  // a call inside a loop would keep it from being vectorised
 #define GA_CALLED extern "C" __attribute__((visibility("default")))
 
@@ -162,7 +164,7 @@ template <ga_index N, class Step> __forceinline__ void ga_each(Step step) {
 // ---- folds ----
 // Partial results side by side, merged in an order that no number of threads changes.
 template <class T, ga_index N> struct ga_parts {
-    T part[N];
+    GA_LOCAL T part[N];
     explicit __forceinline__ ga_parts(T value) {
         for (ga_index l = 0; l < N; ++l) part[l] = value;
     }
@@ -170,7 +172,7 @@ template <class T, ga_index N> struct ga_parts {
 };
 // Of bools as numbers as wide as those that are compared: g++ makes no vectors of both.
 template <ga_index N> struct ga_parts<bool, N> {
-    int part[N];
+    GA_LOCAL int part[N];
     explicit __forceinline__ ga_parts(bool value) {
         for (ga_index l = 0; l < N; ++l) part[l] = value;
     }

@@ -23,11 +23,11 @@ static int routine0_steps(
     ga_bf16* out0,
     ga_bf16* out1) {
     ga_blocks(0, 16, 8192, 512, 1, [&](ga_index first, ga_index last) {
-        ga_bf16 of_b3[512];
+        GA_LOCAL ga_bf16 of_b3[512];
         ga_bf16* const b3 = of_b3 - first;
         ga_copy_block(b3, in0, first, last);
         for (ga_index t4 = 0; t4 < 512; ++t4) {  // scan
-            ga_bf16 of_b5[512];
+            GA_LOCAL ga_bf16 of_b5[512];
             ga_bf16* const b5 = of_b5 - first;
             routine0_k0_map(first, last, b3, (in1 + t4 * 8192), b5);
             ga_copy_block((out1 + t4 * 8192), b5, first, last);

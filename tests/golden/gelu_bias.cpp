@@ -9,7 +9,7 @@ GA_TASKS k0_map(
     for (ga_index i0 = first; i0 < last; ++i0) {
         for (ga_index block = 0; block < 4096; block += 1024) {
             const ga_index over = block + 1024;
-            ga_bf16 near0[1024];
+            GA_LOCAL ga_bf16 near0[1024];
             for (ga_index i1 = block; i1 < over; ++i1) {
                 const float x0 = ga_value(in0[i0 * 4096 + i1]);
                 const float x1 = ga_value(in1[i1]);

@@ -30,7 +30,7 @@ GA_TASKS k0_rows(
         const float v11 = ga_round<ga_bf16>(ga_rsqrt(v10));
         for (ga_index block = 0; block < 4096; block += 1024) {
             const ga_index over = block + 1024;
-            ga_bf16 near0[1024];
+            GA_LOCAL ga_bf16 near0[1024];
             for (ga_index i1 = block; i1 < over; ++i1) {                  // write the row
                 const float x0 = ga_value(in0[row * 4096 + i1]);
                 const float v12 = ga_round<ga_bf16>(x0 - v3);             // sub

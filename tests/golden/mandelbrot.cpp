@@ -78,19 +78,19 @@ static int routine2_steps(
     const int lit1[1] = {0};
     for (ga_index begin = 0; begin < 2048; begin += 204) {
     ga_blocks(begin, ga_least(begin + 204, 2048), 1048576, 512, 1, [&](ga_index first, ga_index last) {
-        int b4[1];
+        GA_LOCAL int b4[1];
         ga_copy<1>(b4, lit1);
-        ga_c64 of_b5[512];
+        GA_LOCAL ga_c64 of_b5[512];
         ga_c64* const b5 = of_b5 - first;
         ga_copy_block(b5, in1, first, last);
-        int of_b6[512];
+        GA_LOCAL int of_b6[512];
         int* const b6 = of_b6 - first;
         ga_copy_block(b6, in2, first, last);
         for (ga_index t7 = 0; t7 < 256; ++t7) {  // scan
-            int b8[1];
-            ga_c64 of_b9[512];
+            GA_LOCAL int b8[1];
+            GA_LOCAL ga_c64 of_b9[512];
             ga_c64* const b9 = of_b9 - first;
-            int of_b10[512];
+            GA_LOCAL int of_b10[512];
             int* const b10 = of_b10 - first;
             routine2_k0_map(0, 1, b4, b8);
             routine2_k1_map(first, last, b5, in0, b6, b9, b10);

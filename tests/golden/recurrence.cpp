@@ -8,7 +8,7 @@ GA_TASKS k0_scan(
     float* GA_ALONE out0) {
     for (ga_index task = first; task < last; ++task) {
         const ga_index left = task * 64;
-        float s1[64];
+        GA_LOCAL float s1[64];
         for (ga_index lane = 0; lane < 64; ++lane) {
             const ga_index i = left + lane;
             const float x0 = in1[0 * 512 + i];

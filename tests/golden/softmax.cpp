@@ -3,7 +3,7 @@
 //   4096 rows of 1024, 64 lanes
 GA_TASKS k0_rows(ga_index first, ga_index last, const float* GA_ALONE in0, float* GA_ALONE out0) {
     for (ga_index row = first; row < last; ++row) {
-        float kept0[1024];
+        GA_LOCAL float kept0[1024];
         ga_parts<float, 64> r0(-GA_INFF);                                 // reduce_max
         ga_lanes<64>(0, 1024, [&](ga_index i1, ga_index lane) GA_STEP {   // pass 1 over the row
             const float x0 = in0[row * 1024 + i1];
@@ -21,7 +21,7 @@ GA_TASKS k0_rows(ga_index first, ga_index last, const float* GA_ALONE in0, float
         const float r5 = ga_merged(r2, [](float p, float q) -> float { return p + q; });
         for (ga_index block = 0; block < 1024; block += 512) {
             const ga_index over = block + 512;
-            float near0[512];
+            GA_LOCAL float near0[512];
             for (ga_index i1 = block; i1 < over; ++i1) {                  // write the row
                 near0[i1 - block] = kept0[i1] / r5;                       // div
             }

@@ -11,7 +11,7 @@ GA_TASKS k0_tiles(
         const ga_index height = 32;
         const ga_index left = task % 2 * 256;
         const ga_index width = 256;
-        float turned0[32][256];
+        GA_LOCAL float turned0[32][256];
         ga_turn(*turned0, 256, in0 + left * 512 + top, 512, height, width);  // in0
         for (ga_index i0 = top; i0 < top + height; ++i0) {
             for (ga_index i1 = left; i1 < left + width; ++i1) {

@@ -49,14 +49,11 @@ _FLAGS = (
     "-fvisibility=hidden", f"-DGA_HEAD={arrays.HEAD}",
 )  # fmt: skip
 #: Of each the first that the compiler has: all instructions of this CPU; the widest vectors, which
-#: compilers avoid for the sake of older ones; a guard behind arrays on the stack. The guard is a
-#: call: functions without any are where g++ 12 may align such an array to 8 bytes and still move it
-#: by instructions that want 16, which ends the process. Not -fno-thread-jumps, with which more
-#: loops are vectorised: g++ 12 then makes zeros of `i < n ? x[i] : y[i - n]` in some nests.
+#: compilers avoid for the sake of older ones. Not -fno-thread-jumps, with which more loops are
+#: vectorised: g++ 12 then makes zeros of `i < n ? x[i] : y[i - n]` in some nests.
 _CHOICES = (
     ("-march=native", "-mcpu=native"),
     ("-mprefer-vector-width=512",),
-    ("-fstack-protector-strong",),
 )
 #: Loads of elements that are looked up by one instruction, which g++ avoids on CPUs that it does
 #: not know and on those where it once was slow. The last name is that of before g++ 13.

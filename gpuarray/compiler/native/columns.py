@@ -136,7 +136,7 @@ class ColumnsWriter(FoldWriter):
         made = [v for m in one.after for v in m.eqn.outvars]
         for v in [v for v in (*ended, *made) if v in wanted]:
             name = f"kept{len(self.carried)}"
-            self.line(depth, f"{ct.memory_type(v.aval)} {name}[{self.width}];")
+            self.line(depth, f"GA_LOCAL {ct.memory_type(v.aval)} {name}[{self.width}];")
             self.carried[v] = f"{name}[lane]"
         if not (ended or made):
             return

@@ -32,7 +32,7 @@ def read_flags_before(lines: list[str], axis: str, length: int) -> list[str]:
             # Four lines for each flag: an array, and the loop that fills it.
             flags, indent = f"flags{len(before) // 4}", " " * depth
             before += [
-                f"{indent}int {flags}[{length}];",
+                f"{indent}GA_LOCAL int {flags}[{length}];",
                 lines[head],
                 f"{indent}    {flags}[{axis}] = ga_flag({found[3]}[{found[4]}]);",
                 f"{indent}}}",

@@ -87,7 +87,7 @@ class RoutineWriter(StepsWriter):
                 self.copy(depth, name, first[k], aval.size)
             elif small[k]:
                 name = self.new("c")
-                self.line(depth, f"{kind} {name}[{max(1, aval.size)}];")
+                self.line(depth, f"GA_LOCAL {kind} {name}[{max(1, aval.size)}];")
                 self.copy(depth, name, first[k], aval.size)
             else:
                 # `carry` is read in a turn and `following` written; both point to the result or the

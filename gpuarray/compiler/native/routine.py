@@ -165,7 +165,7 @@ class StepsWriter:
         if self.length and elements == self.length:
             self.line_of_block(depth, kind, name, PROCESSOR.block)
         elif elements * size <= PROCESSOR.local_bytes:
-            self.line(depth, f"{kind} {name}[{max(1, elements)}];")
+            self.line(depth, f"GA_LOCAL {kind} {name}[{max(1, elements)}];")
         else:
             at = self.room.take(name, elements * size)
             self.line(depth, f"{kind}* const {name} = ({kind}*)(room + {at});")
@@ -175,7 +175,7 @@ class StepsWriter:
         """Memory for the elements of a block: positions are those in the whole, of which only the
         block's own are there.
         """
-        self.line(depth, f"{kind} of_{name}[{block}];")
+        self.line(depth, f"GA_LOCAL {kind} of_{name}[{block}];")
         self.line(depth, f"{kind}* const {name} = of_{name} - first;")
 
     def buffer_for(self, depth: int, aval: ShapedArray) -> str:

@@ -42,7 +42,7 @@ class RowsWriter(FoldWriter):
         for one in self.passes:
             for v in one.carried:
                 name = f"kept{len(self.carried)}"
-                self.line(2, f"{ct.memory_type(v.aval)} {name}[{self.length}];")
+                self.line(2, f"GA_LOCAL {ct.memory_type(v.aval)} {name}[{self.length}];")
                 self.carried[v] = f"{name}[{self.at(self.position_along(self.reduced))}]"
         # What is read once a row, in any pass, is known to all passes after it.
         scope: Fetched = {}

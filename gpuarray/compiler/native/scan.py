@@ -138,7 +138,7 @@ class MergeWriter(ScanWriter):
 
     def lanes(self, depth: int, width: str) -> None:
         for k in sorted(self.parts):
-            self.line(depth, f"{self.merger.types[k]} s{k}[{width}];")
+            self.line(depth, f"GA_LOCAL {self.merger.types[k]} s{k}[{width}];")
         # The first element is its own prefix.
         self.steps(depth, "0", width, first=True)
         self.steps(depth, "1", width)

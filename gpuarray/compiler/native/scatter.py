@@ -138,8 +138,8 @@ class ScatterWriter(NativeWriter):
         kind = ct.value_type(out.aval)
         self.line(depth, f"for (ga_index block = 0; block < {n}; block += {block}) {{")
         self.line(depth + 1, f"const ga_index over = {end_of_piece('block', block, n)};")
-        self.line(depth + 1, f"long long places[{block}];")
-        self.line(depth + 1, f"{kind} values[{block}];")
+        self.line(depth + 1, f"GA_LOCAL long long places[{block}];")
+        self.line(depth + 1, f"GA_LOCAL {kind} values[{block}];")
         self.line(depth + 1, f"for (ga_index {i} = block; {i} < over; ++{i}) {{")
         scope: dict = {}
         tests = tuple(t for t in dict.fromkeys(self.tests_of) if t.always is None)

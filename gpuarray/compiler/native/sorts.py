@@ -185,7 +185,7 @@ def _rows(w: _Writer) -> Ordering:
     n = w.n
     w.line(1, "for (ga_index row = first; row < last; ++row) {")
     w.define_row(2)
-    w.line(2, f"unsigned order[{n}];")
+    w.line(2, f"GA_LOCAL unsigned order[{n}];")
     w.line(2, f"for (ga_index j = 0; j < {n}; ++j) order[j] = (unsigned)j;")
     # Short rows count, for each element, those before it: no branches, but n * n comparisons.
     short = n <= PROCESSOR.ranked_row
@@ -193,7 +193,7 @@ def _rows(w: _Writer) -> Ordering:
     # Each key orders what is in order by the lesser keys, and leaves equal ones as they are.
     for number, (operand, _) in enumerate(w.keys):
         kind, _ = _key_type(w.eqn, operand)
-        w.line(2, f"{kind} key{number}[{n}];")
+        w.line(2, f"GA_LOCAL {kind} key{number}[{n}];")
         key = w.key(number, "order[j]" if number else "j")
         w.line(2, f"for (ga_index j = 0; j < {n}; ++j) key{number}[j] = {key};")
         w.line(2, f"{function}<{n}>(key{number}, order);")

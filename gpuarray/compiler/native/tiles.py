@@ -90,7 +90,7 @@ class TilesWriter(NativeWriter):
         aval = value.source.aval if isinstance(value, Load) else value.aval
         name = f"turned{len(self.turned)}"
         self.turned[(value.key, value.dims) if isinstance(value, Load) else value] = name
-        self.line(2, f"{ct.memory_type(aval)} {name}[{self.high}][{self.wide}];")
+        self.line(2, f"GA_LOCAL {ct.memory_type(aval)} {name}[{self.high}][{self.wide}];")
         return name
 
     def turn(self, depth: int, tile: str, array: str, index: Index, inwards: bool) -> None:

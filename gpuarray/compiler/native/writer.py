@@ -429,7 +429,7 @@ class NativeWriter(Statements, abc.ABC):
         after = []
         for v in chosen:
             near = f"near{len(after)}"
-            self.line(depth + 1, f"{ct.memory_type(v.aval)} {near}[{block}];")
+            self.line(depth + 1, f"GA_LOCAL {ct.memory_type(v.aval)} {near}[{block}];")
             self.streams[v] = f"{near}[{i} - block]"
             # Where the block begins in the result.
             names, self.axis_name = self.axis_name, self.axis_name | {axis: "block"}

@@ -49,7 +49,8 @@ def test_golden_files_belong_to_programs():
 
 #: An array on the stack whose alignment is not said; vectors have their own.
 _LOCAL = re.compile(
-    r"^ +(?! |GA_LOCAL |return |vector |char head)[\w<>:, ]+ \w+(?:\[[^\]]+\])+(?:, \w+\[[^\]]+\])*;",
+    r"^ +(?! |GA_LOCAL |return |vector |char head)"
+    r"[\w<>:, ]+ \w+(?:\[[^\]]+\])+(?:, \w+\[[^\]]+\])*;",
     re.MULTILINE,
 )
 

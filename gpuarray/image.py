@@ -15,8 +15,7 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
-from gpuarray.core import dtypes
-from gpuarray.core.dims import Dim, larger
+from gpuarray.core import dims, dtypes
 from gpuarray.core.value import Array
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.operands import promoted_inexact
@@ -168,7 +167,7 @@ def _nearest(x: Array, lengths: dict[int, int]) -> Array:
     for axis, n in lengths.items():
         given = x.shape[axis]
         # The input pixel under the middle of each output pixel.
-        if Dim in map(type, (given, n)):
+        if dims.Dim in map(type, (given, n)):
             place = (gnp.arange(n, dtype=np.float32) + 0.5) * given / n
             x = gnp.take(x, gnp.floor(place).astype(np.int32), axis=axis)
             continue
@@ -202,7 +201,7 @@ def resize(
     >>> image.resize(gnp.array([[0., 4.]]), (1, 4), "linear")
     Array([[0., 1., 3., 4.]], dtype=float32)
     """
-    shape = tuple(larger(util.index(n), 0) for n in shape)
+    shape = tuple(dims.larger(util.index(n), 0) for n in shape)
     x = gnp.asarray(image)
     if len(shape) != x.ndim:
         raise ValueError(

@@ -18,7 +18,7 @@ from gpuarray.compiler.fuse.operands import Dims as Dims
 from gpuarray.compiler.fuse.operands import Inner as Inner
 from gpuarray.compiler.fuse.operands import Load as Load
 from gpuarray.compiler.fuse.operands import Operand as Operand
-from gpuarray.core.graph import Eqn, Var
+from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.primitive import Kind
 from gpuarray.util import Struct, cached_property
 
@@ -208,6 +208,16 @@ def group_of(member: Member, axes: Iterable[int], outputs: Iterable[Var]) -> Fus
     builder = GroupBuilder(axes)
     builder.add(member)
     return builder.built(outputs)
+
+
+def group_along(eqn: Eqn) -> FusedGroup:
+    """A scan or a sort as a group: its axes are those of its operands."""
+    shape = eqn.invars[0].aval.shape
+    dims = tuple(None if n == 1 else i for i, n in enumerate(shape))
+    operands: list[Operand] = [
+        a if isinstance(a, Literal) else Load(a, (), dims, shape) for a in eqn.invars
+    ]
+    return group_of(Member(eqn, operands, dims, dims), shape, eqn.outvars)
 
 
 Step = FusedGroup | Eqn

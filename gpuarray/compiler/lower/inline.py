@@ -23,6 +23,7 @@ from gpuarray.compiler.fuse.group import (
     Load,
     Member,
     Step,
+    group_along,
     group_of,
     members_in_order,
 )
@@ -36,7 +37,7 @@ from gpuarray.compiler.lower.costs import (
 from gpuarray.compiler.lower.effort import Effort, is_any_view, is_free, variables
 from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, Top, User
 from gpuarray.compiler.lower.pieces import alias_steps, as_single_view, split_wide_join
-from gpuarray.compiler.lower.scans import is_scan, read_alone, scan_group
+from gpuarray.compiler.lower.scans import is_scan, read_alone
 from gpuarray.compiler.lower.scatters import (
     in_place,
     is_update,
@@ -45,7 +46,7 @@ from gpuarray.compiler.lower.scatters import (
     updates_of,
     writes,
 )
-from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort, sort_group
+from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort
 from gpuarray.compiler.lower.user import custom_steps, is_custom, reads_memory
 from gpuarray.compiler.lower.vectors import keeps_from_vectors
 from gpuarray.compiler.rewrite.index import GraphIndex
@@ -142,11 +143,11 @@ class _Inliner:
         if (is_custom(step) and User in self.forms) or is_sweep(step):
             return custom_steps(step)
         if is_scan(step) and Scan in self.forms:
-            return [scan_group(step)]
+            return [group_along(step)]
         if (is_short_sort(step) and Sort in self.forms) or (
             is_long_top(step) and Top in self.forms
         ):
-            return [sort_group(step)]
+            return [group_along(step)]
         if self.is_sorted_scatter(step):
             return [new for e in self.note_eqns(sorted_eqns(step)) for new in self.expand(e)]
         # Each operand of a concatenation is a branch of the kernel: of very many, a few at a time.

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterable
 
-from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, Operand, group_of
+from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.core import dtypes
 from gpuarray.core.fold import ELEMENT
-from gpuarray.core.graph import Eqn, Graph, Literal, Var, storage_dtype
+from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.primitive import Kind
 from gpuarray.core.target import TARGET
 from gpuarray.primitives.cuda_rules import is_half
@@ -112,16 +112,6 @@ def cut_of(eqn: Eqn) -> Cut:
     return whole.replace(
         pieces=-(-length // step), step=min(step, length), items=held, across=across
     )
-
-
-def scan_group(eqn: Eqn) -> FusedGroup:
-    """A scan as a group: its axes are those of what is scanned."""
-    shape = eqn.outvars[0].aval.shape
-    dims = tuple(None if n == 1 else i for i, n in enumerate(shape))
-    operands: list[Operand] = [
-        x if isinstance(x, Literal) else Load(x, (), dims, shape) for x in eqn.invars
-    ]
-    return group_of(Member(eqn, operands, dims, dims), shape, eqn.outvars)
 
 
 def read_alone(group: FusedGroup, readers: Iterable[Container[Var]]) -> FusedGroup:

@@ -5,9 +5,8 @@ Floor 3. In: an equation. Out: its group; cuda/sort.py writes the kernel.
 
 from __future__ import annotations
 
-from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, Operand, group_of
 from gpuarray.core import dtypes
-from gpuarray.core.graph import Eqn, Literal, Var, storage_dtype
+from gpuarray.core.graph import Eqn, Var, storage_dtype
 from gpuarray.core.primitive import Kind, Order
 from gpuarray.core.target import TARGET
 
@@ -66,13 +65,3 @@ def axis_of(eqn: Eqn) -> int:
 def length_of(eqn: Eqn) -> int:
     """The number of elements along that axis."""
     return eqn.invars[0].aval.shape[axis_of(eqn)]
-
-
-def sort_group(eqn: Eqn) -> FusedGroup:
-    """A sort of short rows as a group."""
-    shape = eqn.invars[0].aval.shape
-    dims = tuple(None if n == 1 else i for i, n in enumerate(shape))
-    operands: list[Operand] = [
-        a if isinstance(a, Literal) else Load(a, (), dims, shape) for a in eqn.invars
-    ]
-    return group_of(Member(eqn, operands, dims, dims), shape, eqn.outvars)

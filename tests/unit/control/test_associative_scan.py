@@ -209,7 +209,9 @@ def test_the_function_is_traced_once():
 def test_weak_types_stay():
     weak = gnp.full((4,), 2.0, dtype=None)
     found = lax.associative_scan(lambda a, b: a * b + 0 * a, weak)
-    assert found.aval.weak_type == weak.aval.weak_type
+    assert weak.aval.weak_type and found.aval.weak_type
+    strong = lax.associative_scan(lambda a, b: a * b + 0 * a, gnp.full((4,), 2.0, "float32"))
+    assert not strong.aval.weak_type
 
 
 def test_bad_input_of_the_operation():
@@ -227,7 +229,12 @@ def test_the_transpose_of_a_linear_scan():
     a, b = numbers(2, (7, 2))
     seconds = lambda b: lax.associative_scan(affine, (a, b), reverse=True)[1]
     (found,) = ga.linear_transpose(seconds, b)(b)
-    np.testing.assert_allclose(found, ga.vjp(seconds, b)[1](b)[0], rtol=1e-5)
+    # Row i of the matrix of the scan in column j holds the products of a from i up to before k.
+    for j in range(2):
+        matrix = np.array(
+            [[np.prod(a[i:k, j]) if k >= i else 0 for k in range(7)] for i in range(7)]
+        )
+        np.testing.assert_allclose(found[:, j], matrix.T @ b[:, j], rtol=1e-5)
     with pytest.raises(TypeError, match="not linear in the operands"):
         ga.linear_transpose(lambda a: lax.associative_scan(affine, (a, b))[1], a)(b)
 

@@ -58,7 +58,7 @@ def written(graph: Graph, donated: frozenset[int] = frozenset()) -> Written:
 #: them less, which ends the process. Vectors have an alignment of their own.
 UNALIGNED = re.compile(
     r"^ +(?! |GA_LOCAL |return |vector |char head)"
-    r"[\w<>:, ]+ \w+(?:\[[^\]]+\])+(?:, \w+\[[^\]]+\])*;",
+    r"\w[\w<>:, ]* \w+(?:\[[^\]]+\])+(?:, \w+\[[^\]]+\])*;",
     re.MULTILINE,
 )
 

@@ -6,6 +6,7 @@ In: the public namespaces. Out: a page each in a folder, and an index of them, f
 
 from __future__ import annotations
 
+import enum
 import importlib
 import inspect
 import re
@@ -127,8 +128,10 @@ def _arguments(value: Any) -> str:
     """The names of a function's parameters; nothing for a class."""
     if isinstance(value, type):
         return ""
+    # Of a member of an enum, Python 3.12 gives the arguments of the class.
+    called = value.__call__ if isinstance(value, enum.Enum) else value
     try:
-        found = inspect.signature(value).parameters.values()
+        found = inspect.signature(called).parameters.values()
     except (TypeError, ValueError):
         return "(...)"
     stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}

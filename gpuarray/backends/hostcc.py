@@ -38,7 +38,8 @@ _COMMON = ("-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-exceptions")
 #: Hooks before every access (thread), and checks of alignment and of indices into known arrays.
 _WATCHED = (
     "-fsanitize=thread", "-fsanitize=bounds", "-fsanitize=alignment",
-    "-fvisibility=hidden", "-fno-threadsafe-statics", "-w",
+    "-fvisibility=hidden", "-fno-threadsafe-statics",
+    "-Werror=narrowing",  # what other compilers refuse
 )  # fmt: skip
 #: Kernels run once or twice here: without optimisation they compile in two thirds of the time of
 #: -Og, and that in three quarters of the time of -O1.
@@ -50,7 +51,11 @@ _ARRAYS = re.compile(r"\bga_vec<[^;()]*\[\d+\];")
 #: Fills uninitialised variables with a conspicuous pattern, where the compiler can do that.
 _FILLED = "-ftrivial-auto-var-init=pattern"
 #: Kernels need nothing of the C++ library; to look for it takes twice as long as the rest.
-_LINKED = ("-shared", "-nostdlib", "-Wl,-Bsymbolic")
+_LINKED = (
+    "-shared", "-nostdlib", "-Wl,-Bsymbolic",
+    # Calls that a compiler makes of copies of structs are accesses like others (race.cpp).
+    "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset",
+)  # fmt: skip
 _RUNTIME = ("runtime.cpp", "race.cpp")
 
 # Kinds of Regions, as in kernels/host/simulator.h.

@@ -261,6 +261,10 @@ void* __tsan_memset(void* to, int value, size_t n) {
     check(to, n, true, false, false);
     return memset(to, value, n);
 }
+// Copies of whole structs, which some compilers write as calls (hostcc.py has the linker name them so).
+void* __wrap_memcpy(void* to, const void* from, size_t n) { return __tsan_memcpy(to, from, n); }
+void* __wrap_memmove(void* to, const void* from, size_t n) { return __tsan_memmove(to, from, n); }
+void* __wrap_memset(void* to, int value, size_t n) { return __tsan_memset(to, value, n); }
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}

@@ -45,8 +45,8 @@ template <class T> GA_INLINE ga_complex<T> ga_cmin(ga_complex<T> a, ga_complex<T
 //@ ga_cdiv
 // R. L. Smith's algorithm (1962): scale by the larger part of the divisor, so that squares cannot overflow.
 template <class T> GA_INLINE ga_complex<T> ga_cdiv(ga_complex<T> a, ga_complex<T> b) {
-    if (fabs(b.re) >= fabs(b.im)) {
-        if (b.re == 0 && b.im == 0) return {a.re / fabs(b.re), a.im / fabs(b.re)};
+    if (ga_abs(b.re) >= ga_abs(b.im)) {
+        if (b.re == 0 && b.im == 0) return {a.re / ga_abs(b.re), a.im / ga_abs(b.re)};
         const T ratio = b.im / b.re, scale = (T)1 / (b.re + b.im * ratio);
         return {(a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale};
     }

@@ -62,6 +62,9 @@ UNALIGNED = re.compile(
     re.MULTILINE,
 )
 
+#: A narrower type in braces: g++ takes it, clang++ refuses it.
+STRICT = tuple("-Werror=narrowing" if f == "-w" else f for f in library._FLAGS)
+
 
 def compile_all(programs: Sequence[Written]) -> None:
     """Compile the kernels of programs together, none of which has an array that is not aligned."""
@@ -69,7 +72,8 @@ def compile_all(programs: Sequence[Written]) -> None:
         for source in program.kernels:
             assert not UNALIGNED.findall(source.text), source.text
     patience, library.PATIENCE = library.PATIENCE, 600.0  # a test waits, however busy the machine
+    flags, library._FLAGS = library._FLAGS, STRICT
     try:
         native.compile_kernels([p.writer for p in programs])
     finally:
-        library.PATIENCE = patience
+        library.PATIENCE, library._FLAGS = patience, flags

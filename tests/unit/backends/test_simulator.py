@@ -353,7 +353,12 @@ FAULTS = {
         "",
         "uninitialised: .* of last|race: .* of last",
     ),
-    "missing atomic": ("total", "atomicAdd(work, v)", "work[0] += v", "race: the read of work"),
+    "missing atomic": (
+        "total",
+        "atomicAdd(work, v)",
+        "work[0] += v",
+        "race: the (read|write) of work",
+    ),
     "missing lanes": (
         "total",
         "if (threadIdx.x == 0)",

@@ -198,6 +198,7 @@ def check() -> None:
     world.repair()
     _forget()
     world.finish()
+    gc.collect()  # work that ran just now held a GPU
     if world.open_ranges:
         world.fault(f"{world.open_ranges} NVTX ranges are opened and not closed")
     assert not world.faults, "\n".join(world.faults)

@@ -25,8 +25,9 @@ Job job;
 pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;  // held by the caller that has the pool
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // for all below
 pthread_cond_t begun = PTHREAD_COND_INITIALIZER, ended = PTHREAD_COND_INITIALIZER;
-unsigned number = 0;                                // of the job; also read without the lock
-int wanted = 1, workers = 0, asleep = 0, seats = 0, inside = 0;
+unsigned number = 0;         // of the job; with the next two also read without the lock
+int wanted = 1, inside = 0;  // threads that are to share, workers that have a seat
+int workers = 0, asleep = 0, seats = 0;
 
 inline void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -59,12 +60,12 @@ void* worker(void*) {
         }
         seen = number;
         const bool has_seat = seats > 0;
-        if (has_seat) --seats, ++inside;
+        if (has_seat) --seats, __atomic_fetch_add(&inside, 1, __ATOMIC_RELAXED);
         pthread_mutex_unlock(&lock);
         if (!has_seat) continue;
         work();
         pthread_mutex_lock(&lock);
-        if (--inside == 0) pthread_cond_signal(&ended);
+        if (__atomic_sub_fetch(&inside, 1, __ATOMIC_RELEASE) == 0) pthread_cond_signal(&ended);
         pthread_mutex_unlock(&lock);
     }
     return nullptr;
@@ -99,12 +100,12 @@ const int registered = pthread_atfork(nullptr, nullptr, forget_workers);
 // How many threads share tasks from now on, the caller among them.
 GA_CALLED void ga_pool_threads(int n) {
     pthread_mutex_lock(&lock);
-    wanted = n < 1 ? 1 : n > MOST ? MOST : n;
+    __atomic_store_n(&wanted, n < 1 ? 1 : n > MOST ? MOST : n, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&lock);
 }
 
 GA_CALLED void ga_pool_share(ga_work function, const void* what, ga_index tasks, ga_index grain) {
-    if (wanted < 2 || pthread_mutex_trylock(&turn)) return function(what, 0, tasks);
+    if (__atomic_load_n(&wanted, __ATOMIC_RELAXED) < 2 || pthread_mutex_trylock(&turn)) return function(what, 0, tasks);
     pthread_mutex_lock(&lock);
     start_workers();
     job = {function, what, tasks, grain, 0};

@@ -1,8 +1,8 @@
 """A plugin of pytest: native code is compiled with a sanitizer of the compiler's.
 
-In: SANITIZER, `address` (with `undefined`) or `thread`; ci/sanitize sets it, and has the sanitizer's
-library loaded before Python. Out: units of native code in which every access is checked, and the
-process ends at the first that is wrong. Machine code is not as users get it: tests of the assembly
+In: SANITIZER, `address` (with `undefined`) or `thread`; ci/sanitize sets it, and has the library of
+the sanitizer loaded before Python. Out: units of native code in which every access is checked, and
+the process ends at the first that is wrong. Machine code is not as users get it: tests of the assembly
 are left out.
 """
 

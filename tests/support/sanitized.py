@@ -2,8 +2,7 @@
 
 In: SANITIZER, `address` (with `undefined`) or `thread`; ci/sanitize sets it, and has the library of
 the sanitizer loaded before Python. Out: units of native code in which every access is checked, and
-the process ends at the first that is wrong. Machine code is not as users get it: tests of the assembly
-are left out.
+the process ends at the first that is wrong. Machine code is not as users get it: tests of it fail.
 """
 
 import os

@@ -129,6 +129,12 @@ class ArrayImpl(Array):
 
     def __buffer__(self, flags):
         self._one_device("the buffer protocol", BufferError)
+        # A view of a copy would keep the GPU's memory taken; NumPy, refused here, asks for a copy.
+        if self._place.device.platform == "gpu":
+            raise BufferError(
+                f"the buffer protocol is for memory of the host, and this array is on "
+                f"{self._place.device}: copy it with numpy.asarray(x)"
+            )
         return memoryview(self._host("a buffer"))  # pyright: ignore[reportArgumentType]
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):

@@ -8,7 +8,9 @@ somebody else can see.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
+import weakref
 
 import numpy as np
 import pytest
@@ -412,3 +414,27 @@ def test_a_product_that_leaves_as_it_is_comes_after_its_work(gpu, batch):
     c = ga.jit(lambda a, b: a @ b)(gnp.asarray(a), gnp.asarray(a))
     assert not c._buffer().ticket <= gpus()[0]._reached
     np.testing.assert_allclose(np.asarray(c), a @ a, 1e-4, 1e-4)
+
+
+COPIES = {
+    "asarray": np.asarray,
+    "array": np.array,
+    "device_get": ga.device_get,
+    "frombuffer": lambda x: np.frombuffer(np.asarray(x), x.dtype),
+}
+
+
+@pytest.mark.parametrize("name", list(COPIES))
+def test_a_copy_on_the_host_keeps_no_memory_of_the_gpu(gpu, name):
+    x = gnp.arange(4096.0) + 1
+    kept = COPIES[name](x)
+    array = weakref.ref(x)
+    del x
+    gc.collect()
+    assert array() is None and kept[-1] == 4096
+
+
+def test_memory_of_a_gpu_is_no_buffer(gpu):
+    # Before Python 3.12, classes have no buffers at all.
+    with pytest.raises((BufferError, TypeError), match="numpy.asarray|bytes-like"):
+        memoryview(gnp.arange(3.0))

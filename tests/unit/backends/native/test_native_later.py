@@ -86,9 +86,10 @@ def test_code_that_is_wrong_does_not(at_once, monkeypatch, caplog, change):
     assert "raised ZeroDivisionError" in said or "computes something else" in said
 
 
-def test_results_that_cannot_be_compared_are_numpys(at_once, monkeypatch, caplog):
+@pytest.mark.parametrize("error", [MemoryError("no room"), ValueError("no numbers")])
+def test_results_that_cannot_be_compared_are_numpys(at_once, monkeypatch, caplog, error):
     def agree(*_):
-        raise MemoryError("no room")
+        raise error
 
     monkeypatch.setattr(compared, "agree", agree)
     f = built(lambda x: gnp.sin(x) * 2, X)
@@ -97,6 +98,18 @@ def test_results_that_cannot_be_compared_are_numpys(at_once, monkeypatch, caplog
             np.testing.assert_allclose(f(X)[0], np.sin(X) * 2, rtol=1e-6)
     assert not hasattr(f, "kernels")
     assert "could not be compared" in caplog.text
+
+
+def test_derivatives_of_integers_are_compared(at_once, caplog):
+    ga.config.update("native", "auto")
+    f = ga.jit(ga.grad(lambda x, n: gnp.sum(gnp.sin(x) * n), argnums=(0, 1), allow_int=True))
+    n = np.arange(X.size)
+    with caplog.at_level("INFO", logger="gpuarray"):
+        for _ in range(4):
+            slopes, nothing = f(X, n)
+            np.testing.assert_allclose(slopes, np.cos(X) * n, rtol=1e-5)
+            assert nothing.dtype == ga.dtypes.float0 and nothing.shape == n.shape
+    assert not caplog.records
 
 
 def test_a_donated_input_is_given_once(at_once):

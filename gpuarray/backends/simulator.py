@@ -135,14 +135,15 @@ class Launcher:
         addresses = [r.address for r in regions]
         # Kernels over many small operands read addresses from a table.
         if emitted.tiles is not None:
-            at = dict(zip((*emitted.inputs, *emitted.outputs), addresses, strict=True))
+            arrays = *emitted.inputs, *emitted.outputs
+            at = dict(zip(arrays, addresses, strict=False))  # behind them the workspace
             table = np.array([at[v] for v in emitted.table], np.uint64)
             tables = (table, "table"), (emitted.tiles, "tiles")
             regions += [
                 hostcc.Region(x.ctypes.data, x.nbytes, hostcc.INPUT, x.itemsize, name)
                 for x, name in tables
             ]
-            addresses = [r.address for r in regions[-2:]]
+            addresses[: len(arrays)] = [r.address for r in regions[-2:]]
         s = emitted.schedule
         try:
             # Blocks run in an order drawn from the seed, to find kernels that depend on it.

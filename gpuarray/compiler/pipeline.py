@@ -40,6 +40,7 @@ from gpuarray.compiler.rewrite.sweeps import sweep_products
 from gpuarray.compiler.rewrite.windows import fold_windows_by_axis
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind
+from gpuarray.core.target import TARGET
 from gpuarray.util import Struct, cached_property
 
 #: Steps in order, and the pairs that could not become one.
@@ -87,6 +88,23 @@ def _plan_for_device(plan: Plan) -> Plan:
         _check(fuse, graph, steps)
     else:
         steps, refusals = _unchosen(plan), plan.refusals
+    found = _lower_for_device(graph, steps, refusals, fusion)
+    # Reductions of many arrays in one launch, where they do not lose more by it.
+    if fusion and _totals(graph) >= TARGET.fewest_alike:
+        steps, refusals = fuse(graph, flows=True, apart=True)
+        _check(fuse, graph, steps)
+        found = min(found, _lower_for_device(graph, steps, refusals, fusion), key=_cost)
+    # Last: a form depends on all that the kernel reads, inlined producers included.
+    fused, refusals = found
+    made = choose_forms(fused)
+    _check(choose_forms, graph, made, fused, lowered=True)
+    return Plan(graph, (made, refusals), fusion)
+
+
+def _lower_for_device(
+    graph: Graph, steps: list[Step], refusals: list[Refusal], fusion: bool
+) -> Steps:
+    """Fused steps as a device runs them, but for the forms of kernels."""
     if fusion:
         # Before inlining, so that each pass is inlined into for what it reads itself.
         fused, (steps, more) = steps, split_into_passes(steps)
@@ -100,12 +118,32 @@ def _plan_for_device(plan: Plan) -> Plan:
         fused, steps = steps, fuse_epilogues(graph, steps)
         _check(fuse_epilogues, graph, steps, fused, lowered=True)
         # After inlining: groups with inlined producers have structures of their own.
-        fused, steps = steps, fuse_horizontally(steps)
-        _check(fuse_horizontally, graph, steps, fused, lowered=True)
-    # Last: a form depends on all that the kernel reads, inlined producers included.
-    fused, steps = steps, choose_forms(steps)
-    _check(choose_forms, graph, steps, fused, lowered=True)
-    return Plan(graph, (steps, refusals), fusion)
+        together = fuse_horizontally(steps)
+        # All that one kernel reads and writes is in memory at a time.
+        if len(together) < len(steps):
+            few = _temporary(graph, steps) + TARGET.launch_bytes
+            if _temporary(graph, together) > few:
+                together = fuse_horizontally(steps, TARGET.small_group)
+        _check(fuse_horizontally, graph, together, steps, lowered=True)
+        return together, refusals
+    return [*steps], refusals
+
+
+def _temporary(graph: Graph, steps: Sequence[DeviceStep]) -> int:
+    """The most bytes that values between these steps take at one time."""
+    return Plan(graph, ([*steps], [])).temporary_bytes
+
+
+def _totals(graph: Graph) -> int:
+    """How many arrays are reduced to a number each."""
+    reductions = (e for e in graph.eqns if e.primitive.kind is Kind.REDUCTION)
+    return sum(e.outvars[0].aval.size == 1 < e.invars[0].aval.size for e in reductions)
+
+
+def _cost(found: Steps) -> int:
+    """What steps cost, told in bytes that move meanwhile."""
+    launches = (s for s in found[0] if not isinstance(s, Eqn) or s.primitive.kind is not Kind.VIEW)
+    return sum(step_bytes(s) + TARGET.launch_bytes for s in launches)
 
 
 def _unchosen(plan: Plan) -> list[Step]:

@@ -193,6 +193,11 @@ class Fold(Struct):
         return (self.state, self.lift, self.finish) == (ELEMENT, "{0}", "{0}")
 
     @property
+    def takes_positions(self) -> bool:
+        """Whether a partial result says where in its row an element lies."""
+        return "{1}" in self.lift if isinstance(self.lift, str) else False
+
+    @property
     def plain_ufunc(self) -> Any:
         """The ufunc that folds the unchanged elements, or None if no ufunc does."""
         return self.ufunc if self.plain else None

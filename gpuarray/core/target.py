@@ -124,6 +124,9 @@ class Target(Struct):
     members: int = 256
     #: Inputs and outputs of a kernel together: each address takes registers. Measure: adam_many.
     arguments: int = 96
+    #: The same for kernels of single numbers, which one thread reads one after another: addresses
+    #: for which a launch has room, by the limit of CUDA.
+    single_numbers: int = 480
     #: Statements of a loop in registers, as `members`.
     statements: int = 1024
     #: How often a loop is taken to run whose length nobody knows; it only has to be many.
@@ -136,8 +139,8 @@ class Target(Struct):
     #: each element before is `free`. Measure: softmax, few rows.
     waiting_row: int = 1 << 20
     waiting_rows: int = 32
-    #: A group of more elements keeps the machine busy by itself, and joins no others. Measure:
-    #: adam_many.
+    #: Groups of more elements are put together with others of their structure only if that takes no
+    #: more memory than one after another. Measure: adam_many.
     small_group: int = 1 << 20
     #: So many are put together at least: telling the kernel where they are costs a copy. Measure:
     #: mlp_narrow.
@@ -288,6 +291,8 @@ class Target(Struct):
     #: An expression of more characters gets a name; a choice between longer ones takes several
     #: lines. For readers of the text.
     name_from: int = 48
+    #: Arguments of one type that comments list one by one. For readers of the text.
+    listed: int = 16
     choice_width: int = 64
 
     # ---- derived ----
@@ -313,9 +318,9 @@ class Target(Struct):
         return self.sector_bytes // 4
 
     @property
-    def batch_tile(self) -> int:
-        """Elements that a block handles of one of many small arrays: four reads a thread."""
-        return 4 * self.block_threads
+    def batch_grid(self) -> int:
+        """Blocks for many arrays: enough that the last ones to end keep few others waiting."""
+        return 4 * self.column_grid
 
 
 #: The machine that kernels are planned for.

@@ -31,6 +31,24 @@ template <class T, int N> GA_INLINE void ga_store(T* p, const ga_vec<T, N>& x) {
     *(ga_vec<T, N>*)p = x;
 }
 
+//@ ga_load_part
+// A vector of which `left` elements or more are there; those beyond the end are the first again.
+template <int N, class T> GA_INLINE ga_vec<T, N> ga_load_part(const T* p, unsigned left) {
+    if (left >= N) return ga_load<N>(p);
+    ga_vec<T, N> x;
+#pragma unroll
+    for (unsigned e = 0; e < N; ++e) x.v[e] = e < left ? p[e] : p[0];
+    return x;
+}
+
+//@ ga_store_part
+template <class T, int N> GA_INLINE void ga_store_part(T* p, const ga_vec<T, N>& x, unsigned left) {
+    if (left >= N) return ga_store(p, x);
+#pragma unroll
+    for (unsigned e = 0; e < N; ++e)
+        if (e < left) p[e] = x.v[e];
+}
+
 //@ ga_same
 // A vector of N equal elements.
 template <class V, class T> GA_INLINE V ga_same(T x) {

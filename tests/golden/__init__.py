@@ -83,6 +83,11 @@ def five_point(x):
     return 0.2 * (x[1:-1, 1:-1] + around)
 
 
+def clipped_gradients(gradients):
+    length = gnp.sqrt(sum(gnp.sum(g * g) for g in gradients))
+    return [g * gnp.minimum(1, 1 / length) for g in gradients]
+
+
 def mandelbrot(c):
     """How many of 256 steps a point stays near."""
 
@@ -252,6 +257,10 @@ def programs() -> dict[str, Program]:
         "rms_norm_backwards": (
             backwards(rms_norm),
             (*(shape("float32", 16384, 2048),) * 2, shape("float32", 2048)),
+        ),
+        "clipped_gradients": (
+            clipped_gradients,
+            ([shape("float32", 50 + i, 70) for i in range(6)],),
         ),
         "mandelbrot": (mandelbrot, (shape("complex64", 1024, 1024),)),
         "ema_scan": (ema_scan, (shape("bfloat16", 512, 8192),)),

@@ -40,6 +40,18 @@ def lion(p, g, m):
     return p - 1e-4 * gnp.sign(0.9 * m + 0.1 * g), 0.99 * m + 0.01 * g
 
 
+def lars(p, g):
+    """As long a step as the array is, whatever the gradient's length."""
+    return p - 0.1 * gnp.linalg.norm(p) / gnp.linalg.norm(g) * g
+
+
+def lamb(p, g, m, v):
+    """The same for Adam: its updates are computed for their length, and again to be applied."""
+    m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+    u = m / (gnp.sqrt(v) + 1e-6) + 0.01 * p
+    return p - 1e-3 * gnp.linalg.norm(p) / gnp.linalg.norm(u) * u, m, v
+
+
 def adafactor(g):
     """Rows and columns of squared gradients."""
     s = g * g
@@ -65,6 +77,8 @@ def optimisers() -> dict[str, Workload]:
             lambda gs: gnp.sqrt(sum(gnp.sum(g * g) for g in gs)), (many,), total
         ),
         "clipped to a common length": Workload(clipped, (many,), 3 * total),
+        "LARS, 218 arrays": Workload(each(lars), (many,) * 2, 5 * total),
+        "LAMB, 218 arrays": Workload(each(lamb), (many,) * 4, 10 * total),
         "copies in 16 bits": Workload(each(lambda p: p.astype(BF)), (many,), total * 3 // 2),
         "rows and columns of squares": Workload(adafactor, (shape(F32, 16384, 4096),), 4 << 26),
     }

@@ -1,4 +1,4 @@
-"""Many small pointwise kernels in one launch: each block works on a tile of one of the arrays.
+"""Many maps or reductions of whole arrays in one launch: each block has a tile of one of them.
 
 Floor 3. In: a Batch kernel. Out: its KernelSource. The kernel reads the addresses of its arrays
 from a table, so its text does not depend on their number and sizes, and one compile serves all.
@@ -13,13 +13,17 @@ import numpy as np
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Load, members_in_order
 from gpuarray.compiler.lower.accesses import Accesses
+from gpuarray.compiler.lower.collapse import collapse
 from gpuarray.compiler.lower.horizontal import arrays_of, is_one
 from gpuarray.compiler.lower.kernel import Batch
-from gpuarray.compiler.lower.schedule import Schedule
-from gpuarray.compiler.lower.traffic import each_once
+from gpuarray.compiler.lower.schedule import Schedule, turns_ahead
+from gpuarray.compiler.lower.traffic import Traffic
 from gpuarray.compiler.text import types as ct
-from gpuarray.compiler.text.statements import Fetched
+from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import TARGET
+
+#: Where the arrays of each part are, and which block has which part of them.
+_TABLES = ("unsigned long long", "table"), ("unsigned", "tiles")
 
 
 class BatchTemplate(Template):
@@ -27,87 +31,173 @@ class BatchTemplate(Template):
 
     def __init__(self, kernel: Batch, options: Options):
         # Text is emitted for the first part alone; `batch` has all of them for the launch.
-        first = Batch(Accesses(kernel.parts[0]), kernel.name, kernel.parts)
-        super().__init__(first, options)
+        accesses = collapse(Accesses(kernel.parts[0]))
+        super().__init__(Batch(accesses, kernel.name, kernel.parts, kernel.sweep), options)
         self.batch = kernel
 
     def source(self) -> KernelSource:
         """The kernel of all parts."""
-        whole, parts = self.batch, self.batch.parts
-        arrays = arrays_of(self.group)
-        count = len(arrays)
-        # Three numbers a tile: which part, the first element, how many elements.
-        self.line(1, "const unsigned* tile = tiles + blockIdx.x * 3u;", "arrays, first, length")
-        self.line(1, f"const unsigned long long* at = table + tile[0] * {count}u;")
-        # Arrays of one element are read at 0, all others from the tile's first element on.
+        parts, one, threads = self.batch.parts, self.batch.sweep, TARGET.block_threads
+        sizes = [math.prod(p.axes) for p in parts]
+        width = self.width()
+        # Reductions have as many blocks as there is room for at a time, each of which leaves a
+        # result; others more, so that few wait for the last ones.
+        turn = threads * width
+        folds = bool(one.partial)
+        least, most = (4 * turn, TARGET.full_grid) if folds else (turn, TARGET.batch_grid)
+        tiles = tiles_of(sizes, least * max(1, -(-sum(sizes) // (least * most))), folds)
+        s = Schedule(threads, width, len(tiles), threads)
+        # Where a block works: numbers of a tile, and the addresses of the arrays.
+        self.begin(tiles.shape[1])
+        # The loop over the tile, by strides of the block. How many reads are under way may depend
+        # on the structure alone, as all text.
+        ahead = turns_ahead(self.bytes_read(width), s.replace(grid=most), 1, len(one.members))
+        states = self.declare_partials(one)
+        self.touched.begin(ahead)
+        self.line(1, f"#pragma unroll {ahead}")
+        scale = f" * {width}u" if width > 1 else ""
+        self.line(1, f"for (unsigned i = threadIdx.x{scale}; i < tile[2]; i += {turn}u) {{")
+        if width > 1:
+            self.line(2, "const unsigned left = tile[2] - i;")
+        # All arrays lie alike, so `i` is the position in each of them.
+        self.position = "i"
+        self.elements(2, one.members, one.stored, states, width)
+        self.position = ""
+        self.line(1, "}")
+        work = self.merge_tiles(states, s) if folds else 0
+        for m in one.after:
+            self.member(m, 1, self.read_before)
+        self.write_reduced([one], "threadIdx.x == 0")
+        return self.whole_source(s, tiles, width, ahead, work)
+
+    def begin(self, numbers: int) -> None:
+        """Which tile a block has, where its arrays are, and what all their elements share."""
+        one, arrays = self.batch.sweep, arrays_of(self.group)
+        what = "array, first, length" + (", tiles before it, its tiles" * (numbers > 3))
+        self.line(1, f"const unsigned* tile = tiles + blockIdx.x * {numbers}u;", what)
+        self.line(1, f"const unsigned long long* at = table + tile[0] * {len(arrays)}u;")
+        # Single numbers are at 0, all else is from the tile's first element on.
         single = {x.source for x in self.group.loads() if is_one(x)}
         for k, v in enumerate(arrays):
-            output = k >= count - len(self.group.outputs)
+            output = k >= len(arrays) - len(self.outputs)
             kind = f"{'' if output else 'const '}{ct.memory_type(v.aval)}*"
             name = self.out_name[v] if output else self.in_name[v]
-            first = "" if v in single and not output else " + tile[1]"
-            self.line(1, f"{kind} __restrict__ {name} = ({kind})at[{k}]{first};")
-        # Single elements are read once, before the loop.
-        scope: Fetched = {}
+            first = " + tile[1]" if (v in one.stored if output else v not in single) else ""
+            self.line(1, f"{kind} {self.restrict}{name} = ({kind})at[{k}]{first};")
         for member in members_in_order(self.group):
             for o in member.operands:
                 if isinstance(o, Load) and is_one(o):
-                    self.operand(o, scope, 1)
-        # The loop over the tile, by strides of the block; a tile is four elements a thread.
-        self.position = "i"
-        self.line(1, "#pragma unroll 4")
-        self.line(
-            1, f"for (unsigned i = threadIdx.x; i < tile[2]; i += {TARGET.block_threads}u) {{"
-        )
-        for member in members_in_order(self.group):
-            self.member(member, 2, scope)
-        # All arrays lie alike, so `i` is the position in each of them.
-        for v in self.group.outputs:
-            self.line(2, f"{self.out_name[v]}[i] = {self.as_stored(v)};")
-        self.line(1, "}")
-        sizes = [math.prod(p.axes) for p in parts]
-        tiles = tiles_of(sizes)
-        schedule = Schedule(TARGET.block_threads, grid=len(tiles))
-        text = self.text(schedule)
-        # The table has a row for each part: the addresses of its arrays.
-        table = [v for p in parts for v in arrays_of(p)]
+                    self.operand(o, self.read_before, 1)
+
+    # ---- vectors ----
+    def width(self) -> int:
+        """Elements of a vector access: tiles begin at multiples of it, however long arrays are."""
+        wide = self.wide_arrays()
+        if not self.aligned or self.last is None or not wide:
+            return 1
+        return TARGET.vector_bytes // max(storage_dtype(v.aval).itemsize for v in wide)
+
+    def wide_arrays(self) -> list[Var]:
+        """The arrays of the first group of which each element is read or written."""
+        read = {x.source for x in self.group.loads() if not is_one(x)}
+        return [v for v in arrays_of(self.group) if v in read or v in self.batch.sweep.stored]
+
+    def bytes_read(self, width: int) -> int:
+        """Bytes that a thread reads in a turn."""
+        read = {x.source for x in self.group.loads() if not is_one(x)}
+        return width * sum(storage_dtype(v.aval).itemsize for v in read)
+
+    def vector_read(self, load: Load, width: int, depth: int = 2, scope=None) -> str:
+        return f"ga_load_part<{width}>({self.in_name[load.source]} + i, left)"
+
+    def vector_store(self, place: str, vector: str) -> str:
+        return f"ga_store_part({place}, {vector}, left);"
+
+    def vector_end(self, states: dict[Var, str]) -> str:
+        # What lies beyond the end is computed too, but not folded.
+        return "e < left" if states else ""
+
+    # ---- partial results ----
+    def merge_tiles(self, states: dict[Var, str], s: Schedule) -> int:
+        """Merge what the tiles of each array have found; returns the bytes of the workspace."""
+        for v, name in states.items():
+            self.reduce_over_block(v, name, s)
+        slots, steps = ("threadIdx.x == 0", "blockIdx.x", "tile[3] + b"), ("threadIdx.x", s.threads)
+        self.line(1, "const unsigned others = tile[4] - 1u;")
+        work = self.merge_blocks(states, s, slots, len(self.batch.parts), 1, " + tile[0]", steps)
+        for v, name in states.items():
+            self.reduce_over_block(v, name, s)
+            self.finish_reduction(v, name)
+        return work
+
+    def slots_of(self, s: Schedule, rows: int, many: int) -> int:
+        return s.grid
+
+    def behind(self, slots: int, room: int) -> str:
+        return f"gridDim.x * {slots * TARGET.slot_bytes}u"
+
+    def sharing(self, s: Schedule, but: int = 0) -> str:
+        return "others" if but else "tile[4]"
+
+    # ---- the whole ----
+    def whole_source(
+        self, s: Schedule, tiles: np.ndarray, width: int, ahead: int, work: int
+    ) -> KernelSource:
+        """The kernel with its launch: a row of the table has the addresses of a part's arrays."""
+        whole = self.batch
+        read, written = ({v: v.aval.nbytes for v in of} for of in (whole.inputs, whole.outputs))
+        once = sum(read.values())
+        count = sum(math.prod(p.axes) for p in whole.parts) * len(self.wide_arrays())
+        sweeps = ((once, self.bytes_read(width) * ahead),)
         return KernelSource(
             whole,
-            text,
-            schedule,
+            self.text(s, work),
+            s,
             list(whole.inputs),
             list(whole.outputs),
-            table=table,
+            work,
+            self.threads_meet,
+            table=[v for p in whole.parts for v in arrays_of(p)],
             tiles=tiles,
-            traffic=each_once(whole.inputs, whole.outputs),
+            traffic=Traffic(read, written, self.partial, once, sweeps, -(-count // width)),
+            shared_bytes=sum(ct.declared_bytes(t, {}) for t in self.shared.values()),
         )
 
-    def text(self, schedule: Schedule) -> str:
+    def text(self, s: Schedule, work: int) -> str:
         """The lines so far as a kernel. Neither names nor numbers of parts are in what compiles."""
+        self.tidy()
         formulas = ", ".join(m.eqn.primitive.name for m in members_in_order(self.group))
         ins = ", ".join(v.aval.dtype.name for v in arrays_of(self.group))
+        params = [f"const {kind}* __restrict__ {name}" for kind, name in _TABLES]
+        params += ["unsigned char* work"] * bool(work)
+        top = [f"    __shared__ {text};" for text in self.shared.values()]
+        top += [f"    {text}" for text in self.name_mergers()]
         head = [
             f"// {self.kernel.name}: {formulas}",
             f"//   many arrays at once, each with its own sizes: {ins}",
-            f'extern "C" __global__ void __launch_bounds__({schedule.threads}) {self.kernel.name}(',
-            "    const unsigned long long* __restrict__ table,",
-            "    const unsigned* __restrict__ tiles) {",
+            f'extern "C" __global__ void __launch_bounds__({s.threads}) {self.kernel.name}(',
+            "    " + ",\n    ".join(params) + ") {",
         ]
-        return "\n".join([*head, *self.lines, "}"]) + "\n"
+        return "\n".join([*head, *top, *self.lines, "}"]) + "\n"
 
 
-def tiles_of(sizes: list[int]) -> np.ndarray:
-    """For each block which arrays it works on, from which element on, and on how many.
+def tiles_of(sizes: list[int], length: int, count: bool = False) -> np.ndarray:
+    """For each block which array it works on, from which element on, and on how many; with `count`,
+    also which block is the first of that array, and how many there are.
 
-    >>> tiles_of([5, 1500]).tolist()
+    >>> tiles_of([5, 1500], 1024).tolist()
     [[0, 0, 5], [1, 0, 1024], [1, 1024, 476]]
+    >>> tiles_of([5, 1500], 1024, True)[:, 3:].tolist()
+    [[0, 1], [1, 2], [1, 2]]
     """
     counts = np.array(sizes)
-    tile = TARGET.batch_tile
     # Blocks of each part: as many as cover it.
-    blocks = -(-counts // tile)
+    blocks = -(-counts // length)
     arrays = np.repeat(np.arange(len(sizes)), blocks)
+    before = np.repeat(np.cumsum(blocks) - blocks, blocks)
     # Where each tile begins: the number of the tile within its part, times its length.
-    first = (np.arange(len(arrays)) - np.repeat(np.cumsum(blocks) - blocks, blocks)) * tile
-    length = np.minimum(counts[arrays] - first, tile)
-    return np.stack([arrays, first, length], 1).astype(np.uint32)
+    first = (np.arange(len(arrays)) - before) * length
+    columns = [arrays, first, np.minimum(counts[arrays] - first, length)]
+    if count:
+        columns += [before, blocks[arrays]]
+    return np.stack(columns, 1).astype(np.uint32)

@@ -370,16 +370,16 @@ class Template(Writer, abc.ABC):
         # Lay out the workspace: for each reduction one slot a block, then the tickets. A slot is a
         # multiple of a vector access, so that reading it takes few transactions.
         writes, own, _ = slots
-        room = rows * many * s.splits * TARGET.slot_bytes
-        starts = list(itertools.accumulate((c.slots * room for c in cells), initial=0))
+        room = self.slots_of(s, rows, many) * TARGET.slot_bytes
+        starts = list(itertools.accumulate((c.slots for c in cells), initial=0))
         tickets = starts.pop()
         # Each block writes its results as words, and the last one reads them.
         words = sum(-(-c.nbytes // 4) for c in cells)
         self.partial = 4 * (words * s.grid * s.rows_a_block + rows)
         # Write this block's results. __threadfence makes them visible to all other blocks before
         # the ticket is: whoever sees the last ticket sees every result.
-        named = [f"cell{k} = {self.number(start)}" for k, start in enumerate(starts[1:], 1)]
-        named.append(f"tickets = {self.number(tickets)}")
+        named = [f"cell{k} = {self.behind(n, room)}" for k, n in enumerate(starts[1:], 1)]
+        named.append(f"tickets = {self.behind(tickets, room)}")
         line = f"const {self.index_type} {', '.join(named)};"
         self.line(1, line, "in the workspace")
         self.line(1, f"if ({writes}) {{")
@@ -393,7 +393,7 @@ class Template(Writer, abc.ABC):
         # one that writes, program order is enough.
         if writes != "threadIdx.x == 0":
             self.line(1, "__syncthreads();")
-        counter, top = f"(unsigned*)(work + tickets){which}", f"{s.splits - 1}u"
+        counter, top = f"(unsigned*)(work + tickets){which}", self.sharing(s, but=1)
         self.line(1, "// The ticket wraps to 0, ready for the next launch.")
         # atomicInc returns the old count and wraps at `top`: no launch has to clear the tickets.
         self.line(1, f"if (threadIdx.x == 0) last = atomicInc({counter}, {top}) == {top};")
@@ -403,14 +403,28 @@ class Template(Writer, abc.ABC):
         self.line(1, "if (!last) return;")
         self.line(1, "__threadfence();")
         # Tickets are 4 bytes each, rounded up to whole slots.
-        return tickets + -(-4 * rows // TARGET.slot_bytes) * TARGET.slot_bytes
+        return tickets * room + -(-4 * rows // TARGET.slot_bytes) * TARGET.slot_bytes
+
+    def slots_of(self, s: Schedule, rows: int, many: int) -> int:
+        """How many slots of the workspace all blocks need for a partial result of one slot."""
+        return rows * many * s.splits
+
+    def behind(self, slots: int, room: int) -> str:
+        """Where in the workspace that begins which lies behind partial results of so many slots,
+        `room` bytes each of all blocks.
+        """
+        return self.number(slots * room)
+
+    def sharing(self, s: Schedule, but: int = 0) -> str:
+        """How many blocks share a row, without `but` of them."""
+        return f"{s.splits - but}u"
 
     def open_blocks(self, s: Schedule, steps: tuple[str, int]) -> None:
         """Open the loop of a thread of the last block over what blocks have left."""
         first, step = steps
         if s.splits > 8 * step:  # several reads under way hide their latency
             self.line(1, "#pragma unroll 8")
-        self.line(1, f"for (unsigned b = {first}; b < {s.splits}u; b += {step}u) {{")
+        self.line(1, f"for (unsigned b = {first}; b < {self.sharing(s)}; b += {step}u) {{")
 
     def left_by(self, cell: Cell, k: int, slot: str) -> str:
         """What a block has left in its slot of the reduction `k`."""
@@ -427,8 +441,8 @@ class Template(Writer, abc.ABC):
         # The comment at the top: operations, arguments, bytes moved, launch.
         name = self.kernel.name
         formulas = named_operations(self.group)
-        ins = [f"{self.in_name[v]} {v.aval.str_short(True)}" for v in self.inputs]
-        outs = [f"{self.out_name[v]} {v.aval.str_short(True)}" for v in self.outputs]
+        ins = _listed(self.inputs, self.in_name)
+        outs = _listed(self.outputs, self.out_name)
         moved = self.touched.traffic(self.written(), self.partial, schedule.width, self.last)
         # The parameters, in the order in which backends pass buffers.
         params = [
@@ -471,3 +485,13 @@ class Template(Writer, abc.ABC):
     def written(self) -> dict[Var, int]:
         """Bytes that are written of each output: all of it."""
         return {v: v.aval.nbytes for v in self.outputs}
+
+
+def _listed(values: Sequence[Var], names: dict[Var, str]) -> list[str]:
+    """The names and types of arguments; many of one type as the first and the last of them."""
+    found: list[str] = []
+    for kind, alike in itertools.groupby(values, lambda v: v.aval.str_short(True)):
+        each = [names[v] for v in alike]
+        listed = [f"{each[0]} to {each[-1]}"] if len(each) > TARGET.listed else each
+        found += [f"{name} {kind}" for name in listed]
+    return found

@@ -31,6 +31,7 @@ class Writer(Vectors):
         sizes = [v.aval.size for v in (*self.inputs, *group.inlined, *self.outputs)]
         # Below 2**31, a negative position wraps to more than any size.
         self.use_positions(wide=max(*sizes, math.prod(group.axes), 0) >= 2**31)
+        self.read_before: Fetched = {}  # read before the loop over elements
 
     def use_positions(self, wide: bool) -> None:
         """Positions of 64 bits, or of 32."""
@@ -76,7 +77,7 @@ class Writer(Vectors):
 
         Returns the text of element `e` of each load that is a vector or constant along it.
         """
-        fetched: Fetched = {}
+        fetched: Fetched = dict(self.read_before)
         for load in (o for m in members for o in m.operands if isinstance(o, Load)):
             key, source = (load.key, load.dims), load.source
             if key in fetched:
@@ -132,7 +133,7 @@ class Writer(Vectors):
         `states`.
         """
         if width == 1:
-            self.element(depth, members, stores, states, {}, {})
+            self.element(depth, members, stores, states, dict(self.read_before), {})
             return
         # Read whole vectors; a copy writes them back at once.
         fetched = self.fetch(depth, members, width)
@@ -151,16 +152,24 @@ class Writer(Vectors):
         # Compute element by element: unrolled, so that vectors stay in registers (an index that is
         # not constant would put them into local memory).
         self.line(depth, "#pragma unroll")
-        self.line(depth, f"for (unsigned e = 0; e < {width}u; ++e) {{")
+        ends = f" && {self.vector_end(states)}" if self.vector_end(states) else ""
+        self.line(depth, f"for (unsigned e = 0; e < {width}u{ends}; ++e) {{")
         with self.inside_vector():
             self.element(depth + 1, members, stores, states, fetched, vectors)
         self.line(depth, "}")
         # Write the vectors.
         for v, name in vectors.items():
             at = self.at(self.output_index(v))
-            self.line(
-                depth, f"{self.first_thread_guard(v)}ga_store({self.out_name[v]} + {at}, {name});"
-            )
+            store = self.vector_store(f"{self.out_name[v]} + {at}", name)
+            self.line(depth, f"{self.first_thread_guard(v)}{store}")
+
+    def vector_store(self, place: str, vector: str) -> str:
+        """The statement that writes a vector."""
+        return f"ga_store({place}, {vector});"
+
+    def vector_end(self, states: dict[Var, str]) -> str:
+        """The condition under which element `e` of a vector is there; empty where all are."""
+        return ""
 
     def copied_vector(self, members: list[Member], fetched: Fetched) -> str | None:
         """The vector that a kernel has read, if it only stores it; None for other kernels."""

@@ -28,20 +28,30 @@ from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import is_elementwise
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, is_view
 from gpuarray.core.primitive import Kind
+from gpuarray.core.target import TARGET
 
 
 def fuse(
-    graph: Graph, enabled: bool = True, flows: bool = False
+    graph: Graph, enabled: bool = True, flows: bool = False, apart: bool = False
 ) -> tuple[list[Step], list[Refusal]]:
     """The steps that compute the graph, each after those it needs, and the refusals: for each pair
-    of steps that exchange a value, why they were not merged. With `flows`, loops and branches that
-    run element by element are groups too.
+    of steps that exchange a value, why they were not merged.
+
+    Parameters
+    ----------
+    flows :
+        Loops and branches that run element by element are groups too.
+    apart :
+        Reductions of whole arrays take nothing that would keep many of them from being one kernel.
     """
-    fuser = _Fuser(graph, enabled, flows)
+    fuser = _Fuser(graph, enabled, flows, apart)
     fuser.run()
     steps, built = fuser.steps()
     return steps, fuser.refusals(built)
 
+
+#: Why steps are kept from a reduction of a whole array.
+APART = "the reduction is one kernel with those of other arrays"
 
 #: A step while others may still be merged into it.
 _OpenStep = GroupBuilder | Eqn
@@ -50,10 +60,11 @@ _OpenStep = GroupBuilder | Eqn
 class _Fuser:
     """The state of one fusion: steps so far, by the position of their first equation."""
 
-    def __init__(self, graph: Graph, enabled: bool, flows: bool = False):
+    def __init__(self, graph: Graph, enabled: bool, flows: bool = False, apart: bool = False):
         self.graph = graph
         self.enabled = enabled
         self.flows = flows and enabled
+        self.apart = apart
         self.index = GraphIndex(graph)
         self.step_of: dict[Var, int] = {}  # which step computes a value
         self.steps_by_id: dict[int, _OpenStep] = {}
@@ -86,6 +97,8 @@ class _Fuser:
         if self.enabled:
             # Only now are all readers of a value known.
             self._merge_siblings()
+        if self.apart:
+            self._merge_tails()
 
     def _flow(self, eqn: Eqn) -> GroupBuilder | None:
         """A loop or a branch as a group, where each element goes its own way."""
@@ -191,11 +204,25 @@ class _Fuser:
         while True:
             for maker in sorted(self.producers[number], reverse=True):
                 producer = self.steps_by_id[maker]
-                if isinstance(producer, GroupBuilder) and self._try_merge(maker, number):
+                if not isinstance(producer, GroupBuilder):
+                    continue
+                if self.apart and _is_total(producer):
+                    continue  # until it is known what else its readers wait for
+                if self._try_merge(maker, number):
                     number = maker
                     break
             else:
                 return  # no producer was merged: the step has taken all it can
+
+    def _merge_tails(self) -> None:
+        """Merge what is computed of a reduction of a whole array alone with it."""
+        for number, step in sorted(self.steps_by_id.items()):
+            before = self.producers.get(number, set())
+            if isinstance(step, GroupBuilder) and not step.axes and len(before) == 1:
+                (maker,) = before
+                producer = self.steps_by_id[maker]
+                if isinstance(producer, GroupBuilder) and _is_total(producer):
+                    self._try_merge(maker, number)
 
     def _merge_siblings(self) -> None:
         """Merge groups that read the same value over one space, then reductions of one shape."""
@@ -216,6 +243,8 @@ class _Fuser:
         found: dict[tuple, dict[int | None, list[int]]] = {}
         for number, step in sorted(self.steps_by_id.items()):
             if isinstance(step, GroupBuilder) and step.reduced:
+                if self.apart and _is_total(step):
+                    continue
                 before = self.producers[number]
                 if len(before) <= 1:
                     similar = found.setdefault((tuple(step.axes), step.reduced), {})
@@ -249,6 +278,8 @@ class _Fuser:
             return False
         if self._closes_cycle(a, b):
             why_not = "a step between them needs the first and feeds the second"
+        elif self.apart and self._stays_apart(a, b, siblings):
+            why_not = APART
         else:
             why_not = merge(one, two, siblings)
         if why_not:
@@ -262,6 +293,20 @@ class _Fuser:
             self.step_of[v] = a
         self._note_merge(a, b)
         return True
+
+    def _stays_apart(self, a: int, b: int, siblings: bool) -> bool:
+        """Whether step b goes over arrays where step a reduces them, or computes single numbers of
+        many that are reduced: then it is one kernel with others that do.
+        """
+        one, two = self.steps_by_id[a], self.steps_by_id[b]
+        assert isinstance(one, GroupBuilder) and isinstance(two, GroupBuilder)
+        if siblings:
+            return _is_total(one) != _is_total(two)
+        if one.axes or not two.axes:
+            return False
+        before = [self.steps_by_id[n] for n in self.producers[a]]
+        totals = [x for x in before if isinstance(x, GroupBuilder) and _is_total(x)]
+        return len(totals) >= TARGET.fewest_alike
 
     def _closes_cycle(self, a: int, b: int) -> bool:
         """Whether the merged step would need itself: a third step lies between the two, or the
@@ -307,6 +352,8 @@ class _Fuser:
         # A refusal is kept under the numbers that the steps had then; if they have changed since,
         # the reason is found again on a copy.
         assert isinstance(one, GroupBuilder) and isinstance(two, GroupBuilder)
+        if self.apart and _is_total(one):
+            return APART
         return self.refused.get((a, b)) or merge_reason(one, two)
 
     # ---- the result ----
@@ -359,3 +406,8 @@ class _Fuser:
             if isinstance(a, Var):
                 materialize(a)
         return order, built
+
+
+def _is_total(group: GroupBuilder) -> bool:
+    """Whether a group reduces whole arrays."""
+    return 0 < len(group.reduced) == len(group.axes)

@@ -47,8 +47,10 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
     reason why not, with both unchanged.
     """
     # 1. Limits, and loops in registers, which have rules of their own.
-    if len(one.members) + len(two.members) > TARGET.members:
-        return f"together they have more than {TARGET.members} operations"
+    single = not one.axes and not two.axes
+    most = TARGET.single_numbers if single else TARGET.members
+    if len(one.members) + len(two.members) > most:
+        return f"together they have more than {most} operations"
     if (one.has_flow or two.has_flow) and (why_not := _flow_refusal(one, two, siblings)):
         return why_not
     # 2. Which axis of `two` is which of `one`: exchanged values decide, shared inputs come second.
@@ -81,8 +83,9 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
         return "a row is too long to wait for its own reduction"
     # 5. Nothing speaks against it: from here on `one` changes.
     new_sources = sum(v not in one.read and v not in one.made for v in two.read)
-    if len(one.read) + new_sources + 1 > TARGET.arguments:
-        return f"together they have more than {TARGET.arguments} inputs and outputs"
+    most = TARGET.single_numbers if single else TARGET.arguments
+    if len(one.read) + new_sources + 1 > most:
+        return f"together they have more than {most} inputs and outputs"
     one.axes, one.reduced = axes, reduced
     for member in members:
         one.add(member)

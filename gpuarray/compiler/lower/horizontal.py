@@ -1,43 +1,107 @@
-"""Fuse horizontally: many small groups that do the same to different arrays become one kernel.
+"""Fuse horizontally: many groups that do the same to different arrays become one kernel.
 
 Floor 3. In: the steps of a plan for a device. Out: the same steps, with independent groups of one
-structure merged into a `Batch`: an optimizer's update of all parameters is one launch. What it
-costs to compile such a kernel does not depend on how many groups there are.
+structure merged into a `Batch`: an optimizer's update of all parameters is one launch, and so are
+the lengths of all gradients. What it costs to compile such a kernel does not depend on how many
+groups there are.
 """
 
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
-from gpuarray.compiler.fuse.group import FusedGroup, Inner, Load, Step, members_in_order
+from gpuarray.compiler.fuse.group import (
+    Dims,
+    FusedGroup,
+    Inner,
+    Load,
+    Member,
+    Operand,
+    Step,
+    members_in_order,
+)
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.kernel import Batch, DeviceStep
-from gpuarray.compiler.lower.steps import sorted_steps, step_inputs, step_outputs
-from gpuarray.core.graph import Eqn, Literal, Var, params_key, storage_dtype
+from gpuarray.compiler.lower.passes import Pass, axis_order, once_each, one_pass, split_passes
+from gpuarray.compiler.lower.steps import inlined_eqns, sorted_steps, step_inputs, step_outputs
+from gpuarray.compiler.rewrite.simplify import is_elementwise
+from gpuarray.core.graph import Atom, Eqn, Literal, Var, params_key, storage_dtype
 from gpuarray.core.index import view_rule
 from gpuarray.core.primitive import Kind
 from gpuarray.core.target import TARGET
 
 
-def fuse_horizontally(steps: list[Step]) -> list[DeviceStep]:
-    """The steps, with small groups of one structure as one step each."""
+def fuse_horizontally(steps: list[Step], largest: int = 2**31 - 1) -> list[DeviceStep]:
+    """The steps, with groups of one structure, of so many elements at most, as one step each."""
     # 1. Groups of one structure that are equally far from the end.
-    alike: dict[tuple, list[int]] = {}
+    alike: dict[tuple, dict[int, FusedGroup]] = {}
     rank = _ranks(steps)
     for number, step in enumerate(steps):
-        if isinstance(step, FusedGroup) and (structure := structure_of(step)) is not None:
+        plain = _with_producers(step) if isinstance(step, FusedGroup) else None
+        if plain is None or math.prod(plain.axes) > largest:  # by default what 32 bits can number
+            continue
+        if (structure := structure_of(plain)) is not None:
             # Steps as far from the end as one another are independent.
-            alike.setdefault((rank[number], structure), []).append(number)
-    chosen = [numbers for numbers in alike.values() if len(numbers) >= TARGET.fewest_alike]
+            alike.setdefault((rank[number], structure), {})[number] = plain
+    chosen = [groups for groups in alike.values() if len(groups) >= TARGET.fewest_alike]
     if not chosen:
         return [*steps]
     # 2. Each list of them becomes one step, in the place of the last.
     whole: dict[int, DeviceStep] = dict(enumerate(steps))
-    for numbers in chosen:
-        chosen_groups = [whole.pop(k) for k in numbers]
-        whole[numbers[-1]] = _batch([g for g in chosen_groups if isinstance(g, FusedGroup)])
+    for groups in chosen:
+        for k in groups:
+            del whole[k]
+        whole[max(groups)] = _batch([*groups.values()])
     # 3. Order again: readers of the first groups now wait for the last.
     return sorted_steps(whole)
+
+
+def _with_producers(group: FusedGroup) -> FusedGroup | None:
+    """The group with its inlined producers as members; None where these do more than compute each
+    element from those at the same place.
+    """
+    if not group.inlined:
+        return group
+    if group.copy_of is not None:
+        return None
+    # Along which axes producers run: those of what reads them.
+    producers = inlined_eqns(group)
+    dims: dict[Var, Dims] = {}
+    for load in group.loads():
+        if load.source in group.inlined:
+            if load.views or dims.setdefault(load.source, load.dims) != load.dims:
+                return None
+    for eqn in reversed(producers):
+        (v,) = eqn.outvars if is_elementwise(eqn) else (None,)
+        if v is None or any(a.aval.shape not in ((), v.aval.shape) for a in eqn.invars):
+            return None
+        for a in eqn.invars:
+            if isinstance(a, Var):
+                own = dims[v] if a.aval.shape else ()
+                if dims.setdefault(a, own) != own:
+                    return None
+
+    def operand(a: Atom) -> Operand:
+        if isinstance(a, Literal):
+            return a
+        if a in group.inlined:
+            return Inner(a, tuple(range(a.aval.ndim)))
+        return Load(a, (), dims[a], a.aval.shape)
+
+    members = [
+        Member(e, [operand(a) for a in e.invars], dims[e.outvars[0]], dims[e.outvars[0]])
+        for e in producers
+    ]
+    for m in group.members:
+        inside = [operand(o.source) if _is_made(o, group) else o for o in m.operands]
+        members.append(Member(m.eqn, inside, m.space, m.dims, m.flow))
+    inputs = dict.fromkeys(o.source for m in members for o in m.operands if isinstance(o, Load))
+    return group.replace(members=tuple(members), inputs=tuple(inputs), inlined={})
+
+
+def _is_made(o: Operand, group: FusedGroup) -> TypeGuard[Load]:
+    return isinstance(o, Load) and o.source in group.inlined
 
 
 def _batch(parts: list[FusedGroup]) -> Batch:
@@ -47,7 +111,8 @@ def _batch(parts: list[FusedGroup]) -> Batch:
     # The batch as one group, for what asks for all members, inputs and outputs.
     axes = (sum(math.prod(p.axes) for p in parts),)
     whole = FusedGroup(axes, members=members, outputs=outputs, inputs=tuple(inputs))
-    return Batch(Accesses(whole), "", tuple(parts))
+    (sweep,) = sweeps_of(parts[0])
+    return Batch(Accesses(whole), "", tuple(parts), sweep)
 
 
 def _ranks(steps: list[Step]) -> list[int]:
@@ -70,21 +135,23 @@ def _ranks(steps: list[Step]) -> list[int]:
 
 def structure_of(group: FusedGroup) -> tuple | None:
     """What a group does to its elements, without its sizes; None for groups that are more than a
-    pass over arrays which lie in memory alike, or that are large.
+    pass over arrays which lie in memory alike.
     """
-    size = math.prod(group.axes)
-    # Only pointwise work on memory as it lies has text that does not depend on sizes.
-    if group.reduced or group.has_flow or group.inlined or not group.outputs:
+    # Only work on memory as it lies has text that does not depend on sizes.
+    if group.has_flow or group.inlined or not group.outputs:
         return None
     if not group.is_fused:  # a scan or a sort of its own
         return None
-    if not 0 < size <= TARGET.small_group:
+    if not math.prod(group.axes):
         return None
-    # All outputs have all axes, in one order: elements then have one number, counted in memory.
-    order = _axes(group.made[group.outputs[0]].dims)
-    if len(order) != len(group.axes):
+    # Reductions are of all elements, and nothing goes over these again.
+    if group.reduced and (len(group.reduced) < len(group.axes) or not _is_one_sweep(group)):
         return None
-    if any(_axes(group.made[v].dims) != order for v in group.outputs):
+    # All that is read and written has all axes, in one order: elements then have one number,
+    # counted in memory. What reductions leave is single numbers.
+    order = tuple(axis_order(group))
+    single = () if group.reduced else order
+    if any(_axes(group.made[v].dims) not in (order, single) for v in group.outputs):
         return None
     # Inputs and values are numbered in order of first use, so equal rows mean equal text.
     number: dict[Var, int] = {}
@@ -92,7 +159,9 @@ def structure_of(group: FusedGroup) -> tuple | None:
     rows: list[tuple] = []
     for member in members_in_order(group):
         # Values go by number: groups of other arrays compare equal.
-        row: list = [member.eqn.primitive, params_key(member.eqn.params)]
+        # Which axes are reduced is a matter of sizes: all are, or each has one element.
+        params = {k: p for k, p in member.eqn.params.items() if not _reduces(member) or k != "axes"}
+        row: list = [member.eqn.primitive, params_key(params)]
         for o in member.operands:
             if isinstance(o, Literal):
                 row.append(o.key)
@@ -110,6 +179,26 @@ def structure_of(group: FusedGroup) -> tuple | None:
             row.append(v.aval.dtype)
         rows.append(tuple(row))
     return tuple(rows), tuple(values[v] for v in group.outputs)
+
+
+def sweeps_of(group: FusedGroup) -> list[Pass]:
+    """The passes of a group over its arrays, each output written by the first that has it."""
+    if not group.reduced:
+        return one_pass(group)
+    passes = split_passes(group, lambda m: m.eqn.primitive.has_fold)
+    return [] if passes is None else once_each(group, passes, lambda _: False, early=True)
+
+
+def _is_one_sweep(group: FusedGroup) -> bool:
+    """Whether a group reduces its arrays by folds that find all they need in one pass, and do not
+    ask where an element lies.
+    """
+    folds = [m.eqn.primitive.fold for m in group.members]
+    return len(sweeps_of(group)) == 1 and not any(f and f.takes_positions for f in folds)
+
+
+def _reduces(member: Member) -> bool:
+    return member.eqn.primitive.kind is Kind.REDUCTION
 
 
 def _axes(dims) -> tuple[int, ...]:

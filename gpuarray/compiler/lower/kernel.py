@@ -166,16 +166,19 @@ class Loop(Kernel):
 
 
 class Batch(Kernel):
-    """Small groups of one structure, each on arrays of its own; `group` has all their members.
+    """Groups of one structure, each on arrays of its own; `group` has all their members.
 
     Attributes
     ----------
     parts :
         The groups; the text is that of the first.
+    sweep :
+        The pass of the first over its arrays, which it may reduce.
     """
 
     form = "batch"
     parts: tuple[FusedGroup, ...]
+    sweep: Pass
 
 
 class Sweep(Kernel):

@@ -129,7 +129,7 @@ def test_measurements_name_workloads():
 
 def test_the_default_is_a_large_gpu_of_today():
     assert (TARGET.full_grid, TARGET.column_grid, TARGET.many_blocks) == (264, 1056, 8448)
-    assert (TARGET.narrowest, TARGET.batch_tile) == (8, 1024)
+    assert (TARGET.narrowest, TARGET.batch_grid) == (8, 4224)
     with pytest.raises(dataclasses.FrozenInstanceError):
         TARGET.depth = 3  # pyright: ignore[reportAttributeAccessIssue]
 

@@ -1,10 +1,12 @@
-"""Many small groups of one structure: one launch, whatever their number and sizes.
+"""Many groups of one structure: one launch, whatever their number and sizes.
 
-In: optimizer steps over lists of parameters. Kernels run on the simulator; results are those of the
-NumPy driver.
+In: optimizer steps over lists of parameters, lengths of gradients. Kernels run on the simulator;
+results are those of the NumPy driver.
 """
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 import pytest
@@ -28,7 +30,7 @@ from tests.support import nvrtc, simulated
 
 SIZES = ((64, 3), (100,), (4096,), (7, 3), (), (1,), (1, 5), (2500,))
 
-TILE = TARGET.batch_tile
+TILE = 4 * TARGET.block_threads
 
 
 def adam(params, grads, first, second, step):
@@ -87,9 +89,25 @@ def test_few_groups_stay_alone():
     assert not any(isinstance(g, Batch) for g in p.groups)
 
 
-def test_large_groups_stay_alone():
-    big = [shape("float32", TARGET.small_group + 8 * i) for i in range(1, 6)]
-    assert not any(isinstance(g, Batch) for g in plan(lambda xs: [x * 2 for x in xs], big).groups)
+def test_large_groups_are_together_too():
+    sizes = [shape("float32", TARGET.small_group * 3 + 8 * i) for i in range(5)]
+    (together,) = plan(lambda xs: [x * 2 for x in xs], sizes).groups
+    assert isinstance(together, Batch) and len(together.parts) == 5
+    # A block has more of them, and there are enough blocks to fill the machine several times.
+    assert TARGET.batch_grid / 2 <= emit(together).schedule.grid <= TARGET.batch_grid + 5
+
+
+def test_large_groups_stay_alone_where_they_would_take_memory():
+    """Each is read by a product that comes next, and need not be there any longer."""
+
+    def f(x, ws):
+        return [gnp.sum((w * 2 + 1) @ x) for w in ws]
+
+    x = shape("float32", 2048, 2048)
+    groups = plan(f, x, [x] * 6).groups
+    assert not any(isinstance(g, Batch) and x in g.group.axes for g in groups)
+    before = plan(lambda x, ws: f(x, ws[:2]), x, [x] * 6).temporary_bytes
+    assert plan(f, x, [x] * 6).temporary_bytes <= before + TARGET.launch_bytes
 
 
 def test_other_work_on_other_arrays_is_another_kernel():
@@ -129,11 +147,102 @@ def test_updates_of_gradients_made_one_after_another_are_together():
     assert [len(g.parts) for g in many if "sub" in str(emit(g).text.splitlines()[0])] == [12]
 
 
+# ---- reductions ----
+
+
+def test_clipping_many_gradients_is_three_launches():
+    """Their sums of squares, what follows from these, and the products."""
+    gradients = [shape("float32", 3 + i % 50, 700 + i) for i in range(200)]
+    gradients += [shape("float32", 3000, 3000)]
+    steps = plan(clipped, gradients).groups
+    assert [s.name for s in steps] == ["k0_batch", "k1_map", "k2_batch"]
+    assert [len(g.parts) for g in steps if isinstance(g, Batch)] == [201, 201]
+    # Each gradient is read twice and written once.
+    moved = 3 * sum(4 * g.size for g in gradients)
+    assert moved <= sum(emit(g).traffic.total for g in steps) < 1.01 * moved
+
+
+@pytest.mark.parametrize("name", ["lengths of each", "lengths of updates"])
+def test_lengths_of_arrays_are_one_launch_and_what_they_scale_another(name):
+    function, arguments = PROGRAMS[name]
+    wide = [g for g in plan(function, *arguments).groups if isinstance(g, Batch)]
+    assert [len(g.parts) for g in wide] == [len(SIZES)] * 2 or len(wide) <= 4
+
+
+def test_text_of_reductions_does_not_depend_on_sizes():
+    def texts(count, size):
+        sizes = [shape("float32", size + i % 50, 7) for i in range(count)]
+        kernels = [emit(g) for g in plan(clipped, sizes).groups if isinstance(g, Batch)]
+        return [k.text for k in kernels]
+
+    assert texts(10, 3) == texts(200, 10**5) and len(texts(10, 3)) == 2
+
+
+def test_reductions_that_wait_for_one_another_are_as_before():
+    def powers(a, x):
+        for _ in range(6):
+            x = a * x
+            x = x / gnp.sqrt(gnp.sum(x * x))
+        return x
+
+    x = shape("float32", 1 << 12)
+    assert not any(isinstance(g, Batch) for g in plan(powers, x, x).groups)
+    assert len(plan(powers, x, x).groups) <= 6
+
+
+def test_positions_are_no_sum():
+    """A place in an array depends on the array's sizes: no kernel for all."""
+
+    def places(xs):
+        return [gnp.argmax(x) for x in xs]
+
+    groups = plan(places, [shape("float32", 50 + i, 9) for i in range(8)]).groups
+    assert not any(isinstance(g, Batch) for g in groups)
+
+
 # ---- what they compute ----
 
 
 def sgd(params, grads, rate):
     return [p - rate * g for p, g in zip(params, grads, strict=True)]
+
+
+def clipped(gradients):
+    """Gradients whose common length is 1 at most."""
+    length = gnp.sqrt(sum(gnp.sum(g**2) for g in gradients))
+    return [g * gnp.minimum(1, 1 / length).astype(g.dtype) for g in gradients], length
+
+
+def lars(params, grads):
+    """Each step as long as its array, relative to the gradient."""
+
+    def update(p, g):
+        return p - 0.1 * gnp.sqrt(gnp.sum(p * p)) / (gnp.sqrt(gnp.sum(g * g)) + 1) * g
+
+    return [update(*x) for x in zip(params, grads, strict=True)]
+
+
+def lamb(params, grads, first, second):
+    """The same for Adam, whose updates are computed where they are read."""
+
+    def update(p, g, m, v):
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        u = m / (gnp.sqrt(v) + 1e-6) + 0.01 * p
+        return p - 0.1 * gnp.sqrt(gnp.sum(p * p) / gnp.sum(u * u)) * u, m, v
+
+    return [update(*x) for x in zip(params, grads, first, second, strict=True)]
+
+
+def finite(gradients):
+    """Gradients, or zeros if a number of any of them is none."""
+    good = functools.reduce(gnp.logical_and, [gnp.all(gnp.isfinite(g)) for g in gradients])
+    return [gnp.where(good, g, 0) for g in gradients]
+
+
+def both(xs):
+    """Two folds of each array, one of them of pairs, and its elements."""
+    ys = [x * 3 - 1 for x in xs]
+    return ys, [ga.nn.logsumexp(y) + gnp.max(y) for y in ys]
 
 
 def mixed(xs):
@@ -150,6 +259,13 @@ PROGRAMS = {
     "adam": (adam, (*([numbers(*s) + k for s in SIZES] for k in range(4)), np.float32(3))),
     "sgd": (sgd, (*(parts_of("float32", (5, TILE, TILE + 1, 3 * TILE, 1)),) * 2, np.float32(0.5))),
     "bfloat16": (sgd, (*(parts_of("bfloat16", (5, 70, 900, 31)),) * 2, np.float32(0.5))),
+    "float16": (sgd, (*(parts_of("float16", (5, 70, 900, TILE, 31)),) * 2, np.float16(0.5))),
+    "clipped": (clipped, (parts_of("float32", (5, 3, 7 * TILE + 3, TILE, 1, 70, 4096)),)),
+    "clipped in 16 bits": (clipped, (parts_of("bfloat16", (5, 70, 9 * TILE + 1, 31, 2)),)),
+    "lengths of each": (lars, (*([numbers(*s) for s in SIZES],) * 2,)),
+    "lengths of updates": (lamb, (*([numbers(*s) + k for s in SIZES] for k in range(4)),)),
+    "all finite": (finite, ([numbers(*s) for s in SIZES],)),
+    "folds of pairs": (both, ([numbers(*s) for s in SIZES if s],)),
     "mixed": (mixed, ([np.arange(n, dtype=np.int32) for n in (5, 9, 33, 70, 2000)],)),
 }
 
@@ -183,7 +299,7 @@ def test_kernels_assemble(arch):
 
 def test_tiles_cover_every_element_once():
     sizes = [1, TILE, TILE + 1, 5, 10 * TILE - 3]
-    rows = tiles_of(sizes)
+    rows = tiles_of(sizes, TILE)
     assert rows.dtype == np.uint32 and rows[:, 2].max() <= TILE
     for k, n in enumerate(sizes):
         mine = rows[rows[:, 0] == k]

@@ -260,7 +260,7 @@ def programs() -> dict[str, Program]:
         ),
         "clipped_gradients": (
             clipped_gradients,
-            ([shape("float32", 50 + i, 70) for i in range(6)],),
+            ([shape("float32", 2000 + i, 768) for i in range(6)],),
         ),
         "mandelbrot": (mandelbrot, (shape("complex64", 1024, 1024),)),
         "ema_scan": (ema_scan, (shape("bfloat16", 512, 8192),)),

@@ -44,6 +44,7 @@ SEVERAL = {
     "attention_gradient": [
         *("k0_sweep", "k1_map", "k2_sweep", "k3_map", "k4_sweep", "k5_sweep", "k6_sweep")
     ],
+    "clipped_gradients": ["k0_batch", "k1_map", "k2_batch"],
     "recurrent": [],  # its kernels are those of the loop's body
 }
 #: What has no type in CUDA text: it is converted before it gets to a kernel.

@@ -33,6 +33,7 @@ from gpuarray.compiler.rewrite.contributions import add_where_it_is
 from gpuarray.compiler.rewrite.crops import crop
 from gpuarray.compiler.rewrite.hoist import hoist
 from gpuarray.compiler.rewrite.products import exchange_products, expand_small_products
+from gpuarray.compiler.rewrite.reductions import share_reductions
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
 from gpuarray.compiler.rewrite.split_axes import split_axes
@@ -82,6 +83,7 @@ def _plan_for_device(plan: Plan) -> Plan:
         graph = _rewrite(take_apart_small_axes, graph)
         if graph is not plan.graph:
             graph = _rewrite(split_axes, graph)
+        graph = _rewrite(share_reductions, graph)
     # Fuse again only where the device's graph differs, or has loops that it can run in registers.
     if graph is not plan.graph or any(e.primitive.flow for e in graph.eqns):
         steps, refusals = fuse(graph, fusion, flows=True)

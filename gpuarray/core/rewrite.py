@@ -164,6 +164,10 @@ class Rewrite(Struct):
     by_axis : (eqn) -> list of (params, aval)
         Folds along one axis each, one after another, that make the same in fewer steps; none if
         there are none.
+    reduces : (eqn) -> (shape, axes, Graph) or None
+        The shape that operands are seen in, which axes of it are reduced, and the function of
+        scalars by which they are: of two partial results, a number for each operand. Behind the
+        operands stand the initial values.
     loop : (eqn, loop) -> Eqn
         The equation of another Loop; its operands are set afterwards.
     algebra : str or (eqn) -> str
@@ -183,6 +187,7 @@ class Rewrite(Struct):
     windows: Callable[[Any], Windows] | None = None
     adds_to: int | None = None
     by_axis: Callable[[Any], Any] | None = None
+    reduces: Callable[[Any], tuple[tuple[int, ...], tuple[int, ...], Any] | None] | None = None
     loop: Callable[[Any, Any], Any] | None = None
     algebra: str | Callable[[Any], str] = ""
 

@@ -300,7 +300,7 @@ def reduce(
 
     Shapes: each operand [n, m], each initial value [], each result [m] for dimensions (0,).
     `computation` takes what is folded so far and the next elements, as scalars in the structure of
-    `operands`.
+    `operands`. On a GPU threads share a row, so it has to be commutative too.
 
     >>> from gpuarray import lax
     >>> import gpuarray.numpy as gnp

@@ -10,6 +10,8 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Callable
 
+import numpy as np
+
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
@@ -81,6 +83,16 @@ def five_point(x):
     """The inner points of a grid, averaged with their neighbours."""
     around = x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
     return 0.2 * (x[1:-1, 1:-1] + around)
+
+
+def largest_pairs(x, payload):
+    """The largest of each row, and what lies beside it."""
+
+    def larger(a, b):
+        mine = (a[0] > b[0]) | ((a[0] == b[0]) & (a[1] < b[1]))
+        return tuple(gnp.where(mine, x, y) for x, y in zip(a, b, strict=True))
+
+    return lax.reduce((x, payload), (np.float32(-np.inf), np.int32(2**31 - 1)), larger, (1,))
 
 
 def clipped_gradients(gradients):
@@ -234,6 +246,10 @@ def programs() -> dict[str, Program]:
         "full_sum": (gnp.sum, (shape("float32", 1 << 24),)),
         "mean_squared": (lambda a, b: gnp.mean((a - b) ** 2), (shape("float32", 1 << 22),) * 2),
         "argmax": (gnp.argmax, (shape("float32", 1 << 20),)),
+        "largest_pairs": (
+            largest_pairs,
+            (shape("float32", 1024, 4096), shape("int32", 1024, 4096)),
+        ),
         "row_argmin": (lambda x: gnp.argmin(x, axis=1), (shape("float16", 1000, 77),)),
         "softmax": (lambda x: nn.softmax(x, axis=-1), (rows,)),
         "softmax_odd": (lambda x: nn.softmax(x, axis=-1), (shape("float32", 512, 10001),)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
@@ -14,6 +16,7 @@ def rows() -> dict[str, Workload]:
     """Reductions of rows, and what each element does with the result of its own row."""
     x, half = shape(F32, 32768, 4096), shape(BF, 32768, 4096)
     logits, long, short = shape(BF, 8192, 50257), shape(BF, 8192, 131072), shape(BF, 1 << 22, 48)
+    i = shape(INT, 32768, 4096)
     return {
         "row sums": Workload(lambda x: gnp.sum(x, -1), (x,), bytes_of(x)),
         "row means of 16 bits": Workload(lambda x: gnp.mean(x, -1), (half,), bytes_of(half)),
@@ -23,6 +26,13 @@ def rows() -> dict[str, Workload]:
         ),
         "variance of rows": Workload(lambda x: gnp.var(x, -1), (x,), bytes_of(x)),
         "lengths of rows": Workload(lambda x: gnp.linalg.norm(x, axis=-1), (x,), bytes_of(x)),
+        "pairs by a function, rows": Workload(
+            lambda x, i: by_function(x, i, 1), (x, i), bytes_of(x, i)
+        ),
+        "pairs by a function, columns": Workload(
+            lambda x, i: by_function(x, i, 0), (x, i), bytes_of(x, i)
+        ),
+        "rows by a function, and scaled": Workload(scaled, (x,), 2 * bytes_of(x)),
         "any of rows": Workload(lambda x: gnp.any(x > 3, -1), (x,), bytes_of(x)),
         "cosine of rows": Workload(cosine, (x, x), 2 * bytes_of(x)),
         "logsumexp": Workload(lambda x: nn.logsumexp(x, -1), (x,), bytes_of(x)),
@@ -43,6 +53,22 @@ def rows() -> dict[str, Workload]:
             lambda x: lax.top_k(x, 8), (logits,), bytes_of(logits) + 6 * 8 * 8192
         ),
     }
+
+
+def by_function(x, payload, axis):
+    """The largest elements along an axis, and what lies beside them."""
+
+    def larger(a, b):
+        mine = (a[0] > b[0]) | ((a[0] == b[0]) & (a[1] < b[1]))
+        return tuple(gnp.where(mine, x, y) for x, y in zip(a, b, strict=True))
+
+    return lax.reduce((x, payload), (np.float32(-np.inf), np.int32(2**31 - 1)), larger, (axis,))
+
+
+def scaled(x):
+    """Rows divided by their lengths, which a function of two numbers folds."""
+    length = lax.reduce(x, 0.0, lambda a, b: gnp.sqrt(a * a + b * b), (1,))
+    return x / length[:, None]
 
 
 def masked(scores):

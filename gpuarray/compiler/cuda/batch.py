@@ -44,8 +44,10 @@ class BatchTemplate(Template):
         # result; others more, so that few wait for the last ones.
         turn = threads * width
         folds = bool(one.partial)
-        least, most = (4 * turn, TARGET.full_grid) if folds else (turn, TARGET.batch_grid)
-        tiles = tiles_of(sizes, least * max(1, -(-sum(sizes) // (least * most))), folds)
+        least, most = (4 * turn, 2 * TARGET.full_grid) if folds else (turn, TARGET.batch_grid)
+        # An array may end within a tile: without these tiles as many blocks as are aimed at.
+        whole = max(most - len(parts), most // 2)
+        tiles = tiles_of(sizes, least * max(1, -(-sum(sizes) // (least * whole))), folds)
         s = Schedule(threads, width, len(tiles), threads)
         # Where a block works: numbers of a tile, and the addresses of the arrays.
         self.begin(tiles.shape[1])

@@ -1,13 +1,13 @@
 """How the partial results of a scan are written: as one number of a Fold, or as a struct of several
-that a Graph merges.
+that a Graph merges. So are those of a reduction by a Graph.
 
-Floor 3. In: the equation of a scan. Out: a `Merging`, whose texts the template of scans puts
-together.
+Floor 3. In: the equation of a scan or a reduction. Out: a `Merging`, whose texts the template of
+scans puts together, or a `MergedReducer` for those of rows and columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gpuarray.compiler.lower.scans import merge_graph
@@ -83,10 +83,9 @@ class Merged:
     as a Graph has no number that changes nothing.
     """
 
-    state, none = "state", "state{}"
-
-    def __init__(self, eqn: Eqn):
+    def __init__(self, eqn: Eqn, state: str = "state"):
         self.text = Merger(eqn)
+        self.state, self.none = state, f"{state}{{}}"
         # Parts of one type stand together, wide types first, so that nothing is left free between
         # them; aggregates are written in this order.
         by_type: dict[str, list[int]] = {}
@@ -98,29 +97,73 @@ class Merged:
         )
         nbytes = sum(map(ct.bytes_of, self.text.types)) + 1
         whole = min(8, ct.bytes_of(next(iter(by_type))))  # a struct is a multiple of its widest
-        self.struct = f"struct state {{ {parts} bool some; }};", -(-nbytes // whole) * whole
+        self.struct = f"struct {state} {{ {parts} bool some; }};", -(-nbytes // whole) * whole
 
     @property
     def merger(self) -> list[str]:
-        everything = set(self.order)
+        first, *lines = self.function
+        return [f"const auto merge = {first}", *lines[:-1], f"{lines[-1]};"]
+
+    @property
+    def function(self) -> list[str]:
+        """The lines of a function that merges two partial results."""
+        everything, state = set(self.order), self.state
         one, two = ([f"{p}.s{k}" for k in range(len(self.order))] for p in "pq")
         lines, made = self.text.statements(one, two, everything)
         return [
-            "const auto merge = [](state p, state q) -> state {",
+            f"[]({state} p, {state} q) -> {state} {{",
             "    if (!p.some || !q.some) return p.some ? p : q;",
             *(f"    {line}" for line in lines),
             f"    return {{{', '.join(made[k] for k in self.order)}, true}};",
-            "};",
+            "}",
         ]
 
     def lift(self, elements: Sequence[str]) -> str:
-        return f"state{{{', '.join(elements[k] for k in self.order)}, true}}"
+        return f"{self.state}{{{', '.join(elements[k] for k in self.order)}, true}}"
 
     def merge(self, one: str, two: str) -> str:
         return f"merge({one}, {two})"
 
     def finish(self, state: str) -> list[str]:
         return [f"{bracketed(state)}.s{k}" for k in range(len(self.order))]
+
+
+class MergedReducer:
+    """A reduction by a Graph, as kernels along rows and columns ask for it: like `Reducer`.
+
+    Parameters
+    ----------
+    state :
+        The name of the type of partial results.
+    named :
+        What stands for a function that merges, in the text of a kernel.
+    """
+
+    plain = True
+
+    def __init__(self, eqn: Eqn, state: str, named: Callable[[str], str]):
+        self.eqn, self.merging = eqn, Merged(eqn, state)
+        self.state, self.identity = state, self.merging.none
+        assert self.merging.struct is not None
+        self.struct, self.bytes = self.merging.struct
+        self._named = named
+
+    @property
+    def merger(self) -> str:
+        """The function that merges two partial results."""
+        return "\n    ".join(self.merging.function)
+
+    def merge(self, one: str, two: str) -> str:
+        """Two partial results as one."""
+        return f"{self._named(self.merger)}({one}, {two})"
+
+    def lift_all(self, elements: Sequence[str], position: str) -> str:
+        """One element of each operand as a partial result."""
+        return self.merging.lift(elements)
+
+    def results(self, state: str) -> list[str]:
+        """All results, from the last partial result."""
+        return self.merging.finish(state)
 
 
 def merging_of(eqn: Eqn) -> Merging:

@@ -9,17 +9,20 @@ from __future__ import annotations
 import abc
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from gpuarray.compiler.cuda.merging import MergedReducer
 from gpuarray.compiler.cuda.writer import Writer
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
-from gpuarray.compiler.lower.passes import Pass
+from gpuarray.compiler.lower.passes import Pass, is_by_graph
 from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.steps import named_operations
 from gpuarray.compiler.lower.traffic import Traffic
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.reader import commented
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
@@ -118,6 +121,17 @@ class Template(Writer, abc.ABC):
     @abc.abstractmethod
     def source(self) -> KernelSource:
         """The text of the kernel."""
+
+    def reducer(self, v: Var) -> Any:
+        """The fold of a reduction: a `Reducer`, or a `MergedReducer` where a Graph merges."""
+        by_graph = [m.eqn for m in self.group.members if is_by_graph(m)]
+        eqn = self.group.made[v].eqn
+        if eqn not in by_graph:
+            return super().reducer(v)
+        name = f"state{by_graph.index(eqn)}" if len(by_graph) > 1 else "state"
+        reducer = MergedReducer(eqn, name, self.merger)
+        self.structs[name] = reducer.struct, reducer.bytes
+        return reducer
 
     def width(self) -> int:
         """Elements of a vector access; 1 if buffers may be unaligned."""
@@ -239,8 +253,7 @@ class Template(Writer, abc.ABC):
         often = [merger for merger, mark in self.mergers.items() if text.count(mark) > 1]
         names = {m: f"merge{k}" if len(often) > 1 else "merge" for k, m in enumerate(often)}
         for merger, mark in self.mergers.items():
-            text = text.replace(mark, names.get(merger, merger))
-        self.lines = text.split("\n")
+            self.lines = [_replaced(x, mark, names.get(merger, merger)) for x in self.lines]
         return [f"const auto {name} = {merger};" for merger, name in names.items()]
 
     def merge_threads(self, name: str, state: str, merger: str, s: Schedule) -> None:
@@ -253,13 +266,13 @@ class Template(Writer, abc.ABC):
 
     def finish_reduction(self, v: Var, name: str) -> None:
         """Name the result of a finished reduction, converted to its declared dtype."""
-        self.names[v] = name
-        # Many folds need no finishing: their accumulator is the result.
-        result = self.reducer(v).finish(name)
-        if result != name:
-            self.names[v] = f"v{self.count}"
-            self.count += 1
-            self.line(1, f"const {ct.value_type(v.aval)} {self.names[v]} = {result};")
+        reducer = self.reducer(v)
+        for out, result in zip(reducer.eqn.outvars, reducer.results(name), strict=True):
+            # Many folds need no finishing: their accumulator is the result.
+            if result == name:
+                self.names[out] = name
+            else:
+                self.name_result(1, out, result)
 
     def name_result(self, depth: int, v: Var, value: str) -> None:
         """Name an element of a result, for what is computed of it."""
@@ -495,3 +508,11 @@ def _listed(values: Sequence[Var], names: dict[Var, str]) -> list[str]:
         listed = [f"{each[0]} to {each[-1]}"] if len(each) > TARGET.listed else each
         found += [f"{name} {kind}" for name in listed]
     return found
+
+
+def _replaced(line: str, mark: str, text: str) -> str:
+    """A line with a text in the place of a mark; its comment begins where it would have."""
+    if mark not in line:
+        return line
+    code, _, comment = line.replace(mark, text).partition("  //")
+    return commented(code.rstrip(), comment.strip() or None)

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterable
 
-from gpuarray.compiler.fuse.group import FusedGroup, Load, Member
+from gpuarray.compiler.fuse.group import FusedGroup, Load
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.collapse import collapse
 from gpuarray.compiler.lower.kernel import (
@@ -31,7 +31,7 @@ from gpuarray.compiler.lower.kernel import (
     User,
 )
 from gpuarray.compiler.lower.online import join_passes
-from gpuarray.compiler.lower.passes import axis_order, split_passes
+from gpuarray.compiler.lower.passes import axis_order, shares, split_passes
 from gpuarray.compiler.lower.row_columns import is_column_fold
 from gpuarray.compiler.lower.scans import is_scan
 from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort
@@ -118,7 +118,7 @@ def _special(group: FusedGroup) -> type[Kernel]:
 def _reduction(accesses: Accesses, name: str) -> Kernel:
     group, axes = accesses.group, accesses.axes
     # Threads share a row, so what they find has to be merged.
-    passes = split_passes(group, _has_fold)
+    passes = split_passes(group, shares)
     if passes is None:
         raise NoKernel("a reduction without a Fold cannot be split over threads")
     rows = math.prod(axes[i] for i in group.parallel)
@@ -136,17 +136,12 @@ def _reduction(accesses: Accesses, name: str) -> Kernel:
 
 def _row_columns(accesses: Accesses, name: str) -> Kernel:
     group, axes = accesses.group, accesses.axes
-    passes = split_passes(group, _has_fold)
+    passes = split_passes(group, shares)
     assert passes is not None  # row_columns.py has asked for it
     rows = math.prod(axes[i] for i in group.parallel)
     length = math.prod(axes[i] for i in group.reduced)
     slots = next(m.eqn.params["slots"] for m in group.members if is_column_fold(m.eqn))
     return RowColumns(accesses, name, tuple(passes), rows, length, False, slots)
-
-
-def _has_fold(member: Member) -> bool:
-    """On a GPU partial results are never rounded, so whatever has a rule can be split."""
-    return member.eqn.primitive.has_fold
 
 
 # ---- pointwise work ----

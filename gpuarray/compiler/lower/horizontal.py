@@ -23,7 +23,14 @@ from gpuarray.compiler.fuse.group import (
 )
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.kernel import Batch, DeviceStep
-from gpuarray.compiler.lower.passes import Pass, axis_order, once_each, one_pass, split_passes
+from gpuarray.compiler.lower.passes import (
+    Pass,
+    axis_order,
+    once_each,
+    one_pass,
+    shares,
+    split_passes,
+)
 from gpuarray.compiler.lower.steps import inlined_eqns, sorted_steps, step_inputs, step_outputs
 from gpuarray.compiler.rewrite.simplify import is_elementwise
 from gpuarray.core.graph import Atom, Eqn, Literal, Var, params_key, storage_dtype
@@ -185,7 +192,7 @@ def sweeps_of(group: FusedGroup) -> list[Pass]:
     """The passes of a group over its arrays, each output written by the first that has it."""
     if not group.reduced:
         return one_pass(group)
-    passes = split_passes(group, lambda m: m.eqn.primitive.has_fold)
+    passes = split_passes(group, shares)
     return [] if passes is None else once_each(group, passes, lambda _: False, early=True)
 
 
@@ -193,8 +200,9 @@ def _is_one_sweep(group: FusedGroup) -> bool:
     """Whether a group reduces its arrays by folds that find all they need in one pass, and do not
     ask where an element lies.
     """
-    folds = [m.eqn.primitive.fold for m in group.members]
-    return len(sweeps_of(group)) == 1 and not any(f and f.takes_positions for f in folds)
+    folds = [m.eqn.primitive.fold for m in group.members if _reduces(m)]
+    simple = all(f is not None and not f.takes_positions for f in folds)
+    return simple and len(sweeps_of(group)) == 1
 
 
 def _reduces(member: Member) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuarray.compiler.fuse.group import FusedGroup, Inner, Member, members_in_order
-from gpuarray.core.graph import Eqn, Var, storage_dtype
+from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.primitive import Kind
 from gpuarray.util import Struct
 
@@ -69,6 +69,19 @@ def one_pass(group: FusedGroup) -> list[Pass]:
     return [Pass(list(members_in_order(group)), [], list(group.outputs), [])]
 
 
+def shares(member: Member) -> bool:
+    """Whether threads can share a reduction, each with a partial result that is never rounded: by a
+    Fold with text, or by a Graph of scalars.
+    """
+    return member.eqn.primitive.has_fold or is_by_graph(member)
+
+
+def is_by_graph(member: Member) -> bool:
+    """Whether a reduction merges by a Graph of scalars."""
+    eqn = member.eqn
+    return eqn.primitive.kind is Kind.REDUCTION and isinstance(eqn.params.get("jaxpr"), Graph)
+
+
 def can_split(member: Member) -> bool:
     """Whether partial results of a reduction may be merged: not where rounding them to 16 bits
     would show.
@@ -107,7 +120,8 @@ def split_passes(
         here = [m for m in members if level[m.eqn.outvars[0]] == depth]
         reductions = [m for m in here if m.eqn.outvars[0] in folds]
         needed = _needed(reductions, made, wide, level)
-        partial = [v for m in reductions for v in m.eqn.outvars]
+        # The first result of a reduction stands for its partial result.
+        partial = [m.eqn.outvars[0] for m in reductions]
         narrow = [m for m in here if not wide[m.eqn.outvars[0]]]
         after = [m for m in narrow if m.eqn.outvars[0] not in folds]
         passes.append(Pass(needed, partial, [], after))

@@ -27,7 +27,7 @@ from gpuarray.compiler.fuse.group import (
 from gpuarray.compiler.fuse.merge import AxisMatch, merge, relabelled
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.costs import can_emit
-from gpuarray.compiler.lower.passes import split_passes
+from gpuarray.compiler.lower.passes import shares, split_passes
 from gpuarray.compiler.lower.schedule import row_column_slots
 from gpuarray.compiler.lower.steps import makers, sorted_steps, step_inputs, waits_for
 from gpuarray.core.avals import ShapedArray
@@ -155,7 +155,7 @@ def _passes(group: FusedGroup):
     if not group.is_fused or group.has_flow or not can_emit(group):
         return None
     # Any fold may be cut here: on a device its partial results are merged by CUDA text.
-    return split_passes(group, lambda m: m.eqn.primitive.has_fold)
+    return split_passes(group, shares)
 
 
 def _folds_rows(group: FusedGroup) -> bool:

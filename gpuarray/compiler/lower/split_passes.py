@@ -23,7 +23,7 @@ from gpuarray.compiler.fuse.group import (
 )
 from gpuarray.compiler.lower.costs import can_emit
 from gpuarray.compiler.lower.online import join_passes
-from gpuarray.compiler.lower.passes import Pass, axis_order, once_each, split_passes
+from gpuarray.compiler.lower.passes import Pass, axis_order, once_each, shares, split_passes
 from gpuarray.compiler.lower.schedule import (
     busy,
     row_room,
@@ -68,7 +68,7 @@ def _pieces(
     """A group for each pass; None where one kernel for all is as quick."""
     if not group.reduced or not can_emit(group):
         return None
-    passes = split_passes(group, lambda m: m.eqn.primitive.has_fold)
+    passes = split_passes(group, shares)
     # What is written without waiting for anything takes no pass of its own.
     if passes is None or len(once_each(group, passes, lambda _: False, early=True)) < 2:
         return None
@@ -144,7 +144,9 @@ def _piece(group: FusedGroup, one: Pass, needed: set[Var]) -> FusedGroup:
     for member in members:
         piece.add(_with_loads(member, group, here))
     # Only finished values leave a pass: others would be computed over the whole space.
-    finished = {v for m in one.after for v in m.eqn.outvars} | set(one.partial)
+    folds = {m.eqn.outvars[0] for m in members} & set(one.partial)
+    finished = {v for m in one.after for v in m.eqn.outvars}
+    finished |= {v for m in members if m.eqn.outvars[0] in folds for v in m.eqn.outvars}
     left = [*(v for m in members for v in m.eqn.outvars if v in finished and v in needed)]
     outputs = dict.fromkeys([*left, *one.stored])
     return piece.built(outputs)

@@ -143,6 +143,20 @@ class Reducer:
         args = f"{self.state} p, {self.state} q"
         return f"[]({args}) -> {self.state} {{ return {self.merge('p', 'q')}; }}"
 
+    @property
+    def plain(self) -> bool:
+        """Whether partial results are like elements."""
+        return self.fold.plain
+
+    def lift_all(self, elements: Sequence[str], position: str) -> str:
+        """One element of each operand as a partial result."""
+        (element,) = elements
+        return self.lift(element, position)
+
+    def results(self, state: str) -> list[str]:
+        """All results of the equation, from the last partial result."""
+        return [self.finish(state)]
+
     def finish(self, state: str) -> str:
         """The result, from the last partial result."""
         text = self._template(self.fold.finish).format(state, T=self.type)

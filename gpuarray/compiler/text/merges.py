@@ -1,6 +1,6 @@
-"""The merge of an associative scan as text: its Graph of scalars as C++ statements.
+"""The merge of an associative scan or a reduction as text: its Graph of scalars as C++ statements.
 
-Floor 3. In: the equation of a scan whose elements a Graph merges. Out: lines that merge two partial
+Floor 3. In: an equation whose elements a Graph merges. Out: lines that merge two partial
 results, each of which is one value for every operand of the scan.
 """
 
@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuarray.compiler.lower.scans import merge_graph
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
-from gpuarray.core.graph import Atom, Eqn, Literal, Var
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var
 
 
 class Merger:
@@ -24,8 +23,8 @@ class Merger:
     """
 
     def __init__(self, eqn: Eqn):
-        graph = merge_graph(eqn)
-        assert graph is not None
+        graph = eqn.params["jaxpr"]
+        assert isinstance(graph, Graph)
         self.graph = graph
         self.types = [ct.value_type(v.aval) for v in eqn.outvars]
 

@@ -377,8 +377,12 @@ class Reader:
         for index in access.places:
             self.look_up(index, inner, own)
             places.append(bracketed(self.at(index, own)))
-        # Update the states, close the loops.
-        for step in folds.steps_of(access, states, terms, places):
+        # Update the states, close the loops. Names of steps end with the loop, or with a block.
+        steps = folds.steps_of(access, states, terms, places)
+        if not access.loops and len(steps) > len(states):
+            self.line(inner, "{")
+            inner += 1
+        for step in steps:
             self.line(inner, step)
         for level in range(inner - 1, depth - 1, -1):
             self.line(level, "}")

@@ -139,8 +139,8 @@ class Statements(Reader):
             return
         # A reduction over no axis, or over axes of length 1, folds its one element.
         if eqn.primitive.kind is Kind.REDUCTION:
-            reducer = Reducer(eqn)
-            texts = [reducer.finish(reducer.lift(operands[0], "0u"))]
+            reducer = self.reducer(eqn.outvars[0])
+            texts = reducer.results(reducer.lift_all(operands, "0u"))
         else:
             texts = expression(eqn, operands)
         for v, text in zip(eqn.outvars, texts, strict=True):
@@ -204,12 +204,12 @@ class Statements(Reader):
                 continue
             # A reduction folds the element into its accumulator. Its position in the row is what
             # argmax and argmin return.
-            value = self.operand(m.operands[0], fetched, depth)
-            reducer = Reducer(m.eqn)
+            values = [self.operand(o, fetched, depth) for o in m.operands]
+            reducer = self.reducer(v)
             place = bracketed(self.at(self.position_in_row(m)))
-            if not reducer.fold.plain:
-                value = bracketed(value)
-            merged = reducer.merge(states[v], reducer.lift(value, place))
+            if not reducer.plain:
+                values = [bracketed(x) for x in values]
+            merged = reducer.merge(states[v], reducer.lift_all(values, place))
             self.line(depth, f"{states[v]} = {merged};", self.comment(m.eqn, m.eqn.primitive.name))
         # Outputs.
         for v in stores:

@@ -24,6 +24,7 @@ from gpuarray.core.primitive import (
     Kind,
     Primitive,
 )
+from gpuarray.core.rewrite import Rewrite
 from gpuarray.core.trace import kept
 from gpuarray.primitives.axes import with_axis
 from gpuarray.primitives.define import (
@@ -323,6 +324,11 @@ def _reduce_factors(avals, out_avals, params) -> Factors:
     return Factors.named(avals, out_avals, ins, [[n for n in names if n is not None]] * count)
 
 
+def _reduces(eqn) -> tuple[tuple[int, ...], tuple[int, ...], Graph]:
+    """Rewrite `reduces`: the operands as they are."""
+    return eqn.invars[0].aval.shape, eqn.params["dimensions"], eqn.params["jaxpr"]
+
+
 reduce_p = Primitive(
     "reduce",
     Kind.LIBRARY,
@@ -332,6 +338,7 @@ reduce_p = Primitive(
     batch=_reduce_batch,
     factors=_reduce_factors,
     decompose=_reduce_parts,
+    rewrite=Rewrite(reduces=_reduces),
     aval=_reduce_aval,
     numpy_pick=_reduce_pick,
     weight=4.0,

@@ -415,9 +415,28 @@ def _general_batch(axis, args, dims, *, jaxpr, consts=(), **geometry):
     return out, [0] * count
 
 
+def _side_by_side(eqn) -> tuple[tuple[int, ...], tuple[int, ...], Graph] | None:
+    """Rewrite `reduces`: windows that lie side by side are axes behind those of the windows."""
+    p, shape, axes = eqn.params, [], []
+    for d, n in enumerate(eqn.invars[0].aval.shape):
+        one = {key: p[key][d] for key in _ALONE}
+        window = one["window_dimensions"]
+        if one == _ALONE:
+            shape.append(n)
+            continue
+        # All that lies between windows, or in several of them, would be folded otherwise.
+        apart = n == window or (one["window_strides"] == window and n % window == 0)
+        if not apart or one | {"window_dimensions": 1, "window_strides": 1} != _ALONE:
+            return None
+        shape += [n // window, window]
+        axes.append(len(shape) - 1)
+    return tuple(shape), tuple(axes), p["jaxpr"]
+
+
 reduce_window_p = Primitive(
     "reduce_window",
     Kind.LIBRARY,
+    rewrite=Rewrite(reduces=_side_by_side),
     element=REDUCE_WINDOW,
     jvp=BY_PARTS,
     transpose=NOT_LINEAR,

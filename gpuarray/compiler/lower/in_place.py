@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from gpuarray.compiler.lower.kernel import Kernel, Map
+from gpuarray.compiler.lower.kernel import Batch, Kernel, Map
 from gpuarray.core.element import Element, parts
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import Index
@@ -17,6 +17,8 @@ from gpuarray.core.index import Index
 
 def overwritable(kernel: Kernel, output: Var) -> frozenset[Var]:
     """The inputs that may be in the memory of an output."""
+    if isinstance(kernel, Batch):
+        return _in_batch(kernel, output)
     group, accesses = kernel.group, kernel.accesses
     # Memory can be shared only if elements are of one size, at the same places.
     alike = {v for v in kernel.inputs if _alike(v, output)}
@@ -36,6 +38,18 @@ def overwritable(kernel: Kernel, output: Var) -> frozenset[Var]:
             elif _terms(part.index) != written:
                 alike.discard(part.source)
     return frozenset(alike)
+
+
+def _in_batch(batch: Batch, output: Var) -> frozenset[Var]:
+    """The same for one of many arrays: a thread reads what lies where it writes, and all else that
+    it reads there, in one part of the batch.
+    """
+    (part,) = (p for p in batch.parts if output in p.outputs)
+    # What a reduction leaves is written when blocks may still read; so are single numbers.
+    if output.aval.size == 1:
+        return frozenset()
+    others = {v for p in batch.parts if p is not part for v in p.inputs}
+    return frozenset(v for v in part.inputs if _alike(v, output) and v not in others)
 
 
 def _alike(v: Var, output: Var) -> bool:

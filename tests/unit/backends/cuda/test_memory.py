@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import os
 import weakref
 
@@ -20,6 +21,7 @@ import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.backends.cuda import program as build
 from gpuarray.backends.cuda.device import gpus
+from gpuarray.compiler.lower.kernel import Batch
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind, registry
@@ -265,6 +267,45 @@ def test_what_is_read_where_it_is_written_is_written_over(gpu, name):
     given = gnp.asarray(value) + 0
     there = given._buffer().pointer
     assert ga.jit(function, donate_argnums=0)(given)._buffer().pointer == there
+
+
+def many(scale: float) -> list[np.ndarray]:
+    """Arrays of many sizes."""
+    sizes = (300,), (41,), (2000,), (7, 9), (1,), (5000, 3)
+    return [np.arange(1, math.prod(s) + 1, dtype=np.float32).reshape(s) * scale for s in sizes]
+
+
+def lengthened(params, grads):
+    """A step, and the length of each array."""
+    after = [p - 0.1 * g for p, g in zip(params, grads, strict=True)]
+    return after, [gnp.sqrt(gnp.sum(p * p)) for p in after]
+
+
+def crossed(params, grads):
+    """Two results of two arrays."""
+    pairs = list(zip(params, grads, strict=True))
+    return [p - g for p, g in pairs], [gnp.maximum(p * 1.5, g) for p, g in pairs]
+
+
+def doubled(params, grads):
+    """Two results of each array, of which one may take its place."""
+    return [p * 2 for p in params], [p + g for p, g in zip(params, grads, strict=True)]
+
+
+@pytest.mark.parametrize("function", [lengthened, crossed, doubled])
+def test_many_arrays_of_one_launch_are_written_over(gpu, function):
+    with ga.default_device(ga.devices("cpu")[0]):
+        expected = ga.tree.leaves(ga.jit(function)(many(1), many(2)))
+    params, grads = ([gnp.asarray(x) + 0 for x in many(s)] for s in (1, 2))
+    there = [p._buffer().pointer for p in params]
+    plan = ga.jit(function).lower(params, grads).plan.on_device
+    assert any(isinstance(g, Batch) for g in plan.groups)
+    out = ga.jit(function, donate_argnums=(0, 1) if function is crossed else 0)(params, grads)
+    for found, e in zip(ga.tree.leaves(out), map(np.asarray, expected), strict=True):
+        np.testing.assert_allclose(np.asarray(found), e, 1e-5)
+    assert not gpu.faults
+    if function is lengthened:
+        assert [x._buffer().pointer for x in out[0]] == there
 
 
 # ---- what is handed on ----

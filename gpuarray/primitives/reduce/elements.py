@@ -1,4 +1,4 @@
-"""Element rules of `reduce` and `reduce_window`, which fold by a Graph.
+"""Element rules of `reduce` and `reduce_window`, which fold by a Graph, and when windows are rows.
 
 Floor 2. In: equations. Out: accesses, as in core/element_rules.py. One thread folds one element of
 the result, in the order of the reference, so results are the same in every run. Windows that fold
@@ -11,7 +11,7 @@ import math
 
 from gpuarray.core.element import Access, Below, Merged, Multiple, SerialFold, Test, guarded
 from gpuarray.core.element_rules import ElementRule, Get, Places
-from gpuarray.core.graph import Eqn
+from gpuarray.core.graph import Eqn, Graph
 from gpuarray.core.index import Axis, Index
 from gpuarray.primitives.elements import folds_scalars, loops
 
@@ -81,6 +81,29 @@ def _reduce(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 def _row(eqn: Eqn) -> int:
     # Elements of the operand that go into one of the result.
     return max(eqn.invars[0].aval.size // max(eqn.outvars[0].aval.size, 1), 1)
+
+
+def side_by_side(eqn: Eqn) -> tuple[tuple[int, ...], tuple[int, ...], Graph] | None:
+    """Rewrite `reduces` of windows that lie side by side: each axis as two, the second of which is
+    reduced; None for others.
+    """
+    p, shape, axes = eqn.params, [], []
+    along = zip(
+        eqn.invars[0].aval.shape,
+        *(p[k] for k in ("window_dimensions", "window_strides", "padding")),
+        *(p[k] for k in ("base_dilation", "window_dilation")),
+        strict=True,
+    )
+    for n, window, stride, padding, *dilations in along:
+        # All that lies between windows, or in several of them, would be folded otherwise.
+        apart = n == window or (stride == window and n % window == 0)
+        if not apart or padding != (0, 0) or dilations != [1, 1]:
+            return None
+        shape.append(n // window)
+        if window > 1:
+            axes.append(len(shape))
+            shape.append(window)
+    return tuple(shape), tuple(axes), p["jaxpr"]
 
 
 REDUCE_WINDOW = ElementRule(_reduce_window, when=folds_scalars, times=window_size)

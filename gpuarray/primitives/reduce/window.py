@@ -26,7 +26,7 @@ from gpuarray.primitives.elementwise.arithmetic import ge_p, le_p
 from gpuarray.primitives.linear import add_any, full_like, zeros
 from gpuarray.primitives.movement.ops import pad_p
 from gpuarray.primitives.movement.transforms import pad_each, pad_transpose, slice_transpose
-from gpuarray.primitives.reduce.elements import REDUCE_WINDOW
+from gpuarray.primitives.reduce.elements import REDUCE_WINDOW, side_by_side
 from gpuarray.primitives.reduce.host import wide_of
 from gpuarray.primitives.reduce.ops import LARGEST, SMALLEST, SUM
 from gpuarray.primitives.reduce.window_elements import FOLDED, GATHER_ADD, SCATTER_ADD
@@ -415,28 +415,10 @@ def _general_batch(axis, args, dims, *, jaxpr, consts=(), **geometry):
     return out, [0] * count
 
 
-def _side_by_side(eqn) -> tuple[tuple[int, ...], tuple[int, ...], Graph] | None:
-    """Rewrite `reduces`: windows that lie side by side are axes behind those of the windows."""
-    p, shape, axes = eqn.params, [], []
-    for d, n in enumerate(eqn.invars[0].aval.shape):
-        one = {key: p[key][d] for key in _ALONE}
-        window = one["window_dimensions"]
-        if one == _ALONE:
-            shape.append(n)
-            continue
-        # All that lies between windows, or in several of them, would be folded otherwise.
-        apart = n == window or (one["window_strides"] == window and n % window == 0)
-        if not apart or one | {"window_dimensions": 1, "window_strides": 1} != _ALONE:
-            return None
-        shape += [n // window, window]
-        axes.append(len(shape) - 1)
-    return tuple(shape), tuple(axes), p["jaxpr"]
-
-
 reduce_window_p = Primitive(
     "reduce_window",
     Kind.LIBRARY,
-    rewrite=Rewrite(reduces=_side_by_side),
+    rewrite=Rewrite(reduces=side_by_side),
     element=REDUCE_WINDOW,
     jvp=BY_PARTS,
     transpose=NOT_LINEAR,

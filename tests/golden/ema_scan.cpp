@@ -23,17 +23,17 @@ static int routine0_steps(
     ga_bf16* out0,
     ga_bf16* out1) {
     ga_blocks(0, 16, 8192, 512, 1, [&](ga_index first, ga_index last) {
-        GA_LOCAL ga_bf16 of_b3[512];
-        ga_bf16* const b3 = of_b3 - first;
-        ga_copy_block(b3, in0, first, last);
-        for (ga_index t4 = 0; t4 < 512; ++t4) {  // scan
-            GA_LOCAL ga_bf16 of_b5[512];
-            ga_bf16* const b5 = of_b5 - first;
-            routine0_k0_map(first, last, b3, (in1 + t4 * 8192), b5);
-            ga_copy_block((out1 + t4 * 8192), b5, first, last);
-            ga_copy_block(b3, b5, first, last);
+        GA_LOCAL ga_bf16 of_b1[512];
+        ga_bf16* const b1 = of_b1 - first;
+        ga_copy_block(b1, in0, first, last);
+        for (ga_index t2 = 0; t2 < 512; ++t2) {  // scan
+            GA_LOCAL ga_bf16 of_b3[512];
+            ga_bf16* const b3 = of_b3 - first;
+            routine0_k0_map(first, last, b1, (in1 + t2 * 8192), b3);
+            ga_copy_block((out1 + t2 * 8192), b3, first, last);
+            ga_copy_block(b1, b3, first, last);
         }
-        ga_copy_block(out0, b3, first, last);
+        ga_copy_block(out0, b1, first, last);
     });
     return 0;
 }

@@ -77,33 +77,33 @@ static int routine2_steps(
     int* out2) {
     const int lit1[1] = {0};
     for (ga_index begin = 0; begin < 2048; begin += 204) {
-    ga_blocks(begin, ga_least(begin + 204, 2048), 1048576, 512, 1, [&](ga_index first, ga_index last) {
-        GA_LOCAL int b4[1];
-        ga_copy<1>(b4, lit1);
-        GA_LOCAL ga_c64 of_b5[512];
-        ga_c64* const b5 = of_b5 - first;
-        ga_copy_block(b5, in1, first, last);
-        GA_LOCAL int of_b6[512];
-        int* const b6 = of_b6 - first;
-        ga_copy_block(b6, in2, first, last);
-        for (ga_index t7 = 0; t7 < 256; ++t7) {  // scan
-            GA_LOCAL int b8[1];
-            GA_LOCAL ga_c64 of_b9[512];
-            ga_c64* const b9 = of_b9 - first;
-            GA_LOCAL int of_b10[512];
-            int* const b10 = of_b10 - first;
-            routine2_k0_map(0, 1, b4, b8);
-            routine2_k1_map(first, last, b5, in0, b6, b9, b10);
-            ga_copy<1>(b4, b8);
-            ga_copy_block(b5, b9, first, last);
-            ga_copy_block(b6, b10, first, last);
-        }
-        if (first == 0)
-            ga_copy<1>(out0, b4);
-        ga_copy_block(out1, b5, first, last);
-        ga_copy_block(out2, b6, first, last);
-    });
-    if (call.turn(268435456)) return 3;
+        ga_blocks(begin, ga_least(begin + 204, 2048), 1048576, 512, 1, [&](ga_index first, ga_index last) {
+            GA_LOCAL int b2[1];
+            ga_copy<1>(b2, lit1);
+            GA_LOCAL ga_c64 of_b3[512];
+            ga_c64* const b3 = of_b3 - first;
+            ga_copy_block(b3, in1, first, last);
+            GA_LOCAL int of_b4[512];
+            int* const b4 = of_b4 - first;
+            ga_copy_block(b4, in2, first, last);
+            for (ga_index t5 = 0; t5 < 256; ++t5) {  // scan
+                GA_LOCAL int b6[1];
+                GA_LOCAL ga_c64 of_b7[512];
+                ga_c64* const b7 = of_b7 - first;
+                GA_LOCAL int of_b8[512];
+                int* const b8 = of_b8 - first;
+                routine2_k0_map(0, 1, b2, b6);
+                routine2_k1_map(first, last, b3, in0, b4, b7, b8);
+                ga_copy<1>(b2, b6);
+                ga_copy_block(b3, b7, first, last);
+                ga_copy_block(b4, b8, first, last);
+            }
+            if (first == 0)
+                ga_copy<1>(out0, b2);
+            ga_copy_block(out1, b3, first, last);
+            ga_copy_block(out2, b4, first, last);
+        });
+        if (call.turn(268435456)) return 3;
     }
     return 0;
 }

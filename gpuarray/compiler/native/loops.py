@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuarray.compiler.lower.kernel import DeviceStep, Scatter
 from gpuarray.compiler.lower.steps import step_inputs, step_outputs
 from gpuarray.compiler.native.blocks import independent_elements
+from gpuarray.compiler.native.carries import Carry, way_of
 from gpuarray.compiler.native.emit import emit
 from gpuarray.compiler.native.routine import StepsWriter, contiguous_view
 from gpuarray.compiler.text import types as ct
@@ -20,20 +21,95 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.flow import Choice, Loop
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, storage_dtype
 from gpuarray.core.target import PROCESSOR, TARGET
+from gpuarray.util import Struct
+
+
+class Going(NamedTuple):
+    """Which elements of a loop of many go on: the array of a flag for each, how many there are, and
+    the name that says for how many it is true (0: none, 1: some, 2: all).
+    """
+
+    flags: str
+    count: int
+    state: str
+
+
+class Progress(NamedTuple):
+    """Where the blocks of a while loop have got to: the array of a flag for each that is done, the
+    name that says whether they have begun, and by number the arrays of their short carries.
+    """
+
+    done: str
+    begun: str
+    kept: dict[int, str]
+
+
+class Turns(Struct, eq=False):
+    """A loop to be written.
+
+    Attributes
+    ----------
+    given :
+        Where the operands of the equation are.
+    steps :
+        Of the body and of the condition, the steps in each turn: others are in front of the loop.
+    """
+
+    eqn: Eqn
+    loop: Loop
+    given: list[str]
+    steps: dict[Graph, list[DeviceStep]]
+
+    @property
+    def carries(self) -> list[ShapedArray]:
+        """The avals of the carries."""
+        start = len(self.loop.consts)
+        return list(self.loop.body.in_avals[start : start + len(self.loop.carry)])
+
+    @property
+    def first(self) -> list[str]:
+        """Where the carries begin."""
+        return [self.given[i] for i in self.loop.carry]
+
+    @property
+    def count(self) -> float:
+        """How many turns there are; of a while loop that is a guess."""
+        return TARGET.guessed_steps if self.loop.length is None else self.loop.length
+
+    def head(self, turn: str) -> str:
+        """The line that opens the loop, in which `turn` is the number of the turn."""
+        n, name = self.loop.length, self.eqn.primitive.name
+        if n is None:
+            return f"for (;;) {{  // {name}"
+        if self.loop.reverse:
+            return f"for (ga_index {turn} = {n}; {turn}-- > 0;) {{  // {name}"
+        return f"for (ga_index {turn} = 0; {turn} < {n}; ++{turn}) {{  // {name}"
+
+    def operands(self, carries: Sequence[str], turn: str) -> list[str]:
+        """What the body reads in a turn: constants, carries, a row of what is gone along."""
+        consts = [self.given[i] for i in self.loop.consts]
+        rows = [_row(self.given[i], turn, self.eqn.invars[i].aval) for i in self.loop.xs]
+        return [*consts, *carries, *rows]
+
+    def stacks(self, results: Sequence[str], turn: str) -> list[str]:
+        """What the body writes in a turn besides carries: a row of each result that is stacked."""
+        count = len(self.loop.carry)
+        stacked = zip(results[count:], self.eqn.outvars[count:], strict=True)
+        return [_row(at, turn, v.aval) for at, v in stacked]
 
 
 class RoutineWriter(StepsWriter):
     """Writes a function of any steps that have native text."""
 
-    def step(self, depth: int, step: DeviceStep, targets: dict[Var, str]) -> None:
+    def step(self, step: DeviceStep, targets: dict[Var, str]) -> None:
         """Write a step: a loop or a choice around the steps inside it, or what has no Graph."""
         if isinstance(step, Eqn) and step.primitive.flow is not None:
             flow = step.primitive.flow(step)
             if isinstance(flow, Loop):
-                return self.loop(depth, step, flow, targets)
+                return self.loop(step, flow, targets)
             if isinstance(flow, Choice):
-                return self.choose(depth, step, flow, targets)
-        super().step(depth, step, targets)
+                return self.choose(step, flow, targets)
+        super().step(step, targets)
 
     def enter(self, graph: Graph, given: Sequence[str]) -> Any:
         """The plan of a Graph whose operands are at `given`."""
@@ -45,298 +121,39 @@ class RoutineWriter(StepsWriter):
                 self.places[v] = self.constant(c, v.aval)
         return plan
 
-    def loop(self, depth: int, eqn: Eqn, loop: Loop, targets: dict[Var, str]) -> None:
+    # ---- loops ----
+    def loop(self, eqn: Eqn, loop: Loop, targets: dict[Var, str]) -> None:
         """Write a loop: all of each turn before the next, unless its elements are independent."""
         given = [self.place(a) for a in eqn.invars]
-        count = len(loop.carry)
         # What is the same in every turn is computed before the first.
-        fixed = self.invariants(depth, loop, given)
+        turns = Turns(eqn, loop, given, self.invariants(loop, given))
         plans = [
-            (self.planned(graph), fixed[graph], range(start, start + count))
+            (self.planned(graph), turns.steps[graph], range(start, start + len(loop.carry)))
             for graph, start in _graphs(loop)
         ]
         # Inside a loop over blocks the block goes through this loop as well: no blocks of blocks.
         length = None if self.length else independent_elements(loop, plans)
         if length is not None:
-            # Whether it takes too long is known once it is written; then all that is taken back.
-            state = self.lines[:], self.functions[:], self.kernels, self.work
-            if self.loop_over_blocks(depth, eqn, loop, targets, given, fixed, length):
+            # Whether a block would take too long is known once it is written.
+            before = self.functions[:], self.kernels, self.work
+            with self.apart() as text:
+                in_time = self.loop_over_blocks(turns, targets, length)
+            if in_time:
+                self.put(text)
                 return
-            self.lines, self.functions, self.kernels, self.work = state
-        first = [given[i] for i in loop.carry]
-        avals = loop.body.in_avals[len(loop.consts) : len(loop.consts) + count]
-        # Carries whose every turn is an update of the one before: one array serves all turns.
-        # Where each element may end at a turn of its own, the value before is needed still.
-        start, body = len(loop.consts), self.planned(loop.body).graph
-        over = [
-            updates_over(fixed[loop.body], body, body.invars[start + k], body.outvars[k])
-            if loop.condition is None or not loop.condition.out_avals[0].ndim
-            else None
-            for k in range(count)
-        ]
-        # Carries: small ones are copied at the end of a turn, large ones take turns in two places.
-        small = [a.size * storage_dtype(a).itemsize <= PROCESSOR.carried_bytes for a in avals]
-        results = [self.made(depth, v, targets) for v in eqn.outvars]
-        turn, spare, carry, following = self.new("t"), {}, [], {}
-        for k, aval in enumerate(avals):
-            kind = ct.memory_type(aval)
-            # Three ways to go from turn to turn: in place, by a copy, or between two buffers.
-            if updates := over[k]:
-                name = results[k]
-                self.over |= updates
-                self.copy(depth, name, first[k], aval.size)
-            elif small[k]:
-                name = self.new("c")
-                self.line(depth, f"GA_LOCAL {kind} {name}[{max(1, aval.size)}];")
-                self.copy(depth, name, first[k], aval.size)
-            else:
-                # `carry` is read in a turn and `following` written; both point to the result or the
-                # spare.
-                name, spare[k], following[k] = (
-                    self.new("c"),
-                    self.buffer_for(depth, aval),
-                    self.new("n"),
-                )
-                # The last turn writes into the result where their number is known.
-                begin = spare[k] if loop.length is not None and loop.length % 2 == 0 else results[k]
-                self.line(depth, f"const {kind}* {name} = {first[k]};")
-                self.line(depth, f"{kind}* {following[k]} = {begin};")
-            carry.append(name)
-        # The loop.
-        what = eqn.primitive.name
-        if loop.length is None:
-            self.line(depth, f"for (;;) {{  // {what}")
-        elif loop.reverse:
-            self.line(depth, f"for (ga_index {turn} = {loop.length}; {turn}-- > 0;) {{  // {what}")
-        else:
-            head = f"for (ga_index {turn} = 0; {turn} < {loop.length}; ++{turn}) {{  // {what}"
-            self.line(depth, head)
-        # The work of a turn is counted apart: the loop takes as many times that.
-        self.loops += 1
-        self.inside += 1
-        before, self.work = self.work, 0.0
-        # The line that counts work is written when the work of a turn is known: behind the body.
-        place, mark = len(self.lines), self.room.mark()
-        self.line(depth + 1, "")
-        going = self.condition(depth + 1, loop, given, carry, fixed)
-        # The body.
-        next_carry = []
-        for k, aval in enumerate(avals):
-            if over[k] is not None:
-                next_carry.append("")
-                continue
-            next_carry.append(self.buffer_for(depth + 1, aval) if small[k] else following[k])
-        # A row of each operand that is gone along, and of each result that is stacked.
-        rows = [
-            f"({given[i]} + {turn} * {math.prod(eqn.invars[i].aval.shape[1:])})" for i in loop.xs
-        ]
-        stacks = [
-            f"({at} + {turn} * {math.prod(v.aval.shape[1:])})"
-            for at, v in zip(results[count:], eqn.outvars[count:], strict=True)
-        ]
-        plan = self.enter(loop.body, [*(given[i] for i in loop.consts), *carry, *rows])
-        steps, outs = fixed[loop.body], plan.graph.outvars
-        # A carry that the body hands on as it is needs no line at all.
-        same = [
-            over[k] is not None or outs[k] is plan.graph.invars[start + k] for k in range(count)
-        ]
-        wanted = [None if s else n for s, n in zip(same, next_carry, strict=True)]
-        self.block(depth + 1, steps, outs, [*wanted, *stacks])
-        for k, aval in enumerate(avals):
-            if same[k]:
-                continue
-            # A loop of many (a condition with axes): those that are done keep the value that they
-            # have.
-            if going is not None:
-                flags, many = going
-                inner = aval.size // max(1, flags.size)
-                args = f"{next_carry[k]}, {carry[k]}, {many[0]}, {inner}, {aval.size}"
-                self.line(depth + 1, f"if ({many[1]} == 1) ga_keep({args});")
-        for k, aval in enumerate(avals):
-            if same[k]:
-                continue
-            if small[k]:
-                self.copy(depth + 1, carry[k], next_carry[k], aval.size)
-            else:
-                # The next turn reads what this one wrote, and writes into the other of the two
-                # buffers.
-                n = following[k]
-                self.line(depth + 1, f"{carry[k]} = {n};")
-                self.line(depth + 1, f"{n} = {n} == {results[k]} ? {spare[k]} : {results[k]};")
-        self.line(depth, "}")
-        # Memory taken inside is free again behind the loop.
-        self.room.reset(mark)
-        self.inside -= 1
-        work = self.work + TARGET.guessed_steps
-        # Turns count their work. From time to time the loop lets other threads of Python run and
-        # handles signals, so that Ctrl-C ends a loop that never would.
-        self.lines[place] = "    " * (depth + 1) + f"if (call.turn({math.ceil(work)})) return 3;"
-        turns = TARGET.guessed_steps if loop.length is None else loop.length
-        self.work = before + work * turns
-        # The last carries.
-        for k, aval in enumerate(avals):
-            if over[k] is not None:
-                continue
-            if small[k]:
-                self.copy(depth, results[k], carry[k], aval.size)
-            else:
-                # A loop without a known number of turns may end on the spare buffer.
-                self.line(depth, f"if ({carry[k]} != {results[k]})")
-                self.copy(depth + 1, results[k], carry[k], aval.size)
-                self.room.free(spare[k])
+            self.functions, self.kernels, self.work = before
+        self.loop_of_turns(turns, targets)
 
-    def invariants(self, depth: int, loop: Loop, given: list[str]) -> dict[Graph, list]:
+    def invariants(self, loop: Loop, given: list[str]) -> dict[Graph, list[DeviceStep]]:
         """Write what is the same in every turn; return the other steps of body and condition."""
-        fixed: dict[Graph, list[DeviceStep]] = {}
+        steps: dict[Graph, list[DeviceStep]] = {}
         for graph, numbers in ((loop.body, loop.consts), (loop.condition, loop.condition_consts)):
             if graph is not None:
                 plan = self.enter(graph, [given[i] for i in numbers])
-                fixed[graph] = self.invariant(depth, plan, len(numbers))
-        return fixed
+                steps[graph] = self.invariant(plan, len(numbers))
+        return steps
 
-    def loop_over_blocks(
-        self,
-        depth: int,
-        eqn: Eqn,
-        loop: Loop,
-        targets: dict[Var, str],
-        given: list[str],
-        fixed: dict[Graph, list],
-        length: int,
-    ) -> bool:
-        """Write a loop of independent elements, all turns of a block before the next. A while loop
-        comes back now and then to look for signals. False: the turns would take too long for that.
-        """
-        count, what = len(loop.carry), eqn.primitive.name
-        avals = loop.body.in_avals[len(loop.consts) : len(loop.consts) + count]
-        blocks = -(-length // PROCESSOR.block)
-        first = [given[i] for i in loop.carry]
-        results = [self.made(depth, v, targets) for v in eqn.outvars]
-        counted = loop.length is not None
-        # Where a block has got to: long carries in the results, short ones and flags in the room.
-        kept: dict[int, str] = {}
-        done, begun = self.new("done"), self.new("begun")
-        if not counted:
-            size = self.room.take(done, blocks)
-            # A while loop may end in some blocks and go on in others: a flag each, and what they
-            # have reached.
-            self.line(depth, f"bool* const {done} = (bool*)(room + {size});")
-            for k, aval in enumerate(avals):
-                if aval.size != length:
-                    kind, item = ct.memory_type(aval), storage_dtype(aval).itemsize
-                    kept[k] = self.new("kept")
-                    at = self.room.take(kept[k], blocks * aval.size * item)
-                    self.line(depth, f"{kind}* const {kept[k]} = ({kind}*)(room + {at});")
-            self.line(depth, f"for (bool {begun} = false;; {begun} = true) {{")
-            depth += 1
-        # The head is written last: it needs the work of a block, which the body decides.
-        place = len(self.lines)
-        self.line(depth, "")
-        self.length, self.inside = length, self.inside + 1
-        self.loops += 1
-        before, self.work = self.work, 0.0
-        inner = depth + 1
-        if not counted:
-            self.line(inner, f"const ga_index block = first / {PROCESSOR.block};")
-            self.line(inner, f"if ({begun} && {done}[block]) return;")
-            # `over`: all elements of the block are done, and not only its share of turns until
-            # signals are looked for.
-            self.line(inner, "long long left = 0;")
-            self.line(inner, "bool over = false;")
-        carry = []
-        for k, aval in enumerate(avals):
-            name, kind = self.buffer_for(inner, aval), ct.memory_type(aval)
-            carry.append(name)
-            start = first[k]
-            if not counted:
-                at = f"{kept[k]} + block * {aval.size}" if k in kept else results[k]
-                # A block that is begun goes on from where it got to.
-                start = f"{begun} ? (const {kind}*)({at}) : (const {kind}*){start}"
-            self.copy(inner, name, start, aval.size)
-        turn = self.new("t")
-        if not counted:
-            self.line(inner, f"for (;;) {{  // {what}")
-        elif loop.reverse:
-            self.line(inner, f"for (ga_index {turn} = {loop.length}; {turn}-- > 0;) {{  // {what}")
-        else:
-            head = f"for (ga_index {turn} = 0; {turn} < {loop.length}; ++{turn}) {{  // {what}"
-            self.line(inner, head)
-        look = len(self.lines)
-        going = None
-        if not counted:
-            self.line(inner + 1, "")
-            # True only while the condition is tested: it stays so if that ends the loop.
-            self.line(inner + 1, "over = true;")
-            going = self.condition(inner + 1, loop, given, carry, fixed)
-            self.line(inner + 1, "over = false;")
-        following = [self.buffer_for(inner + 1, aval) for aval in avals]
-        rows = [
-            f"({given[i]} + {turn} * {math.prod(eqn.invars[i].aval.shape[1:])})" for i in loop.xs
-        ]
-        # A row of the stacked results has as many elements as the loop.
-        stacks = [f"({at} + {turn} * {length})" for at in results[count:]]
-        plan = self.enter(loop.body, [*(given[i] for i in loop.consts), *carry, *rows])
-        self.block(inner + 1, fixed[loop.body], plan.graph.outvars, [*following, *stacks])
-        for k, aval in enumerate(avals):
-            if going is not None:
-                # Elements that do not go on keep their values.
-                flags = going[1][0]
-                args = f"{carry[k]} + first, {following[k]} + first, {flags} + first"
-                self.line(inner + 1, f"ga_take({args}, last - first);")
-            else:
-                self.copy(inner + 1, carry[k], following[k], aval.size)
-        self.line(inner, "}")
-        for k, aval in enumerate(avals):
-            if aval.size == length:
-                self.copy(inner, results[k], carry[k], aval.size)
-            else:
-                if not counted:
-                    self.copy(inner, f"({kept[k]} + block * {aval.size})", carry[k], aval.size)
-                # The same for all blocks, so that the first one writes it.
-                self.line(inner, "if (first == 0)")
-                self.copy(inner + 1, results[k], carry[k], aval.size)
-        if not counted:
-            self.line(inner, f"{done}[block] = over;")
-        self.line(depth, "});")
-        self.length, self.inside = 0, self.inside - 1
-        # How much of it there is decides how blocks are shared out.
-        work = max(1.0, self.work)
-        turns = TARGET.guessed_steps if loop.length is None else loop.length
-        of_block = max(1, math.ceil(work * turns / blocks))
-        if counted and of_block > PROCESSOR.patience:
-            return False
-        grain = max(1, 4 * PROCESSOR.task // of_block)
-        # So many blocks that the loop looks for signals in time.
-        some = max(grain, 4 * PROCESSOR.patience // of_block) if counted else blocks
-        span = f"0, {blocks}"
-        if some < blocks:
-            span = f"begin, ga_least(begin + {some}, {blocks})"
-            outer = f"for (ga_index begin = 0; begin < {blocks}; begin += {some}) {{"
-            self.lines[place : place + 1] = ["    " * depth + outer, ""]
-            self.line(depth, f"if (call.turn({4 * PROCESSOR.patience})) return 3;")
-            self.line(depth, "}")
-            place += 1
-        of_what = f"{span}, {length}, {PROCESSOR.block}, {grain}"
-        head = f"ga_blocks({of_what}, [&](ga_index first, ga_index last) {{"
-        self.lines[place] = "    " * depth + head
-        if not counted:
-            each = math.ceil(work / blocks)
-            # The line left empty above: leave the block after its share, and come back to it.
-            self.lines[look] = (
-                "    " * (inner + 1) + f"if ((left += {each}) > {PROCESSOR.patience}) break;"
-            )
-            # All blocks are done.
-            self.line(depth, f"if (ga_how_many({done}, {blocks}) == 2) break;")
-            self.line(depth, f"if (call.turn({PROCESSOR.patience})) return 3;")
-            depth -= 1
-            self.line(depth, "}")
-            for name in (done, *kept.values()):
-                self.room.free(name)
-        # Work counts once for each turn; how many turns a while loop makes is a guess.
-        self.work = before + work * turns
-        return True
-
-    def invariant(self, depth: int, plan: Any, consts: int) -> list[DeviceStep]:
+    def invariant(self, plan: Any, consts: int) -> list[DeviceStep]:
         """Write the steps of a body that need nothing but its constants; return the others."""
         known = {*plan.graph.invars[:consts], *plan.graph.constvars}
         now: list[DeviceStep] = []
@@ -350,49 +167,239 @@ class RoutineWriter(StepsWriter):
             else:
                 left.append(step)
         results = [v for s in now for v in step_outputs(s)]
-        self.block(depth, now, results, [None] * len(results))
+        self.write(now, results, [None] * len(results))
         return left
 
-    def condition(
-        self, depth: int, loop: Loop, given: list[str], carry: list[str], fixed: dict
-    ) -> tuple[ShapedArray, tuple[str, str]] | None:
+    def condition(self, turns: Turns, carries: list[str]) -> Going | None:
         """Leave the loop where its condition says so. A condition with axes is one for each element
-        along them: return its aval, where it is, and for how many it is true (0, 1: some, 2).
+        along them.
         """
+        loop = turns.loop
         if loop.condition is None:
             return None
-        plan = self.enter(loop.condition, [*(given[i] for i in loop.condition_consts), *carry])
-        (at,) = self.block(depth, fixed[loop.condition], plan.graph.outvars, [None])
+        consts = [turns.given[i] for i in loop.condition_consts]
+        plan = self.enter(loop.condition, [*consts, *carries])
+        (at,) = self.write(turns.steps[loop.condition], plan.graph.outvars, [None])
         aval = loop.condition.out_avals[0]
         if not aval.ndim:
-            self.line(depth, f"if (!*{at}) break;")
+            self.line(f"if (!*{at}) break;")
             return None
         many = self.new("m")
         flags = f"{at} + first, last - first" if self.length else f"{at}, {aval.size}"
-        self.line(depth, f"const int {many} = ga_how_many({flags});")
-        self.line(depth, f"if ({many} == 0) break;")
-        return aval, (at, many)
+        self.line(f"const int {many} = ga_how_many({flags});")
+        self.line(f"if ({many} == 0) break;")
+        return Going(at, aval.size, many)
 
-    def choose(self, depth: int, eqn: Eqn, choice: Choice, targets: dict[Var, str]) -> None:
+    # ---- turn by turn ----
+    def loop_of_turns(self, turns: Turns, targets: dict[Var, str]) -> None:
+        """Write a loop that makes all of each turn before the next."""
+        eqn, loop = turns.eqn, turns.loop
+        over = self.updated(turns)
+        results = [self.made(v, targets) for v in eqn.outvars]
+        turn = self.new("t")
+        carries: list[Carry] = []
+        for aval, updates, result in zip(turns.carries, over, results, strict=False):
+            self.over |= updates or set()
+            carries.append(way_of(aval, updates is not None)(self, aval, result))
+            carries[-1].begin(turns.first[len(carries) - 1], loop)
+        # A turn is written before the head of the loop, which says how much work it is.
+        self.loops += 1
+        self.inside += 1
+        before, self.work, mark = self.work, 0.0, self.room.mark()
+        with self.apart() as text:
+            at = [c.at for c in carries]
+            going = self.condition(turns, at)
+            following = [c.following() for c in carries]
+            plan = self.enter(loop.body, turns.operands(at, turn))
+            # A carry that the body hands on as it is needs no line at all.
+            here, outs = plan.graph.invars[len(loop.consts) :], plan.graph.outvars
+            moved = [
+                (c, new)
+                for c, new, a, v in zip(carries, following, here, outs, strict=False)
+                if v is not a and new is not None
+            ]
+            written = {new for _, new in moved}
+            wanted = [new if new in written else None for new in following]
+            self.write(turns.steps[loop.body], outs, [*wanted, *turns.stacks(results, turn)])
+            if going is not None:
+                # A loop of many: those that are done keep the value that they have.
+                for c, new in moved:
+                    args = f"{new}, {c.at}, {going.flags}, {c.aval.size // max(1, going.count)}"
+                    self.line(f"if ({going.state} == 1) ga_keep({args}, {c.aval.size});")
+            for c, new in moved:
+                c.advance(new)
+        # Memory taken inside is free again behind the loop.
+        self.room.reset(mark)
+        self.inside -= 1
+        work = self.work + TARGET.guessed_steps
+        self.work = before + work * turns.count
+        with self.block(turns.head(turn)):
+            # Turns count their work. From time to time the loop lets other threads of Python run
+            # and handles signals, so that Ctrl-C ends a loop that never would.
+            self.line(f"if (call.turn({math.ceil(work)})) return 3;")
+            self.put(text)
+        for c in carries:
+            c.end()
+
+    def updated(self, turns: Turns) -> list[set[Var] | None]:
+        """Of each carry, the updates that make it from the one before, if one array can serve all
+        turns.
+        """
+        loop = turns.loop
+        body, start = self.planned(loop.body).graph, len(loop.consts)
+        # Where each element may end at a turn of its own, the value before is needed still.
+        if loop.condition is not None and loop.condition.out_avals[0].ndim:
+            return [None] * len(loop.carry)
+        steps = turns.steps[loop.body]
+        return [
+            updates_over(steps, body, body.invars[start + k], body.outvars[k])
+            for k in range(len(loop.carry))
+        ]
+
+    # ---- block by block ----
+    def loop_over_blocks(self, turns: Turns, targets: dict[Var, str], length: int) -> bool:
+        """Write a loop of independent elements, all turns of a block before the next. A while loop
+        comes back now and then to look for signals. False: the turns would take too long for that.
+        """
+        blocks = -(-length // PROCESSOR.block)
+        results = [self.made(v, targets) for v in turns.eqn.outvars]
+        progress = self.progress(turns, length) if turns.loop.length is None else None
+        self.length, self.inside = length, self.inside + 1
+        self.loops += 1
+        before, self.work = self.work, 0.0
+        with self.apart() as block:
+            work = self.turns_of_block(turns, results, progress)
+        self.length, self.inside = 0, self.inside - 1
+        # Work counts once for each turn; how much of it a block is decides how blocks are shared.
+        self.work = before + work * turns.count
+        of_block = max(1, math.ceil(work * turns.count / blocks))
+        grain = max(1, 4 * PROCESSOR.task // of_block)
+        if progress is None:
+            # So many blocks at a time that the loop looks for signals in time.
+            some = max(grain, 4 * PROCESSOR.patience // of_block)
+            self.over_blocks(length, some, grain, block)
+            return of_block <= PROCESSOR.patience
+        with self.block(f"for (bool {progress.begun} = false;; {progress.begun} = true) {{"):
+            self.over_blocks(length, blocks, grain, block)
+            # All blocks are done.
+            self.line(f"if (ga_how_many({progress.done}, {blocks}) == 2) break;")
+            self.line(f"if (call.turn({PROCESSOR.patience})) return 3;")
+        for name in (progress.done, *progress.kept.values()):
+            self.room.free(name)
+        return True
+
+    def progress(self, turns: Turns, length: int) -> Progress:
+        """Where the blocks of a while loop have got to: some may end and others go on. Long carries
+        are in the results, short ones and flags in the room.
+        """
+        blocks = -(-length // PROCESSOR.block)
+        found = Progress(self.new("done"), self.new("begun"), {})
+        self.in_room("bool", found.done, blocks)
+        for k, aval in enumerate(turns.carries):
+            if aval.size != length:
+                name = found.kept[k] = self.new("kept")
+                nbytes = blocks * aval.size * storage_dtype(aval).itemsize
+                self.in_room(ct.memory_type(aval), name, nbytes)
+        return found
+
+    def turns_of_block(self, turns: Turns, results: list[str], progress: Progress | None) -> float:
+        """Write all that is done for a block; return the work of a turn for all blocks."""
+        if progress:
+            self.line(f"const ga_index block = first / {PROCESSOR.block};")
+            self.line(f"if ({progress.begun} && {progress.done}[block]) return;")
+            # `over`: all elements of the block are done, and not only its share of turns until
+            # signals are looked for.
+            self.line("long long left = 0;")
+            self.line("bool over = false;")
+        carries: list[str] = []
+        for k, (aval, start) in enumerate(zip(turns.carries, turns.first, strict=True)):
+            carries.append(self.buffer_for(aval))
+            if progress:
+                kept, kind = progress.kept.get(k), ct.memory_type(aval)
+                at = results[k] if kept is None else f"{kept} + block * {aval.size}"
+                # A block that is begun goes on from where it got to.
+                start = f"{progress.begun} ? (const {kind}*)({at}) : (const {kind}*){start}"
+            self.copy(carries[k], start, aval.size)
+        turn = self.new("t")
+        with self.apart() as text:
+            self.turn_of_block(turns, carries, results, turn)
+        work = max(1.0, self.work)
+        with self.block(turns.head(turn)):
+            if progress:
+                # Leave the block after its share of turns, and come back to it.
+                each = math.ceil(work / -(-self.length // PROCESSOR.block))
+                self.line(f"if ((left += {each}) > {PROCESSOR.patience}) break;")
+            self.put(text)
+        for k, aval in enumerate(turns.carries):
+            if aval.size == self.length:
+                self.copy(results[k], carries[k], aval.size)
+                continue
+            if progress:
+                self.copy(f"({progress.kept[k]} + block * {aval.size})", carries[k], aval.size)
+            # The same for all blocks, so that the first one writes it.
+            with self.block("if (first == 0)", ""):
+                self.copy(results[k], carries[k], aval.size)
+        if progress:
+            self.line(f"{progress.done}[block] = over;")
+        return work
+
+    def turn_of_block(
+        self, turns: Turns, carries: list[str], results: list[str], turn: str
+    ) -> None:
+        """Write what a turn does for the elements of a block."""
+        loop, going = turns.loop, None
+        if loop.condition is not None:
+            # True only while the condition is tested: it stays so if that ends the loop.
+            self.line("over = true;")
+            going = self.condition(turns, carries)
+            self.line("over = false;")
+        following = [self.buffer_for(aval) for aval in turns.carries]
+        plan = self.enter(loop.body, turns.operands(carries, turn))
+        wanted = [*following, *turns.stacks(results, turn)]
+        self.write(turns.steps[loop.body], plan.graph.outvars, wanted)
+        for aval, at, new in zip(turns.carries, carries, following, strict=True):
+            if going is None:
+                self.copy(at, new, aval.size)
+            else:
+                # Elements that do not go on keep their values.
+                args = f"{at} + first, {new} + first, {going.flags} + first"
+                self.line(f"ga_take({args}, last - first);")
+
+    def over_blocks(self, length: int, some: int, grain: int, block: list[str]) -> None:
+        """Write the call that shares out blocks, `some` of them before signals are looked for."""
+        blocks = -(-length // PROCESSOR.block)
+
+        def share(span: str) -> None:
+            what = f"{span}, {length}, {PROCESSOR.block}, {grain}"
+            with self.block(f"ga_blocks({what}, [&](ga_index first, ga_index last) {{", "});"):
+                self.put(block)
+
+        if some >= blocks:
+            share(f"0, {blocks}")
+            return
+        with self.block(f"for (ga_index begin = 0; begin < {blocks}; begin += {some}) {{"):
+            share(f"begin, ga_least(begin + {some}, {blocks})")
+            self.line(f"if (call.turn({4 * PROCESSOR.patience})) return 3;")
+
+    # ---- choices ----
+    def choose(self, eqn: Eqn, choice: Choice, targets: dict[Var, str]) -> None:
         """Write a choice between branches; all of them write their results into the same places."""
         which, *given = map(self.place, eqn.invars)
-        results = [self.made(depth, v, targets) for v in eqn.outvars]
+        results = [self.made(v, targets) for v in eqn.outvars]
         last = len(choice.branches) - 1
         before, most = self.work, 0.0
         for number, branch in enumerate(choice.branches):
             # The index is clamped: below 0 is the first branch, beyond the end the last.
-            test = (
-                f"if (*{which} {'<=' if number == 0 else '=='} {number}) " if number < last else ""
-            )
-            comment = f"  // {eqn.primitive.name}" if number == 0 else ""
-            self.line(depth, f"{'} else ' if number else ''}{test}{{{comment}")
+            sign = "==" if number else "<="
+            test = f"if (*{which} {sign} {number}) " if number < last else ""
+            head = f"}} else {test}{{" if number else f"{test}{{  // {eqn.primitive.name}"
             # Only one branch runs: they share memory, and the longest counts.
             mark, self.work = self.room.mark(), 0.0
-            plan = self.enter(branch, given)
-            self.block(depth + 1, plan.steps, plan.graph.outvars, results)
+            with self.block(head, "}" if number == last else ""):
+                plan = self.enter(branch, given)
+                self.write(plan.steps, plan.graph.outvars, results)
             self.room.reset(mark)
             most = max(most, self.work)
-        self.line(depth, "}")
         self.work = before + most
 
 
@@ -430,3 +437,8 @@ def _graphs(loop: Loop) -> Iterator[tuple[Graph, int]]:
     yield loop.body, len(loop.consts)
     if loop.condition is not None:
         yield loop.condition, len(loop.condition_consts)
+
+
+def _row(array: str, turn: str, aval: ShapedArray) -> str:
+    """The row of an array that a turn reads or writes."""
+    return f"({array} + {turn} * {math.prod(aval.shape[1:])})"

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, NoKernel, Scatter
 from gpuarray.compiler.lower.steps import step_inputs, step_outputs
 from gpuarray.compiler.native.blocks import one_after_another
+from gpuarray.compiler.native.code import Code
 from gpuarray.compiler.native.emit import emit
 from gpuarray.compiler.native.products import product_call
 from gpuarray.compiler.native.room import Room
@@ -60,7 +61,25 @@ class Routine(Struct, eq=False):
     loops: bool
 
 
-class StepsWriter:
+class Call(NamedTuple):
+    """A call of a function for its tasks, of which a thread takes `grain` at a time."""
+
+    function: str
+    tasks: int
+    grain: int
+    arguments: Sequence[str]
+
+
+class Near(NamedTuple):
+    """A value that only the steps of a chain read: blocks of it, or all of it, in memory."""
+
+    name: str
+    kind: str
+    elements: int
+    itemsize: int
+
+
+class StepsWriter(Code):
     """Writes one function; `planned` gives the plan of a Graph that a step holds."""
 
     def __init__(
@@ -70,10 +89,10 @@ class StepsWriter:
         over: Iterable[Var] = (),
         user_lines: bool = False,
     ):
+        super().__init__()
         self.name, self.planned, self.user_lines = name, planned, user_lines
         self.functions: list[str] = []  # those of the kernels
-        self.head: list[str] = []  # literals in memory
-        self.lines: list[str] = []
+        self.literals: list[str] = []  # literals in memory
         self.places: dict[Var, str] = {}  # values, as pointers to their first elements
         self.inputs: list[Var] = []
         self.constants: list[Any] = []
@@ -83,15 +102,15 @@ class StepsWriter:
         self.over = {*over}  # updates that are written into their operand
         self.unread: set[Var] = set()  # results of steps that no other step and no caller reads
         self.length = 0  # elements of a loop that goes over blocks of them
-        self.chain: list[tuple[str, int, int, Sequence[str]]] = []  # calls that take turns
+        self.chain: list[Call] = []  # calls that take turns
         self.left = 0  # steps of a chain that are to come
         self.within: set[Var] = set()  # values that only its steps read
-        self.near: list[tuple[str, str, int, int]] = []  # memory for these: see `buffer`
+        self.near: list[Near] = []  # memory for these
         self.work = 0.0
 
     def routine(self, steps: Sequence[DeviceStep], outputs: list[Var]) -> Routine:
         """The function of some steps, which writes `outputs`."""
-        self.block(1, steps, outputs, [f"out{i}" for i in range(len(outputs))])
+        self.write(steps, outputs, [f"out{i}" for i in range(len(outputs))])
         given = [
             *((f"const {ct.memory_type(v.aval)}*", f"in{i}") for i, v in enumerate(self.inputs)),
             *((f"const {kind}*", f"const{i}") for i, kind in enumerate(self.constant_types)),
@@ -109,7 +128,7 @@ class StepsWriter:
             "    "
             + ",\n    ".join(["ga_call& call", *(f"{k} {name}" for k, name in given)])
             + ") {",
-            *self.head,
+            *self.literals,
             *self.lines,
             "    return 0;",
             "}",
@@ -131,10 +150,7 @@ class StepsWriter:
             bool(self.loops),
         )
 
-    # ---- lines and values ----
-    def line(self, depth: int, text: str) -> None:
-        self.lines.append("    " * depth + text)
-
+    # ---- values ----
     def new(self, prefix: str) -> str:
         self.count += 1
         return f"{prefix}{self.count}"
@@ -146,12 +162,16 @@ class StepsWriter:
             name, kind = self.new("lit"), ct.memory_type(a.aval)
             value = ct.constant(a.val, a.aval)
             value = f"ga_exact<{kind}>({value})" if ct.is_half(a.aval) else value
-            self.head.append(f"    const {kind} {name}[1] = {{{value}}};")
+            self.literals.append(f"    const {kind} {name}[1] = {{{value}}};")
             return name
         if a not in self.places:
             self.places[a] = f"in{len(self.inputs)}"
             self.inputs.append(a)
         return self.places[a]
+
+    def is_argument(self, place: str) -> bool:
+        """Whether a place is the memory of one of the inputs."""
+        return place in {f"in{i}" for i in range(len(self.inputs))}
 
     def constant(self, value: Any, aval: ShapedArray) -> str:
         """An array of a Graph inside a step, as an argument: the caller passes it."""
@@ -159,39 +179,42 @@ class StepsWriter:
         self.constant_types.append(ct.memory_type(aval))
         return f"const{len(self.constants) - 1}"
 
-    def buffer(self, depth: int, kind: str, elements: int, size: int) -> str:
+    def buffer(self, kind: str, elements: int, size: int) -> str:
         """Memory for a value in the scope of these lines: a local array, or a piece of the room."""
         name = self.new("b")
         if self.length and elements == self.length:
-            self.line_of_block(depth, kind, name, PROCESSOR.block)
+            self.line_of_block(kind, name, PROCESSOR.block)
         elif elements * size <= PROCESSOR.local_bytes:
-            self.line(depth, f"GA_LOCAL {kind} {name}[{max(1, elements)}];")
+            self.line(f"GA_LOCAL {kind} {name}[{max(1, elements)}];")
         else:
-            at = self.room.take(name, elements * size)
-            self.line(depth, f"{kind}* const {name} = ({kind}*)(room + {at});")
+            self.in_room(kind, name, elements * size)
         return name
 
-    def line_of_block(self, depth: int, kind: str, name: str, block: int) -> None:
+    def in_room(self, kind: str, name: str, nbytes: int) -> None:
+        """A piece of the room, which `room.free` gives back."""
+        at = self.room.take(name, nbytes)
+        self.line(f"{kind}* const {name} = ({kind}*)(room + {at});")
+
+    def line_of_block(self, kind: str, name: str, block: int) -> None:
         """Memory for the elements of a block: positions are those in the whole, of which only the
         block's own are there.
         """
-        self.line(depth, f"GA_LOCAL {kind} of_{name}[{block}];")
-        self.line(depth, f"{kind}* const {name} = of_{name} - first;")
+        self.line(f"GA_LOCAL {kind} of_{name}[{block}];")
+        self.line(f"{kind}* const {name} = of_{name} - first;")
 
-    def buffer_for(self, depth: int, aval: ShapedArray) -> str:
-        return self.buffer(depth, ct.memory_type(aval), aval.size, storage_dtype(aval).itemsize)
+    def buffer_for(self, aval: ShapedArray) -> str:
+        return self.buffer(ct.memory_type(aval), aval.size, storage_dtype(aval).itemsize)
 
-    def copy(self, depth: int, to: str, what: str, elements: int) -> None:
+    def copy(self, to: str, what: str, elements: int) -> None:
         """Write a copy of a value; inside a loop over blocks, of the block's part of it."""
         if self.length and elements == self.length:
-            self.line(depth, f"ga_copy_block({to}, {what}, first, last);")
+            self.line(f"ga_copy_block({to}, {what}, first, last);")
         else:
-            self.line(depth, f"ga_copy<{elements}>({to}, {what});")
+            self.line(f"ga_copy<{elements}>({to}, {what});")
 
     # ---- steps ----
-    def block(
+    def write(
         self,
-        depth: int,
         steps: Sequence[DeviceStep],
         results: Sequence[Atom],
         wanted: Sequence[str | None],
@@ -260,7 +283,7 @@ class StepsWriter:
             # An update in place has the memory of its operand, unless both are wanted elsewhere.
             taken = {v: over[v] for v in step_outputs(step) if v in over and v not in targets}
             own = {**targets, **{v: self.places[a] for v, a in taken.items()}}
-            self.step(depth, step, own)
+            self.step(step, own)
             # What this step was the last to read gives its memory to the steps after it.
             for v in (*step_outputs(step), *step_inputs(step)):
                 v = base(v)[0]
@@ -268,7 +291,7 @@ class StepsWriter:
                 if gone and v not in taken.values() and v in self.places:
                     free.append(self.places[v])
             # Not before the end of a chain: its steps take turns.
-            if self.close_chain(depth):
+            if self.close_chain():
                 for at in free:
                     self.room.free(at)
                 free = []
@@ -277,7 +300,7 @@ class StepsWriter:
         for a, where in zip(results, wanted, strict=True):
             at = self.place(a)
             if where is not None and at != where:
-                self.copy(depth, where, at, a.aval.size)
+                self.copy(where, at, a.aval.size)
                 at = where
             found.append(at)
         return found
@@ -301,7 +324,7 @@ class StepsWriter:
                 self.within.add(v)
                 free -= size
 
-    def close_chain(self, depth: int) -> bool:
+    def close_chain(self) -> bool:
         """After a step: call those of a finished chain. False: it goes on."""
         self.left = max(0, self.left - 1)
         if self.left:
@@ -309,43 +332,41 @@ class StepsWriter:
         calls, self.chain = self.chain, []
         # Steps of a chain have one task for each element; then blocks of tasks are blocks of
         # elements.
-        numbers = {tasks for _, tasks, _, _ in calls}
+        numbers = {call.tasks for call in calls}
         if len(numbers) > 1:
             # A form of which a task is not one element.
-            for name, kind, elements, size in self.near:
-                at = self.room.take(name, elements * size)
-                self.line(depth, f"{kind}* const {name} = ({kind}*)(room + {at});")
+            for value in self.near:
+                self.in_room(value.kind, value.name, value.elements * value.itemsize)
             for call in calls:
-                self.call(depth, *call)
+                self.call(*call)
         elif calls:
             (n,) = numbers
             block = PROCESSOR.chained
             what = f"0, {-(-n // block)}, {n}, {block}, {max(1, PROCESSOR.task // block)}"
-            self.line(depth, f"ga_blocks({what}, [&](ga_index first, ga_index last) {{")
-            for name, kind, _, _ in self.near:
-                self.line_of_block(depth + 1, kind, name, block)
-            for function, _, _, given in calls:
-                self.line(depth + 1, f"{function}(first, last, {', '.join(given)});")
-            self.line(depth, "});")
+            with self.block(f"ga_blocks({what}, [&](ga_index first, ga_index last) {{", "});"):
+                for value in self.near:
+                    self.line_of_block(value.kind, value.name, block)
+                for call in calls:
+                    self.line(f"{call.function}(first, last, {', '.join(call.arguments)});")
         return True
 
-    def step(self, depth: int, step: DeviceStep, targets: dict[Var, str]) -> None:
+    def step(self, step: DeviceStep, targets: dict[Var, str]) -> None:
         """Write one step; where it has no native text, the NoKernel says why."""
         if isinstance(step, Kernel):
-            self.kernel(depth, step, targets)
+            self.kernel(step, targets)
             return
         if not isinstance(step, Eqn):
             raise NoKernel(f"{step.name} has no kernel")
         if step.primitive.rewrite.product is not None:
-            self.product(depth, step, targets)
+            self.product(step, targets)
         elif step.primitive.rewrite.windows is not None:
-            self.windows(depth, step, targets)
+            self.windows(step, targets)
         elif step.primitive.order is not None:
-            self.put_in_order(depth, step, targets)
+            self.put_in_order(step, targets)
         else:
-            self.hand_written(depth, step, targets)
+            self.hand_written(step, targets)
 
-    def product(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
+    def product(self, eqn: Eqn, targets: dict[Var, str]) -> None:
         """Call the function that computes a product, behind what makes its numbers of others, and
         before what makes others of its numbers.
         """
@@ -355,13 +376,13 @@ class StepsWriter:
         wide: list[str] = []
 
         def numbers(aval: ShapedArray) -> str:
-            wide.append(self.buffer(depth, p.number, aval.size, 8 if p.number == "double" else 4))
+            wide.append(self.buffer(p.number, aval.size, 8 if p.number == "double" else 4))
             return wide[-1]
 
         def convert(aval: ShapedArray, one: str, two: str, way: str) -> None:
             of = "" if ct.is_half(aval) else "integers_"
             name = f"ga_{of}{way}<{ct.memory_type(aval)}, {p.number}>"
-            self.call(depth, name, aval.size, PROCESSOR.task, [one, two])
+            self.call(name, aval.size, PROCESSOR.task, [one, two])
 
         given: list[str] = []
         for a in eqn.invars:
@@ -370,10 +391,10 @@ class StepsWriter:
                 at, narrow = numbers(a.aval), at
                 convert(a.aval, narrow, at, "widened")
             given.append(at)
-        at = self.made(depth, v, targets)
+        at = self.made(v, targets)
         is_other = ct.memory_type(v.aval) != p.number
         out = numbers(v.aval) if is_other else at
-        self.call(depth, p.function, p.tasks, p.grain, [*given, out])
+        self.call(p.function, p.tasks, p.grain, [*given, out])
         if is_other:
             convert(v.aval, out, at, "narrowed")
         for name in wide:
@@ -381,16 +402,16 @@ class StepsWriter:
         self.work += p.work
         self.kernels += 1
 
-    def windows(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
+    def windows(self, eqn: Eqn, targets: dict[Var, str]) -> None:
         """Call the functions that compute sums over windows."""
         aval = eqn.outvars[0].aval
         kind = ct.memory_type(aval)
         left, right = map(self.place, eqn.invars)
-        out = self.made(depth, eqn.outvars[0], targets)
+        out = self.made(eqn.outvars[0], targets)
         # Parts follow one another, so that one piece of the room serves them all.
         parts = window_calls(eqn)
         elements = max(part.room for part in parts)
-        room = self.buffer(depth, kind, elements, storage_dtype(aval).itemsize)
+        room = self.buffer(kind, elements, storage_dtype(aval).itemsize)
         note = f"// {eqn.primitive.name}: {_shapes(eqn)}"
         for i, part in enumerate(parts):
             sizes = f"{self.name}_k{self.kernels}_sizes{i or ''}"
@@ -401,12 +422,12 @@ class StepsWriter:
             for c in part.calls:
                 grain = max(1, int(PROCESSOR.product_task / max(1.0, c.work)))
                 given = [at[a] for a in c.arguments]
-                self.call(depth, f"{c.function}<{sizes}, {kind}>", c.tasks, grain, given)
+                self.call(f"{c.function}<{sizes}, {kind}>", c.tasks, grain, given)
             self.work += part.work
         self.room.free(room)
         self.kernels += 1
 
-    def hand_written(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
+    def hand_written(self, eqn: Eqn, targets: dict[Var, str]) -> None:
         """Call the function that there is for an operation on small matrices."""
         rule = eqn.primitive.rewrite.loops
         read = tuple(v not in self.unread for v in eqn.outvars)
@@ -417,13 +438,13 @@ class StepsWriter:
         kind = ct.memory_type(eqn.invars[0].aval)
         name = f"{found.function}<{', '.join([kind, *map(str, found.numbers)])}>"
         given = [self.place(a) for a in eqn.invars]
-        given += [self.made(depth, v, targets) for v in eqn.outvars]
+        given += [self.made(v, targets) for v in eqn.outvars]
         grain = max(1, math.ceil(PROCESSOR.product_task / max(1.0, found.work)))
-        self.call(depth, name, found.tasks, grain, given)
+        self.call(name, found.tasks, grain, given)
         self.work += found.work * found.tasks
         self.kernels += 1
 
-    def put_in_order(self, depth: int, eqn: Eqn, targets: dict[Var, str]) -> None:
+    def put_in_order(self, eqn: Eqn, targets: dict[Var, str]) -> None:
         """A sort, or a selection of the largest."""
         name = f"{self.name}_k{self.kernels}_{eqn.primitive.name}"
         wanted = [k for k, v in enumerate(eqn.outvars) if v not in self.unread]
@@ -434,29 +455,29 @@ class StepsWriter:
         written = {a for p in found.phases for a in p.arguments}
         for k, v in enumerate(eqn.outvars):
             if f"out{k}" in written:
-                at[f"out{k}"] = self.made(depth, v, targets)
+                at[f"out{k}"] = self.made(v, targets)
         for part, (kind, elements, size) in found.room.items():
-            at[part] = self.buffer(depth, kind, elements, size)
+            at[part] = self.buffer(kind, elements, size)
         self.functions.append(found.functions)
         for p in found.phases:
-            self.call(depth, p.function, p.tasks, p.grain, [at[a] for a in p.arguments])
+            self.call(p.function, p.tasks, p.grain, [at[a] for a in p.arguments])
         for part in found.room:
             self.room.free(at[part])
         self.kernels += 1
         self.work += found.work
 
-    def made(self, depth: int, v: Var, targets: dict[Var, str]) -> str:
+    def made(self, v: Var, targets: dict[Var, str]) -> str:
         """Memory for a value that a step is about to make."""
         if v in self.within:
             # Whether its blocks are all there is of it is known at the end of the chain.
             self.places[v] = self.new("b")
-            size = storage_dtype(v.aval).itemsize
-            self.near.append((self.places[v], ct.memory_type(v.aval), v.aval.size, size))
+            kind, size = ct.memory_type(v.aval), storage_dtype(v.aval).itemsize
+            self.near.append(Near(self.places[v], kind, v.aval.size, size))
         else:
-            self.places[v] = targets.get(v) or self.buffer_for(depth, v.aval)
+            self.places[v] = targets.get(v) or self.buffer_for(v.aval)
         return self.places[v]
 
-    def kernel(self, depth: int, kernel: Kernel, targets: dict[Var, str]) -> None:
+    def kernel(self, kernel: Kernel, targets: dict[Var, str]) -> None:
         """Write a kernel's functions, and the calls of its phases."""
         name = f"{self.name}_k{self.kernels}_{kernel.form}"
         source = emit(kernel.replace(name=name), self.user_lines)
@@ -469,42 +490,40 @@ class StepsWriter:
             at[f"in{i}"] = self.place(v)
         for i, v in enumerate(source.outputs):
             # Not into an argument: the update before it may be in another routine.
-            if v in self.over and not self.place(kernel.aliases[v]).startswith("in"):
+            if v in self.over and not self.is_argument(self.place(kernel.aliases[v])):
                 at[f"out{i}"] = self.places[v] = self.place(kernel.aliases[v])
             else:
-                at[f"out{i}"] = self.made(depth, v, targets)
+                at[f"out{i}"] = self.made(v, targets)
             if source.begins is not None and self.place(source.begins) != at["out0"]:
-                self.copy(depth, at["out0"], self.place(source.begins), v.aval.size)
+                self.copy(at["out0"], self.place(source.begins), v.aval.size)
         for part, (kind, elements) in source.room.items():
             # 16 bytes are enough for whatever a partial result is made of, such as a value and its
             # position.
-            at[part] = self.buffer(depth, kind, elements, 16)
+            at[part] = self.buffer(kind, elements, 16)
         # A few operations in a loop: a call would take longer than they do.
         small = self.inside and source.work <= PROCESSOR.inlined
         functions = source.functions
         # GA_FEW lets the compiler inline it.
         self.functions.append(functions.replace("GA_TASKS ", "GA_FEW ") if small else functions)
         for p in source.phases:
-            self.call(depth, p.function, p.tasks, p.grain, [at[a] for a in p.arguments])
+            self.call(p.function, p.tasks, p.grain, [at[a] for a in p.arguments])
         for part in source.room:
             self.room.free(at[part])
         self.work += source.work
 
-    def call(
-        self, depth: int, function: str, tasks: int, grain: int, arguments: Sequence[str]
-    ) -> None:
+    def call(self, function: str, tasks: int, grain: int, arguments: Sequence[str]) -> None:
         """Call a function for its tasks."""
         if self.left:
-            self.chain.append((function, tasks, grain, arguments))
+            self.chain.append(Call(function, tasks, grain, arguments))
             return
         given = ", ".join(arguments)
         # One task an element: those of the block. Few tasks are not worth waking threads for.
         if self.length and tasks == self.length:
-            self.line(depth, f"{function}(first, last, {given});")
+            self.line(f"{function}(first, last, {given});")
         elif tasks <= grain:
-            self.line(depth, f"{function}(0, {tasks}, {given});")
+            self.line(f"{function}(0, {tasks}, {given});")
         else:
-            self.line(depth, f"ga_tasks({tasks}, {grain}, {function}, {given});")
+            self.line(f"ga_tasks({tasks}, {grain}, {function}, {given});")
 
 
 def _struct(name: str, constants: dict[str, int]) -> str:

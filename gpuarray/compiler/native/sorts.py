@@ -7,11 +7,12 @@ long ones, and the phases that call them; what orders and moves elements is in k
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from gpuarray.compiler.lower.kernel import NoKernel
 from gpuarray.compiler.lower.sorts import axis_of, has_kernel, keys_of, length_of, takes_largest
+from gpuarray.compiler.native.code import Code
 from gpuarray.compiler.native.writer import Phase
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Eqn, storage_dtype
@@ -99,12 +100,13 @@ def _key_type(eqn: Eqn, number: int) -> tuple[str, int]:
     return ("unsigned long long", 8) if wide else ("unsigned", 4)
 
 
-class _Writer:
+class _Writer(Code):
     """The text of a sort: keys of its operands, the last one first, each of which keeps the order
     of those before it where its own are equal.
     """
 
     def __init__(self, eqn: Eqn, name: str, wanted: Sequence[int]):
+        super().__init__()
         self.eqn, self.name, self.wanted = eqn, name, wanted
         self.n, axis = length_of(eqn), axis_of(eqn)
         shape = eqn.invars[0].aval.shape
@@ -119,31 +121,29 @@ class _Writer:
             for part in ((".im", ".re") if storage_dtype(eqn.invars[k].aval).kind == "c" else ("",))
         ]
         self.done: list[str] = []
-        self.lines: list[str] = []
-
-    def line(self, depth: int, text: str) -> None:
-        self.lines.append("    " * depth + text)
+        self.used: set[str] = set()  # operands and results that the lines name
 
     def at(self, place: str) -> str:
         """The position in memory of an element of a row."""
         return f"at + {place}" if self.inside == 1 else f"at + {place} * {self.inside}"
 
-    def define_row(self, depth: int) -> None:
+    def define_row(self) -> None:
         """Where the row begins in memory."""
         i, n = self.inside, self.n
         begin = f"row * {n}" if i == 1 else f"row / {i} * {n * i} + row % {i}"
-        self.line(depth, f"const ga_index at = {begin};")
+        self.line(f"const ga_index at = {begin};")
 
     def key(self, number: int, place: str) -> str:
         """The key of an element, by the number of the key."""
         operand, part = self.keys[number]
         total = str(self.largest).lower()
+        self.used.add(f"in{operand}")
         # An unsigned number that orders as the value does, so that one sort serves all dtypes.
         text = f"ga_ordinal<{total}>(in{operand}[{self.at(place)}]{part})"
         # Inverted, as sorts put the smallest first.
         return f"~{text}" if self.largest else text
 
-    def store(self, depth: int, place: str) -> None:
+    def store(self, place: str) -> None:
         """Put the element at `place` of its row where it belongs, as the j-th."""
         to = self.at("j")
         if self.largest and self.count != self.n:
@@ -153,26 +153,27 @@ class _Writer:
             to = f"{begin} + j" if i == 1 else f"{begin} + j * {i}"
         for k in self.wanted:
             # The second result of a selection is where the elements were.
-            value = f"(int){place}" if self.largest and k else f"in{k}[{self.at(place)}]"
-            self.line(depth, f"out{k}[{to}] = {value};")
+            if self.largest and k:
+                value = f"(int){place}"
+            else:
+                value = f"in{k}[{self.at(place)}]"
+                self.used.add(f"in{k}")
+            self.line(f"out{k}[{to}] = {value};")
+            self.used.add(f"out{k}")
 
     def arrays(self, prefix: str) -> list[tuple[str, str]]:
-        """The operands or the results as parameters."""
+        """The operands or the results that the lines name, as parameters."""
         values = self.eqn.invars if prefix == "in" else self.eqn.outvars
         const = "const " if prefix == "in" else ""
-        return [(f"{const}{ct.memory_type(v.aval)}*", f"{prefix}{k}") for k, v in enumerate(values)]
+        named = [(v, f"{prefix}{k}") for k, v in enumerate(values) if f"{prefix}{k}" in self.used]
+        return [(f"{const}{ct.memory_type(v.aval)}*", name) for v, name in named]
 
     def end_function(self, name: str, given: list[tuple[str, str]]) -> tuple[str, ...]:
-        """End the function that the lines are the body of; return the names of its arguments, those
-        of `given` that the lines name.
-        """
-        # Operands that no line reads, since their results are not wanted, are no arguments.
-        words = set(re.findall(r"\w+", "\n".join(self.lines)))
-        given = [(kind, a) for kind, a in given if a in words]
+        """End the function that the lines are the body of; return the names of its arguments."""
         parameters = [f"{kind} GA_ALONE {a}" for kind, a in given]
         head = f"GA_TASKS {name}(\n    ga_index first, ga_index last,\n    "
         self.done += [head + ",\n    ".join(parameters) + ") {", *self.lines, "}"]
-        self.lines = []
+        self.lines, self.used = [], set()
         return tuple(a for _, a in given)
 
     @property
@@ -183,24 +184,22 @@ class _Writer:
 def _rows(w: _Writer) -> Ordering:
     """Rows that are a task each, in memory of the function's own."""
     n = w.n
-    w.line(1, "for (ga_index row = first; row < last; ++row) {")
-    w.define_row(2)
-    w.line(2, f"GA_LOCAL unsigned order[{n}];")
-    w.line(2, f"for (ga_index j = 0; j < {n}; ++j) order[j] = (unsigned)j;")
     # Short rows count, for each element, those before it: no branches, but n * n comparisons.
     short = n <= PROCESSOR.ranked_row
     function = "ga_put_in_order" if short else "ga_put_in_order_by_digits"
-    # Each key orders what is in order by the lesser keys, and leaves equal ones as they are.
-    for number, (operand, _) in enumerate(w.keys):
-        kind, _ = _key_type(w.eqn, operand)
-        w.line(2, f"GA_LOCAL {kind} key{number}[{n}];")
-        key = w.key(number, "order[j]" if number else "j")
-        w.line(2, f"for (ga_index j = 0; j < {n}; ++j) key{number}[j] = {key};")
-        w.line(2, f"{function}<{n}>(key{number}, order);")
-    w.line(2, f"for (ga_index j = 0; j < {w.count}; ++j) {{")
-    w.store(3, "order[j]")
-    w.line(2, "}")
-    w.line(1, "}")
+    with w.block("for (ga_index row = first; row < last; ++row) {"):
+        w.define_row()
+        w.line(f"GA_LOCAL unsigned order[{n}];")
+        w.line(f"for (ga_index j = 0; j < {n}; ++j) order[j] = (unsigned)j;")
+        # Each key orders what is in order by the lesser keys, and leaves equal ones as they are.
+        for number, (operand, _) in enumerate(w.keys):
+            kind, _ = _key_type(w.eqn, operand)
+            w.line(f"GA_LOCAL {kind} key{number}[{n}];")
+            key = w.key(number, "order[j]" if number else "j")
+            w.line(f"for (ga_index j = 0; j < {n}; ++j) key{number}[j] = {key};")
+            w.line(f"{function}<{n}>(key{number}, order);")
+        with w.block(f"for (ga_index j = 0; j < {w.count}; ++j) {{"):
+            w.store("order[j]")
     given = w.end_function(w.name, [*w.arrays("in"), *w.arrays("out")])
     phase = Phase(w.name, w.rows, max(1, PROCESSOR.task // (4 * n)), given)
     return Ordering("\n".join(w.done) + "\n", (phase,), {}, w.work)
@@ -232,15 +231,13 @@ class _LongRows(_Writer):
         for number in range(len(self.keys)):
             # The keys of all elements, in the order so far.
             function = f"{self.name}_keys{number}"
-            self.piece(pieces, cut)
-            if number:
-                self.line(3, f"{placed}& one = {here}[row * {n} + j];")
-                self.line(3, f"one.key = {self.key(number, 'one.at')};")
-            else:
-                key = self.key(number, "j")
-                self.line(3, f"{here}[row * {n} + j] = {{{key}, (unsigned)j}};")
-            self.line(2, "}")
-            self.line(1, "}")
+            with self.piece(pieces, cut):
+                if number:
+                    self.line(f"{placed}& one = {here}[row * {n} + j];")
+                    self.line(f"one.key = {self.key(number, 'one.at')};")
+                else:
+                    key = self.key(number, "j")
+                    self.line(f"{here}[row * {n} + j] = {{{key}, (unsigned)j}};")
             given = self.end_function(function, [*self.arrays("in"), (f"{placed}*", here)])
             phases.append(Phase(function, tasks, 1, given))
             # Three phases a digit: how often each piece has each digit, where each piece's elements
@@ -255,22 +252,22 @@ class _LongRows(_Writer):
                 ]
                 here, there = there, here
         # The elements in their order.
-        self.piece(pieces, cut, self.count)
-        self.store(3, f"{here}[row * {n} + j].at")
-        self.line(2, "}")
-        self.line(1, "}")
+        with self.piece(pieces, cut, self.count):
+            self.store(f"{here}[row * {n} + j].at")
         given = [*self.arrays("in"), (f"const {placed}*", here), *self.arrays("out")]
         phases.append(Phase(self.name, tasks, 1, self.end_function(self.name, given)))
         return Ordering("\n".join(self.done) + "\n", tuple(phases), room, self.work)
 
-    def piece(self, pieces: int, cut: int, end: int | None = None) -> None:
-        """Open the loops over tasks and over the elements of a piece."""
-        self.line(1, "for (ga_index task = first; task < last; ++task) {")
-        self.line(2, f"const ga_index row = task / {pieces}, begin = task % {pieces} * {cut};")
-        self.define_row(2)
-        over = f"ga_least(begin + {cut}, {self.n if end is None else end})"
-        self.line(2, f"const ga_index end = {over};")
-        self.line(2, "for (ga_index j = begin; j < end; ++j) {")
+    @contextmanager
+    def piece(self, pieces: int, cut: int, end: int | None = None) -> Iterator[None]:
+        """The loops over tasks and over the elements of a piece."""
+        with self.block("for (ga_index task = first; task < last; ++task) {"):
+            self.line(f"const ga_index row = task / {pieces}, begin = task % {pieces} * {cut};")
+            self.define_row()
+            over = f"ga_least(begin + {cut}, {self.n if end is None else end})"
+            self.line(f"const ga_index end = {over};")
+            with self.block("for (ga_index j = begin; j < end; ++j) {"):
+                yield
 
     def key_bytes(self, number: int) -> int:
         return _key_type(self.eqn, self.keys[number][0])[1]

@@ -29,10 +29,7 @@ GA_CALLED int call_k1_map(ga_array* out0) {
 // routine2_k0_map: add
 //   in0 i32[] -> out0 i32[]    8 bytes
 //   1 element
-GA_FEW routine2_k0_map(
-    ga_index first, ga_index last,
-    const int* GA_ALONE in0,
-    int* GA_ALONE out0) {
+GA_FEW routine2_k0_map(ga_index first, ga_index last, const int* GA_ALONE in0, int* GA_ALONE out0) {
     if (first == last) return;
     const int x0 = in0[0];
     out0[0] = ga_add(x0, 1);

@@ -7,7 +7,6 @@ NativeSource.
 from __future__ import annotations
 
 import math
-import re
 
 from gpuarray.compiler.lower.kernel import Columns, Rows
 from gpuarray.compiler.lower.passes import Pass
@@ -28,6 +27,7 @@ class ColumnsWriter(FoldWriter):
         # Room for so many elements there never is: values are computed again in each pass.
         self.passes = self.passes_of(kernel.passes, 1 << 62)
         *self.outer, self.across = self.parallel
+        self.storing = False  # whether the place of a result is written
         self.columns = self.axes[self.across]
         # Rows that stand side by side stay in the first cache from pass to pass.
         rows = PROCESSOR.row_block // max(1, self.length) // PROCESSOR.lanes * PROCESSOR.lanes
@@ -59,23 +59,15 @@ class ColumnsWriter(FoldWriter):
         self.end_function(self.kernel.name, self.parameters(), self.tasks, self.grain(size))
         return self.finish(f"{self.columns} columns of {self.length}, {self.width} side by side")
 
-    def end_function(self, name: str, arguments: list[tuple[str, str]], tasks: int, grain: int):
-        """End a function. Elements of neighbouring columns may be some way apart."""
-        # `ga_apart` hides the number from the compiler, which then makes vectors of the loop.
-        axis, apart = self.axis_name[self.across], set()
+    def is_hidden(self, axis: int, distance: int) -> bool:
+        """Compilers know how to load what is 2, 3, 4, 8, ... apart, but not how to store it."""
+        known = {8, 16, 32} if self.storing else {2, 3, 4, 8, 16, 32}
+        return axis == self.across and distance not in known
 
-        def hidden(found: re.Match[str]) -> str:
-            apart.add(int(found[1]))
-            return f"{axis} * apart{found[1]}"
-
-        # Compilers know how to load what is 2, 3, 4, 8, ... apart, but not how to store it.
-        some = re.compile(rf"\b{axis} \* (?!(?:8|16|32)\b)(\d+)\b")
-        odd = re.compile(rf"\b{axis} \* (?!(?:3|2|4|8|16|32)\b)(\d+)\b")
-        stores = re.compile(r" +out\d+\[[^\]]*\] = ")
-        lines = [(some if stores.match(x) else odd).sub(hidden, x) for x in self.lines]
-        known = [f"    const ga_index apart{n} = ga_apart({n});" for n in sorted(apart)]
-        self.lines = [*known, *lines]
-        super().end_function(name, arguments, tasks, grain)
+    def write(self, depth: int, v: Var) -> None:
+        self.storing = True
+        super().write(depth, v)
+        self.storing = False
 
     # ---- blocks ----
     def define_block(self, depth: int, task: str) -> None:

@@ -8,7 +8,7 @@ in order, so that no number of threads changes the result.
 from __future__ import annotations
 
 import math
-import re
+from typing import Any
 
 from gpuarray.compiler.fuse.group import Inner, Member
 from gpuarray.compiler.lower.kernel import Columns, NoKernel, Rows
@@ -18,6 +18,7 @@ from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.compiler.text.prelude import blocks
 from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.index import Axis
 from gpuarray.core.target import PROCESSOR
 
 
@@ -31,6 +32,18 @@ class FoldWriter(NativeWriter):
         self.length = math.prod(self.lengths)
         if self.length >= 1 << 32:
             raise NoKernel("rows whose positions have more than 32 bits")
+
+    def is_hidden(self, axis: int, distance: int) -> bool:
+        """Whether the compiler must not know how far apart neighbours along an axis are: it makes
+        other vectors of the loop then.
+        """
+        return False
+
+    def distance(self, atom: Any, n: int) -> str:
+        if isinstance(atom, Axis) and self.is_hidden(atom.number, n):
+            self.facts.distances.add(n)
+            return f"apart{n}"
+        return super().distance(atom, n)
 
     def passes_of(self, passes: tuple[Pass, ...], room: int) -> list[Pass]:
         """The passes without repeated work: values that take long are kept where `room` elements of
@@ -77,9 +90,9 @@ class FoldWriter(NativeWriter):
         that, or as partial results.
         """
         # Lanes merge as vectors where the prelude has a function for it (`f_of_lanes`).
-        called = re.match(r"\w+(?=\(p, q\)$)", reducer.merge("p", "q"))
-        if called and f"{called[0]}_of_lanes" in blocks(native=True):
-            return f"[](auto p, auto q) {{ return {called[0]}(p, q); }}"
+        name = reducer.function
+        if name and f"{name}_of_lanes" in blocks(native=True):
+            return f"[](auto p, auto q) {{ return {name}(p, q); }}"
         return reducer.merger
 
     def rooms(self, constant: bool) -> list[tuple[str, str]]:
@@ -106,7 +119,6 @@ def in_order(name: str, reducer: Reducer) -> str:
     """The declaration of one partial result of a row, whose elements come in order from the first
     on: for a value and its position the prelude has a shorter comparison then (`f_begun`).
     """
-    called = re.match(r"\w+(?=\()", reducer.merge("p", "q"))
-    if not called or f"{called[0]}_begun" not in blocks(native=True):
+    if not reducer.function or f"{reducer.function}_begun" not in blocks(native=True):
         return alone(name, reducer)
-    return f"auto {name} = {called[0]}_begun({reducer.identity});"
+    return f"auto {name} = {reducer.function}_begun({reducer.identity});"

@@ -6,16 +6,17 @@ Floor 3. In: a Map kernel. Out: its NativeSource.
 from __future__ import annotations
 
 import math
-import re
 
 from gpuarray.compiler.fuse.group import Load, Member, members_in_order
 from gpuarray.compiler.lower.kernel import Map
 from gpuarray.compiler.lower.steps import step_eqns
-from gpuarray.compiler.native.flags import read_flags_before
+from gpuarray.compiler.native.nests import Bounds
 from gpuarray.compiler.native.schedule import cut_axes, end_of_piece, takes_long
 from gpuarray.compiler.native.writer import NativeSource, NativeWriter
-from gpuarray.core.element import Element, Lookup, parts, places_of
+from gpuarray.compiler.text.statements import Fetched
+from gpuarray.core.element import Below, Element, Guarded, Lookup, parts, places_of
 from gpuarray.core.graph import storage_dtype
+from gpuarray.core.index import Axis, Index
 from gpuarray.core.target import PROCESSOR
 
 
@@ -27,6 +28,9 @@ class MapWriter(NativeWriter):
         self.map = kernel
         # The axis whose positions are computed together comes last.
         self.together = together
+        self.tested: set[int] = set()  # axes that decide which of two branches computes a value
+        # Where elements take long, conditions in memory must not keep their loop from vectors.
+        self.flags_before = together is None and takes_long(self.group)
         # An axis of length 1 needs no loop.
         order = [i for i in kernel.order if i != together and self.axes[i] != 1]
         self.order = order if together is None else [*order, together]
@@ -35,21 +39,29 @@ class MapWriter(NativeWriter):
 
     def source(self) -> NativeSource:
         """All members over the whole space, in one nest of loops."""
-        # Written first, since the text shows whether values are chosen along an axis.
+        # Written first: then it is known whether values are chosen along an axis.
         found = self.nested()
-        if self.together is None and (axis := self.chosen_along(found)) is not None:
+        if self.together is None and (axis := self.chosen_along()) is not None:
             return MapWriter(self.map, self.user_lines, axis).source()
         return found
 
-    def chosen_along(self, found: NativeSource) -> int | None:
+    def chosen_along(self) -> int | None:
         """A short axis along which values are chosen by position, as by `stack`: computed for one
         position after another, all that they have in common would be computed again and again.
         """
-        # Read off the text: tests that always hold, or at which loops were split, are not in it.
-        tested = set(re.findall(r"\bif \((i\d+) < \d+\)", found.functions))
-        short = [i for i in self.order if self.axis_name[i] in tested]
-        short = [i for i in short if 1 < self.axes[i] <= PROCESSOR.together]
-        return short[0] if short else None
+        short = [i for i in self.order if 1 < self.axes[i] <= PROCESSOR.together]
+        return next((i for i in short if i in self.tested), None)
+
+    def guarded(self, access: Guarded, depth: int, scope: Fetched) -> str:
+        branches = self.facts.branches
+        text = super().guarded(access, depth, scope)
+        # Statements, and not only expressions, are under the condition.
+        if self.facts.branches > branches and len(access.tests) == 1:
+            (test,) = access.tests
+            match test:
+                case Below(Index(((Axis(number=number), 1),), 0)):
+                    self.tested.add(number)
+        return text
 
     def nested(self) -> NativeSource:
         """The loops, each axis in one."""
@@ -57,50 +69,41 @@ class MapWriter(NativeWriter):
         last = [] if self.together is None else [self.together]
         each = math.prod(self.axes[i] for i in last)
         lengths = [self.axes[i] for i in order]
-        # Tasks: positions along the outer axes; the inner ones are loops in a task.
-        outer, cut = cut_axes(lengths)
-        prefix, inner = order[:outer], order[outer:]
-        tasks, size = math.prod(lengths[:outer]), math.prod(lengths[outer:])
-        members, known = list(members_in_order(self.group)), set(prefix)
-        ends: dict[int, tuple[str, str]] = {}
+        members = list(members_in_order(self.group))
         if len(order) < 2:
             # One axis: a task is an element, so that any run of them is a piece of work.
-            tasks, size = math.prod(lengths), 1
-            ends = dict.fromkeys(order, ("first", "last"))
-            depth, inner, known = 1, list(order), set()
+            tasks, size = math.prod(lengths), each
             if not order:
                 self.line(1, "if (first == last) return;")
+            ends = dict.fromkeys(order, ("first", "last"))
+            self.nest(1, set(), [*order, *last], members, self.outputs, {}, ends)
         else:
-            depth = 2
-            position = self.axis_name[prefix[0]] if outer == 1 and not cut else "task"
-            opened = len(self.lines)
-            self.line(1, f"for (ga_index {position} = first; {position} < last; ++{position}) {{")
-            if cut:
-                # The axis inside is cut: a task is a piece of it.
-                pieces = -(-lengths[outer] // cut)
-                tasks, size = tasks * pieces, cut * math.prod(lengths[outer + 1 :])
-                self.line(2, f"const ga_index begin = task % {pieces} * {cut};")
-                ends = {inner[0]: ("begin", end_of_piece("begin", cut, lengths[outer]))}
-                position = f"task / {pieces}"
-                if outer == 1:
-                    name = self.axis_name[prefix[0]]
-                    self.line(2, f"const ga_index {name} = {position};")
-                else:
-                    self.line(2, f"const ga_index row = {position};")
-                    self.define_axes(2, "row", prefix)
+            # Tasks: positions along the outer axes; the inner ones are loops in a task.
+            outer, cut = cut_axes(lengths)
+            prefix, inner = order[:outer], order[outer:]
+            tasks, size = math.prod(lengths[:outer]), each * math.prod(lengths[outer:])
+            ends: dict[int, Bounds] = {}
+            # A task along a single axis is a position along it.
+            along = prefix[0] if outer == 1 and not cut else None
+            with self.apart() as task:
+                if cut:
+                    # The axis inside is cut: a task is a piece of it.
+                    pieces = -(-lengths[outer] // cut)
+                    tasks, size = tasks * pieces, each * cut * math.prod(lengths[outer + 1 :])
+                    self.line(2, f"const ga_index begin = task % {pieces} * {cut};")
+                    ends = {inner[0]: ("begin", end_of_piece("begin", cut, lengths[outer]))}
+                    row = self.axis_name[prefix[0]] if outer == 1 else "row"
+                    self.line(2, f"const ga_index {row} = task / {pieces};")
+                    self.define_axes(2, row, prefix)
+                elif along is None:
+                    self.define_axes(2, "task", prefix)
+                self.nest(2, set(prefix), [*inner, *last], members, self.outputs, {}, ends)
+            if along is None:
+                self.open_loop(1, "task", "first", "last")
+                self.lines += task
+                self.line(1, "}")
             else:
-                self.define_axes(2, position, prefix)
-        # The loops inside a task, around members and stores.
-        self.nest(depth, known, [*inner, *last], members, self.outputs, {}, ends)
-        if depth == 2:
-            self.line(1, "}")
-            if position == self.axis_name[prefix[0]]:
-                self.split_loop(1, prefix[0], opened, ("first", "last"))
-        size *= each
-        # Where elements take long, conditions in memory must not keep their loop from vectors.
-        if order and not last and takes_long(self.group):
-            axis = order[-1]
-            self.lines = read_flags_before(self.lines, self.axis_name[axis], self.axes[axis])
+                self.loop(1, along, ("first", "last"), task)
         self.end_function(self.kernel.name, self.parameters(), tasks, self.grain(size))
         note = " x ".join(str(self.axes[i]) for i in self.order)
         note = f"{note} elements" if note else "1 element"

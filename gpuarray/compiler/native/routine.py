@@ -502,9 +502,7 @@ class StepsWriter(Code):
             at[part] = self.buffer(kind, elements, 16)
         # A few operations in a loop: a call would take longer than they do.
         small = self.inside and source.work <= PROCESSOR.inlined
-        functions = source.functions
-        # GA_FEW lets the compiler inline it.
-        self.functions.append(functions.replace("GA_TASKS ", "GA_FEW ") if small else functions)
+        self.functions.append((source.within_caller() if small else source).functions)
         for p in source.phases:
             self.call(p.function, p.tasks, p.grain, [at[a] for a in p.arguments])
         for part in source.room:

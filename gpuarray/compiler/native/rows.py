@@ -6,11 +6,11 @@ Floor 3. In: a Rows kernel. Out: its NativeSource.
 from __future__ import annotations
 
 import math
-import re
 
 from gpuarray.compiler.lower.kernel import Columns, Rows
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.native.folds import FoldWriter, alone, declared, in_order
+from gpuarray.compiler.native.nests import Bounds, Lanes
 from gpuarray.compiler.native.schedule import end_of_piece, lanes_of, pieces_of
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.text import types as ct
@@ -63,18 +63,11 @@ class RowsWriter(FoldWriter):
         self.end_function(self.kernel.name, self.parameters(), self.rows, self.grain(self.length))
         return self.finish(f"{self.rows} rows of {self.length}, {self.lanes} lanes")
 
-    def end_function(self, name: str, arguments: list[tuple[str, str]], tasks: int, grain: int):
-        """End a function. Of elements that are a little apart g++ would load all that lie between,
-        and so compute the last of each turn's lanes one by one.
+    def is_hidden(self, axis: int, distance: int) -> bool:
+        """Of elements that are a little apart g++ would load all that lie between, and so compute
+        the last of each turn's lanes one by one.
         """
-        inner = self.axis_name[self.reduced[-1]]
-        apart = re.compile(rf"\b{inner} \* ([2-9]|1\d)\b")
-        if self.lanes > 1:
-            found = sorted({int(n) for line in self.lines for n in apart.findall(line)})
-            known = [f"    const ga_index apart{n} = ga_apart({n});" for n in found]
-            hidden = rf"{inner} * apart\1"
-            self.lines = [*known, *(apart.sub(hidden, line) for line in self.lines)]
-        super().end_function(name, arguments, tasks, grain)
+        return self.lanes > 1 and axis == self.inner and distance < 20
 
     def sweep(
         self,
@@ -103,37 +96,8 @@ class RowsWriter(FoldWriter):
                 self.line(depth, text, reducer.eqn.primitive.name)
                 states[v] = name
         self.read_ahead(depth, set(self.parallel), one.members, scope)
-        # The loops: the innermost by lanes, if there are any.
-        *outer, inner = self.reduced
         bounds = {self.reduced[0]: ends or ("0", self.number(self.lengths[0]))}
-        opened: list[tuple[int, int, tuple[str, str]]] = []  # axis, line, bounds
-        for axis in outer:
-            opened.append((axis, len(self.lines), bounds.get(axis, ("0", ""))))
-            self.open_axis(depth, axis, *opened[-1][2])
-            depth += 1
-        begin, end = bounds.get(inner, ("0", self.number(self.axes[inner])))
-        in_lanes = self.lanes > 1 and bool(states)
-        if in_lanes:
-            step = f"[&](ga_index {self.axis_name[inner]}, ga_index lane) GA_STEP {{"
-            # Choices that are unrolled before they are vectorised become branches.
-            chosen = any(self.reducer(v).state.startswith("ga_arg<") for v in states)
-            lanes = f"{'ga_short_lanes' if chosen else 'ga_lanes'}<{self.lanes}>"
-            first, inside = len(self.lines), (begin, end)
-            self.line(depth, f"{lanes}({begin}, {end}, {step}", comment)
-        else:
-            streamed = self.open_streams(depth, inner, one.stored, begin, end)
-            depth += streamed.depth
-            lanes, first, inside = "", len(self.lines), streamed.bounds
-            self.open_axis(depth, inner, *inside, comment)
-        self.element(depth + 1, one.members, one.stored, states, dict(scope))
-        self.line(depth, "});" if in_lanes else "}")
-        self.split_loop(depth, inner, first, inside, comment, lanes)
-        if not in_lanes:
-            depth = self.close_streams(depth, streamed)
-        for loop in reversed(opened):
-            depth -= 1
-            self.line(depth, "}")
-            self.split_loop(depth, *loop)
+        self.loops(depth, self.reduced, bounds, one, states, dict(scope), comment)
         # The lanes as one.
         for v, state in states.items():
             name, reducer = state.partition("[")[0], self.reducer(v)
@@ -143,6 +107,38 @@ class RowsWriter(FoldWriter):
                 self.line(depth, f"const {reducer.state} {merged} = {text};")
                 name = merged
             self.names[v] = name
+
+    def loops(
+        self,
+        depth: int,
+        axes: list[int],
+        bounds: dict[int, Bounds],
+        one: Pass,
+        states: dict[Var, str],
+        scope: Fetched,
+        comment: str,
+    ) -> None:
+        """The loops of a pass, the innermost by lanes if it folds anything."""
+        axis, *inside = axes
+        here = bounds.get(axis, ("0", ""))
+        if inside:
+            with self.apart() as turn:
+                self.loops(depth + 1, inside, bounds, one, states, scope, comment)
+            self.loop(depth, axis, here, turn)
+            return
+        if self.lanes > 1 and states:
+            # Choices that are unrolled before they are vectorised become branches.
+            lanes = Lanes(self.lanes, any(self.reducer(v).has_position for v in states))
+            with self.apart() as turn:
+                self.element(depth + 1, one.members, one.stored, states, scope)
+            self.loop(depth, axis, here, turn, comment, lanes)
+            return
+        streams = self.open_streams(depth, axis, one.stored, *here)
+        depth += streams.depth
+        with self.apart() as turn:
+            self.element(depth + 1, one.members, one.stored, states, scope)
+        self.loop(depth, axis, streams.bounds, turn, comment)
+        self.close_streams(depth, streams)
 
     def finish_sweep(self, depth: int, one: Pass) -> None:
         """The results of the folds of a pass."""
@@ -177,7 +173,7 @@ class RowsWriter(FoldWriter):
             self.line(2, f"{reducer.state} {r} = {part}[{at}];")
             place = f"row * {pieces} + p" if several else "p"
             step = reducer.merge(r, f"{part}[{place}]")
-            self.line(2, f"for (ga_index p = 1; p < {pieces}; ++p) {r} = {step};")
+            self.for_each(2, "p", "1", str(pieces), f"{r} = {step};")
             self.names[v] = r
         self.finish_sweep(2, one)
         scope: Fetched = {}

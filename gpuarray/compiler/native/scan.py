@@ -43,6 +43,7 @@ class ScanWriter(NativeWriter, abc.ABC):
         others = [i for i in range(len(self.axes)) if i != self.axis]
         self.outer, self.across = others[:-1], others[-1] if others else None
         self.in_rows = math.prod(self.axes[self.axis + 1 :]) == 1
+        self.in_order |= {i for i in (self.axis, self.across) if i is not None}
 
     def source(self) -> NativeSource:
         """One function: the lanes' folds side by side, and the loop along the axis."""
@@ -62,6 +63,7 @@ class ScanWriter(NativeWriter, abc.ABC):
         if many % max(1, width):
             # A last block that is shorter has a text of its own: the others are of a fixed width.
             self.line(2, f"const ga_index left = {left};")
+            self.facts.conditional = True
             self.line(2, f"if (left + {width} <= {many}) {{")
             self.lanes(3, str(width))
             self.line(2, "} else {")
@@ -83,9 +85,9 @@ class ScanWriter(NativeWriter, abc.ABC):
     def steps(self, depth: int, start: str, width: str, first: bool = False) -> None:
         """The loop along the axis, or its first step alone, for all lanes of a block."""
         if not first:
-            self.line(depth, f"for (ga_index j = {start}; j < {self.length}; ++j) {{")
+            self.open_loop(depth, "j", start, str(self.length))
         inside = depth + (not first)
-        self.line(inside, f"for (ga_index lane = 0; lane < {width}; ++lane) {{")
+        self.open_loop(inside, "lane", "0", width)
         # A scan from the end counts its positions down; memory is read backwards then.
         j, last = "0" if first else "j", self.length - 1
         self.axis_name[self.axis] = f"({last} - {j})" if self.reverse else j
@@ -105,6 +107,7 @@ class ScanWriter(NativeWriter, abc.ABC):
         """Store an element of a result."""
         if ct.is_half(v.aval):
             value = f"ga_exact<{ct.memory_type(v.aval)}>({value})"
+        self.facts.arrays.add(v)
         self.line(depth, f"{self.out_name[v]}[{self.at(self.output_index(v))}] = {value};")
 
 

@@ -12,7 +12,7 @@ from gpuarray.compiler.lower.kernel import Scatter
 from gpuarray.compiler.lower.steps import step_eqns
 from gpuarray.compiler.native.accesses import always_looked_up
 from gpuarray.compiler.native.schedule import end_of_piece
-from gpuarray.compiler.native.writer import NativeSource, NativeWriter, Phase
+from gpuarray.compiler.native.writer import Function, NativeSource, NativeWriter, Phase
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.folds import merged
 from gpuarray.core.element import Lookup, atoms, sources
@@ -114,6 +114,7 @@ class ScatterWriter(NativeWriter):
             if now:
                 # An update out of bounds is dropped, and with it all inside this loop.
                 skip = "continue" if known else "return"
+                self.facts.conditional = True
                 self.line(depth + k, f"if ({self.fails(now, depth + k, scope)}) {skip};")
             for index in [index for atom, index in looked if atom.axes <= known]:
                 self.look_up(index, depth + k, scope)
@@ -156,6 +157,7 @@ class ScatterWriter(NativeWriter):
         self.line(depth + 2, f"values[{i} - block] = {new};")
         self.line(depth + 1, "}")
         self.line(depth + 1, "for (ga_index k = 0; k < over - block; ++k) {")
+        self.facts.conditional = True
         self.line(depth + 2, "if (places[k] < 0) continue;")
         self.store(depth + 2, out, "places[k]", "values[k]")
         self.line(depth + 1, "}")
@@ -205,14 +207,15 @@ class ScatterWriter(NativeWriter):
         begin = f"ga_exact<{kind}>({begin})" if ct.is_half(out.aval) else begin
         self.line(1, "for (ga_index task = first; task < last; ++task) {")
         self.line(2, f"{kind}* const all = part0 + task * {turns * size};")
-        self.line(2, f"for (ga_index i = 0; i < {turns * size}; ++i) all[i] = {begin};")
-        self.line(2, f"for (ga_index turn = 0; turn < {cut}; ++turn) {{")
-        # `!=`: none of the short loops that `_kept_loops` keeps; this one should be written out.
-        self.line(3, f"for (ga_index k = 0; k != {turns}; ++k) {{")
+        self.for_each(2, "i", "0", str(turns * size), f"all[i] = {begin};")
+        self.open_loop(2, "turn", "0", str(cut))
+        # No `open_loop`, which may keep a short loop: this one should be written out.
+        self.line(3, f"for (ga_index k = 0; k < {turns}; ++k) {{")
         self.line(4, f"{kind}* const mine = all + k * {size};")
         self.line(4, f"const ga_index {self.axis_name[0]} = (task * {turns} + k) * {cut} + turn;")
         # The last part may be shorter.
         if cut * parts > self.axes[0]:
+            self.facts.conditional = True
             self.line(4, f"if ({self.axis_name[0]} >= {self.axes[0]}) continue;")
         # The loops are those of any scatter, but into the memory of the part.
         whole, self.out_name = self.out_name, self.out_name | {out: "mine"}
@@ -240,6 +243,7 @@ class ScatterWriter(NativeWriter):
 
     def store(self, depth: int, out: Var, at: str, new: str) -> None:
         """Put one update where it belongs."""
+        self.facts.arrays.add(out)
         place = f"{self.out_name[out]}[{at}]"
         by, kind = self.rule.merge(self.eqn), ct.value_type(out.aval)
         if by is not None:
@@ -269,16 +273,14 @@ def begun(source: NativeSource) -> NativeSource:
     inputs = source.inputs if operand in source.inputs else [*source.inputs, operand]
     (out,) = source.outputs
     kind, name = ct.memory_type(out.aval), f"{source.name}_copy"
-    lines = [
-        f"GA_TASKS {name}(ga_index first, ga_index last, const {kind}* from, {kind}* to) {{",
+    given = ((f"const {kind}*", "from"), (f"{kind}*", "to"))
+    lines = (
         "    if (to == from) return;  // it is the operand's memory",
         "    for (ga_index i = first; i < last; ++i) to[i] = from[i];",
-        "}",
-    ]
-    given = (f"in{inputs.index(operand)}", "out0")
-    copy = Phase(name, out.aval.size, PROCESSOR.task, given)
+    )
+    copy = Phase(name, out.aval.size, PROCESSOR.task, (f"in{inputs.index(operand)}", "out0"))
     return source.replace(
-        functions="\n".join([source.functions.rstrip(), *lines]) + "\n",
+        body=(*source.body, Function(name, given, lines)),
         phases=(copy, *source.phases),
         inputs=inputs,
         begins=None,

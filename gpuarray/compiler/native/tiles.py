@@ -43,6 +43,7 @@ class TilesWriter(NativeWriter):
         crossing = [(v, index) for v, index in values_of(self.accesses) if self.crosses(index)]
         for value, index in crossing:
             if isinstance(value, Load):
+                self.facts.arrays.add(value.source)
                 self.turn(2, self.declare_tile(value), self.in_name[value.source], index, True)
         for v in (v for v, _ in crossing if not isinstance(v, Load)):
             self.declare_tile(v)
@@ -52,6 +53,7 @@ class TilesWriter(NativeWriter):
         self.nest(2, set(outer), [self.y, self.x], members, self.outputs, {}, ends)
         for value, index in crossing:
             if isinstance(value, Var):
+                self.facts.arrays.add(value)
                 self.turn(2, self.turned[value], self.out_name[value], index, False)
         self.line(1, "}")
         grain = self.grain(self.high * self.wide)

@@ -45,6 +45,12 @@ def repeated(eqn: Eqn, operands: int) -> list[int]:
     return [k for k, mark in enumerate(marks) if any(text.count(mark) > 1 for text in texts)]
 
 
+def chooses(eqn: Eqn) -> bool:
+    """Whether the text of an equation is a choice between operands."""
+    templates = _templates(eqn.primitive.cuda, eqn, [a.aval for a in eqn.invars])
+    return any("? " in template for template in templates)
+
+
 def unrounded(eqn: Eqn, operands: Sequence[str]) -> str:
     """The one result of a pointwise equation, as exact as registers hold it."""
     (template,) = _templates(eqn.primitive.cuda, eqn, [a.aval for a in eqn.invars])
@@ -87,6 +93,11 @@ class Reducer:
         self.state = self._type_of(fold.state)
 
     @property
+    def has_position(self) -> bool:
+        """Whether a partial result is an element with its position."""
+        return isinstance(self.fold.state, tuple) and self.fold.state[1] is POSITION
+
+    @property
     def bytes(self) -> int:
         """The size of a partial result."""
         # Halves are held as float, so their partial results take 4 bytes rather than 2.
@@ -126,6 +137,12 @@ class Reducer:
     def lift(self, element: str, position: str) -> str:
         """An element as a partial result."""
         return self._template(self.fold.lift).format(element, position, T=self.type)
+
+    @property
+    def function(self) -> str | None:
+        """The name of the function that merges two partial results, if it is one call."""
+        name, bracket, given = self._template(self.fold.merge, 2).partition("(")
+        return name if bracket and given == "{0}, {1})" and name.isidentifier() else None
 
     def merge(self, one: str, two: str) -> str:
         """Two partial results as one."""

@@ -85,6 +85,11 @@ def _read(place: str) -> list[tuple[str, Block]]:
     return found
 
 
+def names_in(text: str) -> set[str]:
+    """The names that a text has and the prelude may provide."""
+    return set(_NAME.findall(text))
+
+
 def complete(text: str, native: bool = False) -> str:
     """The text after the blocks that it uses."""
     return prelude_of(text, native) + "\n" + text
@@ -99,7 +104,7 @@ def prelude_of(text: str, native: bool = False) -> str:
     needed: dict[int, Block] = {}
     waiting = [text]
     while waiting:
-        for name in sorted(set(_NAME.findall(waiting.pop()))):
+        for name in sorted(names_in(waiting.pop())):
             block = table.get(name)
             if block is not None and block.order not in needed:
                 needed[block.order] = block

@@ -94,8 +94,23 @@ class Reader:
     def line(self, depth: int, text: str, comment: str = "") -> None:
         self.lines.append(commented("    " * depth + text, comment))
 
+    def define(
+        self, depth: int, aval: ShapedArray, name: str, text: str, comment: str = ""
+    ) -> None:
+        """Write the line that names a value."""
+        self.line(depth, f"const {ct.value_type(aval)} {name} = {text};", comment)
+
+    def open_loop(self, depth: int, name: str, begin: str, end: str, comment: str = "") -> None:
+        """Write the line that opens a loop over positions."""
+        head = f"for ({self.index_type} {name} = {begin}; {name} < {end}; ++{name}) {{"
+        self.line(depth, head, comment)
+
     def number(self, n: int) -> str:
         return f"{n}{self.suffix}"
+
+    def distance(self, atom: Any, n: int) -> str:
+        """How far apart neighbours along an axis, or places that are looked up, are in an index."""
+        return self.number(n)
 
     # ---- trees ----
     def access_of(self, load: Load) -> Access:
@@ -134,7 +149,7 @@ class Reader:
             if isinstance(atom, Lookup):
                 assert scope is not None
                 names[atom.name] = scope[atom.name]
-        return ct.index_text(index, names, self.suffix)
+        return ct.index_text(index, names, self.suffix, self.distance)
 
     def look_up(self, index: Index, depth: int, scope: Scope) -> None:
         """Read the positions that an index looks up in memory, and name them in the scope."""
@@ -223,7 +238,7 @@ class Reader:
             what = access.eqn if isinstance(access, Applied) else None
             said = what is None or what.primitive.name in text
             comment = "" if said or what is None else what.primitive.name
-            self.line(depth, f"const {ct.value_type(aval)} {name} = {text};", comment)
+            self.define(depth, aval, name, text, comment)
             return name
         return text
 
@@ -286,7 +301,7 @@ class Reader:
         name = scope[access] = f"t{self.reads}"
         self.reads += 1
         aval = access.source.aval if isinstance(access, Element) else access.aval
-        self.line(depth, f"const {ct.value_type(aval)} {name} = {text};")
+        self.define(depth, aval, name, text)
         return name
 
     def guarded(self, access: Guarded, depth: int, scope: Scope) -> str:
@@ -356,7 +371,7 @@ class Reader:
                 k == len(access.loops) - 1 and axis.length <= TARGET.written_out
             ):
                 self.line(inner, "#pragma unroll")
-            self.line(inner, f"for ({self.index_type} {w} = {begin}; {w} < {end}; ++{w}) {{")
+            self.open_loop(inner, w, begin, end)
             inner += 1
         # Skip elements that fail a test, before anything is read for them.
         own = dict(scope)

@@ -126,8 +126,7 @@ class Statements(Reader):
                 fetched[key] = text
                 return text
             found = fetched[key] = f"x{len(fetched)}"
-            kind = ct.value_type(o.source.aval)
-            self.line(depth, f"const {kind} {found} = {text};")
+            self.define(depth, o.source.aval, found, text)
         return found
 
     def member(self, member: Member, depth: int, fetched: Fetched) -> None:
@@ -149,8 +148,7 @@ class Statements(Reader):
                 continue
             name = self.names[v] = f"v{self.count}"
             self.count += 1
-            line = f"const {ct.value_type(v.aval)} {name} = {text};"
-            self.line(depth, line, self.comment(eqn, text))
+            self.define(depth, v.aval, name, text, self.comment(eqn, text))
 
     def as_stored(self, v: Var) -> str:
         """A value converted to its memory type; that is exact, because it is rounded already."""

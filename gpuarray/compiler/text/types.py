@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -163,13 +163,21 @@ def _integer(n: int, dtype: np.dtype) -> str:
     return f"({n + 1}ll - 1ll)" if n == -(2**63) else f"{n}ll"
 
 
-def index_text(index: Index, names: Mapping[Any, str], suffix: str) -> str:
+def index_text(
+    index: Index,
+    names: Mapping[Any, str],
+    suffix: str,
+    distance: Callable[[Any, int], str] | None = None,
+) -> str:
     """Index arithmetic as text; `names` are the C++ names of axes and of places read from memory,
-    which are unsigned. `suffix` ends literals of their type.
+    which are unsigned. `suffix` ends literals of their type; `distance` is the text of what such an
+    axis or place is multiplied with.
     """
 
     def number(n: int) -> str:
         return f"{n}{suffix}"
+
+    apart = distance or (lambda _, n: number(n))
 
     def text(index: Index) -> str:
         # The largest strides first, as one would write a row-major position.
@@ -190,7 +198,7 @@ def index_text(index: Index, names: Mapping[Any, str], suffix: str) -> str:
                 )
                 inner = f"{inside if bare else f'({inside})'} {sign} {number(a.divisor)}"
                 inner = f"({inner})"
-            size = inner if abs(k) == 1 else f"{inner} * {number(abs(k))}"
+            size = inner if abs(k) == 1 else f"{inner} * {apart(a, abs(k))}"
             # Unsigned arithmetic is modulo 2**32 or 2**64: a sum that is not negative is right,
             # even if parts of it wrap.
             if not parts:

@@ -1,0 +1,110 @@
+"""What is known of the lines of a function when they are written: no line is read again.
+
+Floor 3. In: what writers note. Out: `Facts`, those of a function; and lines that may be written in
+another way, which is known when the loop that they are in, or the function, is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from gpuarray.compiler.lower.traffic import Touched
+from gpuarray.core.graph import Var
+from gpuarray.core.index import Axis, Index, Quotient, Remainder
+
+
+class Facts(Touched):
+    """What the lines of a function do.
+
+    Parameters
+    ----------
+    in_order :
+        Axes along which neither loops are unrolled nor vectors made: those of tasks.
+
+    Attributes
+    ----------
+    arrays :
+        The arguments that are read or written.
+    backwards :
+        Whether inputs are read from their ends, along other axes than these.
+    conditional :
+        Whether lines, or reads in them, are under conditions.
+    branches :
+        How many of these are an `if` with an `else`.
+    edges :
+        Where along an axis tests begin or end to hold, while its loop is not split there.
+    other_tests :
+        Whether there are tests besides these.
+    distances :
+        How far apart neighbours are, of those distances that the compiler must not know.
+    streams :
+        Whether results are stored past the cache.
+    """
+
+    def __init__(self, in_order: Collection[int] = ()) -> None:
+        super().__init__()
+        self._in_order = in_order
+        self.arrays: set[Var | str] = set()
+        self.backwards = self.conditional = self.other_tests = self.streams = False
+        self.branches = 0
+        self.edges: dict[int, set[int]] = {}
+        self.distances: set[int] = set()
+
+    def note(self, source: Var, index: Index, most: int | None = None, width: int = 1) -> None:
+        """Note that elements at `index` are read."""
+        self.arrays.add(source)
+        terms = list(index.terms)
+        for atom, step in terms:
+            if isinstance(atom, Quotient | Remainder):
+                terms += atom.inner.terms
+            elif isinstance(atom, Axis) and step < 0 and atom.number >= 0:
+                self.backwards |= atom.number not in self._in_order
+
+
+class Front:
+    """The lines in front of an innermost loop, while that is written.
+
+    Attributes
+    ----------
+    rows :
+        Names of places of rows, which are defined there.
+    """
+
+    def __init__(self, lines: list[str], depth: int):
+        self._lines, self._depth = lines, depth
+        self.rows: dict[str, str] = {}
+
+    def line(self, text: str) -> None:
+        """Write a line in front of the loop."""
+        self._lines.append("    " * self._depth + text)
+
+
+class LoopHead(str):
+    """The line that opens a loop, and how it is written where the loop has to stay one: compilers
+    would unroll it, or make vectors of it, before those of the loop around it.
+    """
+
+    __slots__ = ("kept",)
+
+    kept: tuple[str, ...]
+
+    def __new__(cls, text: str, *kept: str) -> LoopHead:
+        made = super().__new__(cls, text)
+        made.kept = kept
+        return made
+
+
+class FlagRead(str):
+    """A line that names a bool in memory, and what it is made of."""
+
+    __slots__ = ("comment", "depth", "name", "read")
+
+    depth: int
+    name: str
+    read: str
+    comment: str
+
+    def __new__(cls, text: str, depth: int, name: str, read: str, comment: str) -> FlagRead:
+        made = super().__new__(cls, text)
+        made.depth, made.name, made.read, made.comment = depth, name, read, comment
+        return made

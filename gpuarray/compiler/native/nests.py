@@ -1,0 +1,371 @@
+"""Nests of loops: each value where it first can be computed, loops in pieces where tests decide.
+
+Floor 3. In: a Kernel. Out: `NestWriter`. The turns of a loop are written apart, and the loop around
+them when they are whole: what they have in them decides in how many pieces it is, and what is read
+in front of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from gpuarray.compiler.fuse.group import Load, Member
+from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.native.accesses import always_looked_up, heavy_parts
+from gpuarray.compiler.native.facts import FlagRead, Front, LoopHead
+from gpuarray.compiler.native.schedule import end_of_piece
+from gpuarray.compiler.native.values import ValueWriter
+from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.reader import commented
+from gpuarray.compiler.text.statements import Fetched
+from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.index import Index, axes_of
+from gpuarray.core.target import PROCESSOR
+from gpuarray.util import Struct
+
+#: Where a loop begins and ends, as text; "" is the end of its axis.
+Bounds = tuple[str, str]
+
+
+class Lanes(Struct):
+    """Turns side by side: how many, and whether the compiler must not unroll them."""
+
+    count: int
+    short: bool = False
+
+    @property
+    def function(self) -> str:
+        """The function of kernels/native that makes the turns."""
+        return f"{'ga_short_lanes' if self.short else 'ga_lanes'}<{self.count}>"
+
+
+class Streams(Struct):
+    """The loop over blocks of results that are stored past the cache: the bounds of the loop in it,
+    how many loops deeper that is, and the lines behind it.
+    """
+
+    bounds: Bounds
+    depth: int
+    after: tuple[str, ...]
+
+
+class NestWriter(ValueWriter):
+    """The loops of one kernel."""
+
+    #: The axis whose positions are computed together: what goes along it is no loop.
+    together: int | None = None
+    #: Whether bools are read before the innermost loop.
+    flags_before = False
+
+    def __init__(self, kernel: Kernel, user_lines: bool = False):
+        super().__init__(kernel, user_lines)
+        # Axes whose loops are not open yet, with what tells where this task begins along them.
+        self.ahead: dict[int, str] = {}
+        # Results that are stored past the cache: the element of the array that holds them before.
+        self.streams: dict[Var, str] = {}
+
+    def begin_facts(self) -> None:
+        super().begin_facts()
+        # How often the innermost line of a nest is there after loops were split, and if some were.
+        self.copies, self.split = 1, False
+        self.pieces: dict[tuple[int, str], int] = {}  # loops that were split, by depth and name
+
+    @contextmanager
+    def apart(self) -> Iterator[list[str]]:
+        """Lines that are no part of the text until they are put there."""
+        around, self.lines = self.lines, []
+        yield self.lines
+        self.lines = around
+
+    # ---- loops ----
+    def wide_axes(self, dims: Iterable[int | None]) -> set[int]:
+        """The axes of the loops along which a value varies."""
+        return {i for index in self.along(dims) for i in axes_of(index)}
+
+    def open_loop(self, depth: int, name: str, begin: str, end: str, comment: str = "") -> None:
+        self.for_each(depth, name, begin, end, "{", comment)
+
+    def for_each(
+        self, depth: int, name: str, begin: str, end: str, turn: str, comment: str = ""
+    ) -> None:
+        """The head of a loop, and all of a turn if that is a single statement."""
+        head = f"for ({self.index_type} {name} = {begin}; {name} < {end}; ++{name}) {turn}"
+        self.line(depth, head, comment)
+        # A short loop inside another one: see `kept_loops`.
+        plain = begin.isidentifier() or begin.isdigit()
+        if depth > 1 and plain and end.isdigit() and int(end) <= PROCESSOR.unrolled:
+            self.lines[-1] = LoopHead(self.lines[-1], "#pragma GCC unroll 1", self.lines[-1])
+
+    def open_axis(
+        self, depth: int, axis: int, begin: str = "0", end: str = "", comment: str = ""
+    ) -> None:
+        """Open the loop along an axis."""
+        end = end or self.number(self.axes[axis])
+        self.open_loop(depth, self.axis_name[axis], begin, end, comment)
+
+    def close_axis(self, depth: int, axis: int) -> None:
+        """Close what `open_axis` has opened."""
+        self.line(depth, "}")
+
+    def nest(
+        self,
+        depth: int,
+        known: set[int],
+        axes: list[int],
+        members: list[Member],
+        stores: list[Var],
+        scope: Fetched,
+        ends: dict[int, Bounds] | None = None,
+    ) -> None:
+        """Loops along `axes`, the last the innermost, around members and stores. Each stands in the
+        outermost loop that knows its position: `known` are the axes outside.
+        """
+        ends = ends or {}
+        # Where a value lacks one of these axes, it is written at the beginning of that loop.
+        self.ahead = {axis: ends.get(axis, ("", ""))[0] for axis in axes}
+        self.level(depth, known, axes, list(members), list(stores), scope, ends)
+
+    def level(
+        self,
+        depth: int,
+        known: set[int],
+        axes: list[int],
+        members: list[Member],
+        stores: list[Var],
+        scope: Fetched,
+        ends: dict[int, Bounds],
+    ) -> None:
+        """What of members and stores needs no more loops, and the loop along the next axis around
+        the others.
+        """
+        # What is read or computed here serves all turns of the loops inside.
+        now = [m for m in members if self.wide_axes(m.space) <= known]
+        members = [m for m in members if m not in now]
+        if axes:
+            self.read_ahead(depth, known, members, scope)
+        for m in now:
+            self.member(m, depth, scope)
+        ready = [v for v in stores if self.wide_axes(self.group.made[v].dims) <= known]
+        for v in (v for v in ready if v in self.names):
+            stores.remove(v)
+            self.write(depth, v)
+        if not axes:
+            return
+        axis, *inside = axes
+        bounds = ends.get(axis, ("0", ""))
+        inner = {*known, axis}
+        scope = dict(scope)  # names end with the loop that they are defined in
+        if inside:
+            with self.apart() as turn:
+                del self.ahead[axis]
+                self.level(depth + 1, inner, inside, members, stores, scope, ends)
+            self.loop(depth, axis, bounds, turn)
+            return
+        streams = self.open_streams(depth, axis, stores, *bounds)
+        depth += streams.depth
+        front = Front(self.lines, depth) if axis == self.inner else None
+        with self.apart() as turn:
+            self.front = front
+            del self.ahead[axis]
+            self.fetch_ahead(depth + 1, axis, streams.bounds[1], members)
+            self.level(depth + 1, inner, [], members, stores, scope, ends)
+            self.front = None
+        self.loop(depth, axis, streams.bounds, turn)
+        self.close_streams(depth, streams)
+
+    def fetch_ahead(self, depth: int, axis: int, end: str, members: list[Member]) -> None:
+        """At the beginning of a turn of the innermost loop: ask for what later turns need."""
+
+    # ---- loops in pieces ----
+    def loop(
+        self,
+        depth: int,
+        axis: int,
+        bounds: Bounds,
+        turn: list[str],
+        comment: str = "",
+        lanes: Lanes | None = None,
+    ) -> None:
+        """The loop along an axis around the lines of a turn, split where tests in it begin or end
+        to hold: in each piece the compiler knows what they say, and makes vectors of it. A loop
+        around it is split too: each piece of that has all pieces of this one.
+        """
+        begin, end = bounds[0], bounds[1] or self.number(self.axes[axis])
+        i, pieces = self.axis_name[axis], self.cut_at_edges(axis, turn)
+        given = f"ga_index {i}, ga_index lane" if lanes else f"ga_index {i}"
+        if not pieces:
+            if self.flags_before and axis == self.inner:
+                turn = self.read_flags(depth, axis, (begin, end), turn)
+            if lanes:
+                self.in_lanes(depth, lanes, f"{begin}, {end}, [&]({given}) GA_STEP {{", comment)
+            else:
+                self.open_axis(depth, axis, begin, end, comment)
+            self.lines += turn
+            if lanes:
+                self.line(depth, "});")
+            else:
+                self.close_axis(depth, axis)
+            return
+        # The turns become a lambda, which is inlined in each piece. Another pass over the same axis
+        # may be in the same scope.
+        number = self.pieces.get((depth, i), 0)
+        self.pieces[depth, i] = number + 1
+        at = f"at_{i}_{number}" if number else f"at_{i}"
+        self.line(depth, f"const auto {at} = [&]({given}) GA_STEP {{", comment)
+        self.lines += turn
+        self.line(depth, "};")
+        whole = begin == "0" and end == self.number(self.axes[axis])
+        for first, last in pieces:
+            # Tasks may have any part of the axis.
+            start = str(first) if whole else f"ga_most({begin}, {first})" if first else begin
+            is_last = last == self.axes[axis]
+            stop = str(last) if whole else end if is_last else f"ga_least({end}, {last})"
+            if lanes:
+                self.in_lanes(depth, lanes, f"{start}, {stop}, {at});")
+            elif whole and last == first + 1:
+                self.line(depth, f"{at}({first});")
+            else:
+                self.for_each(depth, i, start, stop, f"{at}({i});")
+
+    def cut_at_edges(self, axis: int, turn: list[str]) -> list[tuple[int, int]]:
+        """The pieces of a loop with such lines in a turn; none if it is not split."""
+        length = self.axes[axis]
+        cuts = sorted(edge for edge in self.facts.edges.get(axis, ()) if 0 < edge < length)
+        pieces = list(itertools.pairwise([0, *cuts, length]))
+        if not cuts or max(last - first for first, last in pieces) < PROCESSOR.split_from:
+            return []
+        # Text multiplies with every loop that is split around another.
+        copies = self.copies * len(pieces)
+        if len(turn) * copies > PROCESSOR.split_lines or axis == self.together:
+            return []
+        self.copies, self.split = copies, True
+        # Each piece is on one side of every edge, so nothing is left to be split there.
+        del self.facts.edges[axis]
+        return pieces
+
+    def in_lanes(self, depth: int, lanes: Lanes, given: str, comment: str = "") -> None:
+        """The call of the function that makes the turns of a loop in lanes."""
+        self.line(depth, f"{lanes.function}({given}", comment)
+        if not lanes.short:
+            kept = f"{'    ' * depth}{lanes.replace(short=True).function}({given}"
+            self.lines[-1] = LoopHead(self.lines[-1], commented(kept, comment))
+
+    # ---- bools in memory ----
+    def read_flags(self, depth: int, axis: int, bounds: Bounds, turn: list[str]) -> list[str]:
+        """A turn whose bools are read in front of a short loop, as numbers as wide as the others. A
+        loop that reads bytes is vectorised for as many elements as a vector has bytes: of a short
+        one, most elements would be what is left over, and computed one by one.
+        """
+        length, i = self.axes[axis], self.axis_name[axis]
+        if length * 4 > PROCESSOR.local_bytes or length % PROCESSOR.line == 0:
+            return turn
+        made: list[str] = []
+        count = 0
+        for line in turn:
+            # What stands deeper is read under a condition.
+            if not isinstance(line, FlagRead) or line.depth != depth + 1:
+                made.append(line)
+                continue
+            flags = f"flags{count}"
+            count += 1
+            self.line(depth, f"GA_LOCAL int {flags}[{length}];")
+            self.open_axis(depth, axis, *bounds)
+            self.line(depth + 1, f"{flags}[{i}] = {line.read};")
+            self.line(depth, "}")
+            text = f"{'    ' * line.depth}const bool {line.name} = {flags}[{i}] != 0;"
+            made.append(commented(text, line.comment))
+        return made
+
+    # ---- results that are stored past the cache ----
+    def open_streams(
+        self, depth: int, axis: int, stores: list[Var], begin: str, end: str
+    ) -> Streams:
+        """Open a loop over blocks around the innermost loop, if results of it are stored past the
+        cache: each block is computed into the first cache and stored from there.
+        """
+        end = end or self.number(self.axes[axis])
+        # A store past the cache does not read the line first, which saves a third of a
+        # copy's traffic, but has to write whole lines: hence a block that is computed near by.
+        chosen = [v for v in stores if self.is_streamed(v, axis)]
+        if not chosen:
+            return Streams((begin, end), 0, ())
+        # Blocks of as many elements of each result, the widest of which fills a block.
+        self.facts.streams = True
+        self.facts.arrays.update(chosen)
+        widest = max(storage_dtype(v.aval).itemsize for v in chosen)
+        block, i = PROCESSOR.stream_block // widest, self.axis_name[axis]
+        head = f"for (ga_index block = {begin}; block < {end}; block += {block}) {{"
+        self.line(depth, head)
+        whole = int(end) if begin == "0" and end.isdigit() else -1
+        self.line(depth + 1, f"const ga_index over = {end_of_piece('block', block, whole, end)};")
+        after = []
+        for v in chosen:
+            near = f"near{len(after)}"
+            self.line(depth + 1, f"GA_LOCAL {ct.memory_type(v.aval)} {near}[{block}];")
+            self.streams[v] = f"{near}[{i} - block]"
+            # Where the block begins in the result.
+            names, self.axis_name = self.axis_name, self.axis_name | {axis: "block"}
+            place = f"{self.out_name[v]} + {self.at(self.output_index(v))}"
+            self.axis_name = names
+            after.append(f"ga_stream({place}, {near}, over - block);")
+        return Streams(("block", "over"), 1, tuple(after))
+
+    def close_streams(self, depth: int, opened: Streams) -> None:
+        """Store what `open_streams` had kept, behind the innermost loop."""
+        for text in opened.after:
+            self.line(depth, text, "past the cache")
+        if opened.after:
+            self.line(depth - 1, "}")
+
+    def is_streamed(self, v: Var, axis: int) -> bool:
+        """Whether a result is too large for the cache and lies along an axis, each element of it
+        written once.
+        """
+        if v.aval.nbytes < PROCESSOR.streamed_bytes or self.first_thread_guard(v):
+            return False
+        enough = self.axes[axis] * storage_dtype(v.aval).itemsize >= PROCESSOR.stream_block // 2
+        return enough and self.output_index(v).coefficient(axis) == 1
+
+    def write(self, depth: int, v: Var) -> None:
+        """Store one element of a result."""
+        if v in self.streams:
+            self.line(depth, f"{self.streams.pop(v)} = {self.as_stored(v)};")
+            return
+        self.facts.arrays.add(v)
+        self.facts.conditional |= bool(self.first_thread_guard(v))
+        super().write(depth, v)
+
+    def first_thread_guard(self, v: Var) -> str:
+        """The condition under which an output that lacks some of the axes is written: at their
+        beginning. Along an axis whose loop is yet to come, that is where the axis begins if tasks
+        are pieces of it.
+        """
+        dims, reduced = self.group.made[v].dims, self.group.reduced
+        wide = any(d in reduced for d in dims)
+        places = [
+            self.ahead.get(d, self.axis_name[d])
+            for d in self.order
+            if d not in dims and self.axes[d] > 1 and (wide or d not in reduced)
+        ]
+        tests = [f"{place} == 0" for place in places if place]
+        return f"if ({' && '.join(tests)}) " if tests else ""
+
+    def read_ahead(
+        self, depth: int, known: set[int], members: list[Member], scope: Fetched
+    ) -> None:
+        """Read the operands of later members that do not vary along the loops inside, and of others
+        the positions that are looked up in memory, and heavy parts, that do not: compilers would
+        leave choices of them in a loop, which is not vectorised then.
+        """
+        for o in (o for m in members for o in m.operands if isinstance(o, Load)):
+            if self.wide_axes(o.dims) <= known:
+                self.operand(o, scope, depth)
+            elif self.is_inlined(o):
+                access = self.access_of(o)
+                for atom in always_looked_up(access):
+                    if atom.axes <= known:
+                        self.look_up(Index(((atom, 1),)), depth, scope)
+                for part in heavy_parts(access, known):
+                    self.name_repeated(part, self.value(part, depth, scope), depth, scope)

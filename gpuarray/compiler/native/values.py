@@ -1,0 +1,226 @@
+"""Values of native kernels: reads, choices and tests as compilers make vectors of them.
+
+Floor 3. In: a Kernel. Out: `ValueWriter`, which writes the expression of a value, and notes what
+decides how the loops around it are written (facts.py).
+"""
+
+from __future__ import annotations
+
+from gpuarray.compiler.fuse.group import Load
+from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.native.accesses import (
+    always_read,
+    chosen_from,
+    has_choice,
+    reads,
+)
+from gpuarray.compiler.native.facts import Facts, FlagRead, Front
+from gpuarray.compiler.text.expressions import chooses
+from gpuarray.compiler.text.statements import Fetched, Statements
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.element import (
+    Access,
+    Applied,
+    Below,
+    Best,
+    Element,
+    Guarded,
+    Lookup,
+    Reduced,
+    SerialFold,
+    Test,
+)
+from gpuarray.core.graph import storage_dtype
+from gpuarray.core.index import Axis, Index, axes_of
+
+
+class ValueWriter(Statements):
+    """The values of one kernel."""
+
+    #: Positions have 64 bits: a CPU computes them for nothing, and with fewer the compiler could
+    #: not know that neighbours stay neighbours. Unsigned, so that one comparison tests both ends.
+    index_type = "ga_index"
+    suffix = ""
+    #: The axis of the innermost loop, of forms whose loops are made of vectors.
+    inner: int | None = None
+
+    def __init__(self, kernel: Kernel, user_lines: bool = False):
+        super().__init__(kernel, user_lines)
+        # In the innermost of a nest of loops: the lines in front of it, and the names that these
+        # give to the places of rows.
+        self.front: Front | None = None
+        self.flags: set[str] = set()  # reads of bools at positions of loops, as text
+        self.in_order: set[int] = set()  # axes that only tasks go along
+        self.begin_facts()
+
+    def begin_facts(self) -> None:
+        """Begin a function, of whose lines nothing is known."""
+        self.touched = self.facts = Facts(self.in_order)
+
+    def define_axes(self, depth: int, position: str, axes: list[int]) -> None:
+        """Define positions along axes; of a single axis it is that of the task."""
+        if len(axes) == 1 and self.axis_name[axes[0]] != position:
+            self.in_order.add(axes[0])
+        super().define_axes(depth, position, axes)
+
+    # ---- reads ----
+    def read_from(self, place: str, aval: ShapedArray) -> str:
+        """The value of an element in memory. A loop with conditions that are bools in memory is not
+        vectorised, one with bytes that are compared is.
+        """
+        if storage_dtype(aval).kind == "b":
+            return f"ga_flag({place})"
+        return super().read_from(place, aval)
+
+    def read(self, load: Load) -> str:
+        text = super().read(load)
+        self.note_flag(text, self.load_index(load), load.source.aval)
+        return text
+
+    def loaded(self, access: Element, depth: int, scope: Fetched) -> str:
+        text = super().loaded(access, depth, scope)
+        self.note_flag(text, access.index, access.source.aval)
+        return text
+
+    def note_flag(self, text: str, index: Index, aval: ShapedArray) -> None:
+        """Note the read of a bool that may be read before the loop: see `nests.py`."""
+        axes = all(isinstance(a, Axis) and a.number >= 0 for a, _ in index.terms)
+        if storage_dtype(aval).kind == "b" and axes:
+            self.flags.add(text)
+
+    def define(
+        self, depth: int, aval: ShapedArray, name: str, text: str, comment: str = ""
+    ) -> None:
+        super().define(depth, aval, name, text, comment)
+        if text in self.flags:
+            self.lines[-1] = FlagRead(self.lines[-1], depth, name, text, comment)
+
+    def place_type(self, atom: Lookup) -> str:
+        """Positions that are looked up and are never negative have 32 bits where all arrays are so
+        small that no product of them overflows: as many as floats go into a vector then.
+        """
+        few = all(v.aval.size < 1 << 28 for v in (*self.inputs, *self.outputs))
+        return "int" if few and not atom.find else super().place_type(atom)
+
+    # ---- tests ----
+    def test(self, test: Test, scope: Fetched, fails: bool = False) -> str:
+        """A test as text, or that it fails: below 0 positions wrap, those of 32 bits too."""
+        self.note_edges(test)
+        narrow = any(self.place_type(a) == "int" for a in self.lookups(test.index))
+        if narrow and isinstance(test, Below):
+            below = ">=" if fails else "<"
+            return f"(ga_index)({self.at(test.index, scope)}) {below} {test.bound}"
+        return super().test(test, scope, fails)
+
+    def note_edges(self, test: Test) -> None:
+        """Note where a test begins or ends to hold, if it is about the position along one axis."""
+        # Axes of loops in the element have negative numbers: a window's.
+        terms = [(a, k) for a, k in test.index.terms if not isinstance(a, Axis) or a.number >= 0]
+        within = [k * a.largest for a, k in test.index.terms if (a, k) not in terms]
+        atom, step = terms[0] if len(terms) == 1 else (None, 0)
+        if not isinstance(test, Below) or not isinstance(atom, Axis) or abs(step) != 1:
+            self.facts.other_tests = True
+            return
+        # Before the first and behind the last piece they fail for a part of the window.
+        self.facts.other_tests |= bool(within)
+        least, most = (sum(x for x in within if x * sign > 0) for sign in (-1, 1))
+        # 0 <= i + c < bound, or 0 <= c - i < bound, wherever in the window.
+        c, bound = test.index.constant, test.bound
+        ends = (
+            (-c - least, bound - c - most) if step == 1 else (c + most - bound + 1, c + least + 1)
+        )
+        self.facts.edges.setdefault(atom.number, set()).update(ends)
+
+    # ---- choices ----
+    def operands_of(
+        self, access: Applied, texts: list[str], depth: int, scope: Fetched
+    ) -> list[str]:
+        """What a choice is between is read before: a loop of choices of values is vectorised, one
+        of choices of reads is not.
+        """
+        operands = access.operands
+        choice = access.eqn is not None and chooses(access.eqn)
+        if not choice and not any(has_choice(o, scope) for o in operands):
+            return texts
+        reading = [k for k, o in enumerate(operands) if reads(o, scope)]
+        if access.eqn is None:
+            # A function of the prelude has them as arguments.
+            self.facts.other_tests |= bool(reading)
+            self.facts.conditional |= bool(reading)
+            return texts
+        named = list(texts)
+        for k in reading:
+            named[k] = self.name_repeated(operands[k], texts[k], depth, scope)
+        return named
+
+    def guarded(self, access: Guarded, depth: int, scope: Fetched) -> str:
+        """A choice; between places of one array, the same for a whole row, one read from the place
+        that is chosen: a loop of such reads is vectorised, a loop of choices is not.
+        """
+        if self.inner is None:
+            return self.chosen(access, depth, scope)
+        leaves, tests = chosen_from(access)
+        steps = {x.index.coefficient(self.inner) for x in leaves}
+        indices = [*(x.index for x in leaves), *(t.index for t in tests)]
+        if (
+            len(steps) != 1
+            or None in steps
+            or len({x.source for x in leaves}) > 1
+            or any(self.inner in axes_of(t.index) for t in tests)
+            or any(self.lookups(index) for index in indices)
+        ):
+            return self.chosen(access, depth, scope)
+        # The reader is not called for them, so what they read is noted here.
+        for x in leaves:
+            self.touched.note(x.source, x.index)
+        # All leaves go along the innermost axis alike: only where the row begins is chosen.
+        (step,) = steps
+        along = Index(tuple((a, k) for a, k in leaves[0].index.terms if self.inner in a.axes))
+        place = self.place_of(access, scope)
+        if self.front is not None:
+            place = self.name_row(self.front, place)
+        if step:
+            place = f"{self.at(along, scope)} + {place}"
+        return self.read_from(f"{self.in_name[leaves[0].source]}[{place}]", leaves[0].source.aval)
+
+    def name_row(self, front: Front, place: str) -> str:
+        """A name for the place of a row, which is chosen in front of the innermost loop: within it
+        g++ would make a choice of reads of the read from a place that is chosen.
+        """
+        if place not in front.rows:
+            name = front.rows[place] = f"row{self.count}"
+            self.count += 1
+            front.line(f"const ga_index {name} = {place[1:-1]};")
+        return front.rows[place]
+
+    def chosen(self, access: Guarded, depth: int, scope: Fetched) -> str:
+        """A choice; what both sides read is read before it."""
+        other = set(always_read(access.outside))
+        for part in (x for x in always_read(access.inside) if x in other):
+            self.name_repeated(part, self.value(part, depth, scope), depth, scope)
+        text = super().guarded(access, depth, scope)
+        self.facts.conditional |= any(reads(x, scope) for x in (access.inside, access.outside))
+        return text
+
+    def select(self, tests: str, sides: list[tuple[list[str], str]], kind: str, depth: int) -> str:
+        if any(before for before, _ in sides):
+            self.facts.conditional = True
+            self.facts.branches += 1
+        return super().select(tests, sides, kind, depth)
+
+    def serial_fold(self, access: SerialFold, depth: int, scope: Fetched) -> str:
+        how = access.how
+        skips = bool(access.tests) or isinstance(how, Best)
+        self.facts.conditional |= skips or (isinstance(how, Reduced) and how.matching)
+        return super().serial_fold(access, depth, scope)
+
+    def place_of(self, access: Access, scope: Fetched) -> str:
+        """The place of the row that is read, without the position along the innermost axis."""
+        if isinstance(access, Guarded):
+            tests = " && ".join(Statements.test(self, t, scope) for t in access.tests)
+            one, two = (self.place_of(x, scope) for x in (access.inside, access.outside))
+            return f"({tests} ? {one} : {two})"
+        assert isinstance(access, Element)
+        index = access.index
+        terms = tuple((a, k) for a, k in index.terms if self.inner not in a.axes)
+        return self.at(Index(terms, index.constant), scope)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from gpuarray.backends.lifetimes import Lifetimes
 from gpuarray.compiler.lower.in_place import overwritable
 from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.lower.lifetimes import Lifetimes
 from gpuarray.core.graph import Graph, Var
 from gpuarray.util import Struct
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from gpuarray import util
 from gpuarray.backends import lockstep
-from gpuarray.backends.lifetimes import Lifetimes
 from gpuarray.backends.profiled import Steps, Together
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
+from gpuarray.compiler.lower.lifetimes import Lifetimes
 from gpuarray.compiler.lower.overlap import last_reads
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, stored_constants, talks
@@ -115,7 +115,7 @@ class ProgramWriter(abc.ABC):
     def lifetimes(self) -> Lifetimes:
         """Whose memory the values are in, and until when it is read."""
         later = last_reads(self.plan.halves, self.steps)
-        return Lifetimes(self.graph, self.steps, self.is_view, self.own, later)
+        return Lifetimes(self.graph.outvars, self.steps, self.is_view, self.own, later)
 
     # ---- lines ----
     def bind(self, prefix: str, value: Any) -> str:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 
 from gpuarray.backends.cuda import library, products
 from gpuarray.backends.cuda.substitutes import parts_graph
-from gpuarray.backends.lifetimes import Lifetimes
 from gpuarray.backends.placement import Placement
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.explain.costs import NOTHING, Cost, of_eqn, of_flow, total
 from gpuarray.compiler.lower.kernel import DeviceStep
+from gpuarray.compiler.lower.lifetimes import Lifetimes
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.dtypes import KeyDtype
@@ -47,7 +47,8 @@ class Costs:
         for i, step in enumerate(steps):
             if not isinstance(step, Eqn):
                 self.kernels[id(step)] = launches[i] = emit(step)
-        lives = Lifetimes(plan.graph, steps, _is_view, lambda eqn: range(len(eqn.outvars)))
+        own = lambda eqn: range(len(eqn.outvars))
+        lives = Lifetimes(plan.graph.outvars, steps, _is_view, own)
         place = Placement(plan.graph, launches, lives, donated)
         # Operands that are updated in place are copied first, unless their memory is taken over.
         self.copied: dict[int, int] = {}

@@ -444,7 +444,7 @@ class CudaProgramWriter(ProgramWriter):
             return value.buffer
         assert isinstance(a, Var)
         text = f"Buffer({value.pointer}, {self.typed(a)}, {value.owner}, gpu, t)"
-        whole = self.lifetimes.root(a).aval.nbytes == a.aval.nbytes
+        whole = self.lifetimes.is_whole(a)
         return text if whole else f"copy({text})"  # a part would keep all of its memory alive
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, NoKernel, Scatter
+from gpuarray.compiler.lower.lifetimes import Lifetimes
 from gpuarray.compiler.lower.steps import step_inputs, step_outputs
 from gpuarray.compiler.native.blocks import one_after_another
 from gpuarray.compiler.native.code import Code
@@ -220,57 +221,13 @@ class StepsWriter(Code):
         wanted: Sequence[str | None],
     ) -> list[str]:
         """Write steps; return where the results are: where they are wanted, or anywhere."""
-        # Views move nothing: they are other names of memory, at an offset.
-        behind: dict[Var, Var] = {}  # a view: whose memory it is
-        beginning: dict[Var, bool] = {}  # whether it is that memory from its beginning to its end
-
-        def base(v: Var) -> tuple[Var, bool]:
-            whole = True
-            while v in behind:
-                whole = whole and beginning[v]
-                v = behind[v]
-            return v, whole
-
-        # The last step that reads each piece of memory: a view counts for what it looks into.
-        last: dict[Var, int] = {}
-        made: set[Var] = set()
-        for number, step in enumerate(steps):
-            pair = contiguous_view(step)
-            if pair is not None:
-                # A view of contiguous elements is a pointer into its operand: `behind` says whose
-                # memory it is.
-                v, a, offset = pair
-                if isinstance(a, Var):
-                    behind[v] = a
-                    beginning[v] = offset == 0 and v.aval.size == a.aval.size
-            else:
-                made.update(step_outputs(step))
-                last.update((base(v)[0], number) for v in (*step_outputs(step), *step_inputs(step)))
-        # What the caller reads lives to the end.
-        last.update((base(a)[0], len(steps)) for a in results if isinstance(a, Var))
-        read = {v for step in steps for v in step_inputs(step)}
+        # A view of contiguous elements moves nothing: it is a pointer into its operand.
+        lives = Lifetimes(results, steps, _is_pointer, lambda eqn: range(len(eqn.outvars)))
         # Among results that nothing reads, sorts and matrix routines leave out what they can.
-        self.unread |= made - read - {a for a in results if isinstance(a, Var)}
-        # Updates of what nothing else reads any more are written into its memory.
-        over: dict[Var, Var] = {}
-        for number, step in enumerate(steps):
-            if not isinstance(step, Scatter):
-                continue
-            ((v, operand),) = step.aliases.items()
-            alone = operand in made and last[operand] == number
-            if alone and all(base(x)[0] is not operand for x in emit(step).inputs):
-                over[v] = operand
-        # What is a result is written where it is wanted.
-        targets: dict[Var, str] = {}
-        for a, where in zip(results, wanted, strict=True):
-            if isinstance(a, Var):
-                v, whole = base(a)
-                if where is not None and whole and v in made:
-                    # A chain of updates is made where its last one is wanted.
-                    targets.setdefault(v, where)
-                    while v in over:
-                        v = over[v]
-                        targets.setdefault(v, where)
+        read = {v for step in steps for v in step_inputs(step)}
+        self.unread |= lives.owned - read - {a for a in results if isinstance(a, Var)}
+        over = self.updates_of(steps, lives)
+        targets = self.targets_of(results, wanted, lives, over)
         free: list[str] = []
         for number, step in enumerate(steps):
             pair = contiguous_view(step)
@@ -279,16 +236,15 @@ class StepsWriter(Code):
                 at = self.place(a)
                 self.places[v] = f"({at} + {offset})" if offset else at
                 continue
-            self.open_chain(steps, number, last)
+            self.open_chain(steps, number, lives)
             # An update in place has the memory of its operand, unless both are wanted elsewhere.
             taken = {v: over[v] for v in step_outputs(step) if v in over and v not in targets}
             own = {**targets, **{v: self.places[a] for v, a in taken.items()}}
             self.step(step, own)
             # What this step was the last to read gives its memory to the steps after it.
-            for v in (*step_outputs(step), *step_inputs(step)):
-                v = base(v)[0]
-                gone = v in made and last[v] == number and v not in targets
-                if gone and v not in taken.values() and v in self.places:
+            for v in map(lives.root, (*step_outputs(step), *step_inputs(step))):
+                gone = v in lives.owned and lives.last.get(v, number) == number
+                if gone and v not in targets and v not in taken.values() and v in self.places:
                     free.append(self.places[v])
             # Not before the end of a chain: its steps take turns.
             if self.close_chain():
@@ -305,10 +261,41 @@ class StepsWriter(Code):
             found.append(at)
         return found
 
-    def open_chain(self, steps: Sequence[DeviceStep], number: int, last: dict[Var, int]) -> None:
-        """Begin a run of kernels whose elements each go through all of them, block by block; `last`
-        is the step that reads a value last.
-        """
+    def updates_of(self, steps: Sequence[DeviceStep], lives: Lifetimes) -> dict[Var, Var]:
+        """Updates of what nothing else reads any more, which are written into its memory."""
+        over: dict[Var, Var] = {}
+        for number, step in enumerate(steps):
+            if not isinstance(step, Scatter):
+                continue
+            ((v, operand),) = step.aliases.items()
+            alone = operand in lives.owned and lives.last[operand] == number
+            if alone and all(lives.root(x) is not operand for x in emit(step).inputs):
+                over[v] = operand
+        return over
+
+    def targets_of(
+        self,
+        results: Sequence[Atom],
+        wanted: Sequence[str | None],
+        lives: Lifetimes,
+        over: dict[Var, Var],
+    ) -> dict[Var, str]:
+        """What is made where a result is wanted."""
+        targets: dict[Var, str] = {}
+        for a, where in zip(results, wanted, strict=True):
+            if not isinstance(a, Var) or where is None or not lives.is_whole(a):
+                continue
+            v = lives.root(a)
+            if v in lives.owned:
+                targets.setdefault(v, where)
+                # A chain of updates is made where its last one is wanted.
+                while v in over:
+                    v = over[v]
+                    targets.setdefault(v, where)
+        return targets
+
+    def open_chain(self, steps: Sequence[DeviceStep], number: int, lives: Lifetimes) -> None:
+        """Begin a run of kernels whose elements each go through all of them, block by block."""
         if self.left or self.length:
             return
         chain = steps[number : number + PROCESSOR.routine]
@@ -320,7 +307,7 @@ class StepsWriter(Code):
         free = PROCESSOR.chain_bytes // PROCESSOR.chained
         for v in (v for step in chain[:count] for v in step_outputs(step)):
             size = storage_dtype(v.aval).itemsize
-            if last[v] < number + count and size <= free:
+            if lives.last.get(v, number) < number + count and size <= free:
                 self.within.add(v)
                 free -= size
 
@@ -553,3 +540,7 @@ def contiguous_view(step: DeviceStep) -> tuple[Var, Atom, int] | None:
         return v, a, 0
     offset = contiguous_offset(step) if step.primitive.kind is Kind.VIEW else None
     return None if offset is None else (v, a, offset)
+
+
+def _is_pointer(eqn: Eqn) -> bool:
+    return contiguous_view(eqn) is not None

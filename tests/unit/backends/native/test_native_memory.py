@@ -10,7 +10,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.backends.numpy import memory
-from gpuarray.compiler.native import writer
+from gpuarray.compiler.native import nests
 from gpuarray.core.target import PROCESSOR
 from tests.support import natively
 
@@ -68,7 +68,7 @@ def test_transposed_operands_and_results(seed):
 def all_streamed(monkeypatch):
     """Every result is stored past the cache that is longer than a block."""
     small = PROCESSOR.replace(streamed_bytes=1)
-    monkeypatch.setattr(writer, "PROCESSOR", small)
+    monkeypatch.setattr(nests, "PROCESSOR", small)
 
 
 STREAMED = {

@@ -13,7 +13,6 @@ import scipy.special
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
-from gpuarray.compiler.native.flags import read_flags_before
 from gpuarray.scipy import special
 from tests.support import natively
 
@@ -181,18 +180,25 @@ def test_bools_of_short_loops_are_read_before():
     assert "= flags0[i0] != 0;" in source
 
 
-def test_what_a_condition_guards_is_not_read_before():
-    lines = [
-        "    for (ga_index i0 = first; i0 < last; ++i0) {",
-        "        if (i0 < 3) {",
-        "            const bool x0 = ga_flag(in0[i0]);",
-        "        }",
-        "        const bool x1 = ga_flag(in1[in2[i0]]);",
-        "    }",
-    ]
-    assert read_flags_before(lines, "i0", 100) == lines
-    plain = ["    for (ga_index i0 = first; i0 < last; ++i0) {"]
-    plain += ["        const bool x0 = ga_flag(in0[i0 + 2]);", "    }"]
-    assert len(read_flags_before(plain, "i0", 100)) == 7
-    for length in (128, 5000):  # whole vectors; too many to keep
-        assert read_flags_before(plain, "i0", length) == plain
+def chosen(mask, x):
+    return gnp.where(mask, gnp.exp(x), gnp.log(x))
+
+
+#: Bools, their length, and how many of them are read before the loop.
+BOOLS = {
+    "at a position": (chosen, 100, 1),
+    "some way off": (lambda m, x: chosen(m[2:], x[:-2]), 100, 1),
+    "two of them": (lambda m, x: chosen(m, x) * chosen(m[::-1], x), 100, 2),
+    "anywhere": (lambda m, x: chosen(m[gnp.argsort(x)], x), 100, 0),
+    "in whole vectors": (chosen, 128, 0),
+    "too many to keep": (chosen, 5000, 0),
+    "of little work": (lambda m, x: gnp.where(m, x, -x), 100, 0),
+}
+
+
+@pytest.mark.parametrize("name", BOOLS)
+def test_which_bools_are_read_before(name):
+    function, length, count = BOOLS[name]
+    operands = ga.ShapeDtypeStruct((length,), "bool"), ga.ShapeDtypeStruct((length,), "float32")
+    source = ga.jit(function).lower(*operands).cpp_source()
+    assert source.count("GA_LOCAL int flags") == count

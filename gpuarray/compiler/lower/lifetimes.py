@@ -1,8 +1,8 @@
-"""Whose memory the values of a plan are in, and until when it is read.
+"""Whose memory the values between steps are in, and until when it is read.
 
-Floor 4. In: the steps of a plan, which of them are views, and which results have memory of their
-own. Out: for every value the one whose memory it is in, the last step that reads it, and whether
-the plan made it: what may be written over, freed, or handed out as the caller's own.
+Floor 3. In: the steps of a plan or of a routine, which of them are views, and which results have
+memory of their own. Out: for every value the one whose memory it is in, the last step that reads
+it, and whether a step made it: what may be written over, freed, or handed out as the caller's own.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from gpuarray.compiler.lower.kernel import DeviceStep
 from gpuarray.compiler.lower.steps import step_inputs
-from gpuarray.core.graph import Eqn, Graph, Var
+from gpuarray.core.graph import Atom, Eqn, Var
 
 
 class Lifetimes:
-    """Where the memory of a plan's values comes from and how long it is needed.
+    """Where the memory of values comes from and how long it is needed.
 
     Parameters
     ----------
+    results :
+        What is read after all steps.
     is_view :
         Whether the results of an equation are in the memory of the operands at their places.
     own :
@@ -30,21 +32,21 @@ class Lifetimes:
     Attributes
     ----------
     last :
-        The last step that reads each value's memory; outputs are read after all steps. Without
+        The last step that reads each value's memory; results are read after all steps. Without
         those that nothing reads.
     owned :
-        Values whose memory the plan makes: no other value but views of them is in it.
+        Values whose memory the steps make: no other value but views of them is in it.
     """
 
     def __init__(
         self,
-        graph: Graph,
+        results: Sequence[Atom],
         steps: Sequence[DeviceStep],
         is_view: Callable[[Eqn], bool],
         own: Callable[[Eqn], Collection[int]],
         later: Mapping[Var, int] | None = None,
     ):
-        self._graph = graph
+        self._results = results
         self._viewed: dict[Var, Var] = {}  # a view -> what it looks at
         passed_on: dict[int, list[Var]] = {}  # step -> results that may be its operands
         self.owned: set[Var] = set()
@@ -59,7 +61,7 @@ class Lifetimes:
                 self.owned.update(step.outvars[k] for k in made)
                 if len(made) < len(step.outvars):
                     passed_on[i] = [v for k, v in enumerate(step.outvars) if k not in made]
-        self.last = {self.root(a): len(steps) for a in graph.outvars if isinstance(a, Var)}
+        self.last = {self.root(a): len(steps) for a in results if isinstance(a, Var)}
         # Backwards, so that the life of what a result passes on is known before its operands'.
         for i in range(len(steps) - 1, -1, -1):
             step = steps[i]
@@ -79,8 +81,12 @@ class Lifetimes:
             v = self._viewed[v]
         return v
 
+    def is_whole(self, v: Var) -> bool:
+        """Return whether a value is all of the memory that it is in: no view of a part of it."""
+        return self.root(v).aval.nbytes == v.aval.nbytes
+
     def fresh_outputs(self) -> frozenset[int]:
-        """Return the numbers of outputs whose memory is the plan's own and no other output's."""
-        # Two outputs in one memory cannot both be handed out as the caller's own.
-        roots = [self.root(a) if isinstance(a, Var) else None for a in self._graph.outvars]
+        """Return the numbers of results whose memory the steps made, and no other result is in."""
+        # Two results in one memory cannot both be handed out as the caller's own.
+        roots = [self.root(a) if isinstance(a, Var) else None for a in self._results]
         return frozenset(i for i, v in enumerate(roots) if v in self.owned and roots.count(v) == 1)

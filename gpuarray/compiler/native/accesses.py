@@ -6,9 +6,6 @@ own for.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-
-from gpuarray.compiler.text.expressions import chooses
 from gpuarray.core.element import (
     Access,
     Address,
@@ -55,34 +52,6 @@ def always_read(access: Access) -> list[Element]:
         elif isinstance(top, Applied):
             waiting += reversed(top.operands)
     return list(dict.fromkeys(found))
-
-
-def written(access: Access, named: Container[Access]) -> Iterator[Access]:
-    """The parts of an access that its text contains: those that have names are written before."""
-    waiting = [access]
-    while waiting:
-        top = waiting.pop()
-        if top in named:
-            continue
-        yield top
-        if isinstance(top, Guarded):
-            waiting += [top.outside, top.inside]
-        elif isinstance(top, Applied):
-            waiting += reversed(top.operands)
-
-
-def reads(access: Access, named: Container[Access]) -> bool:
-    """Whether the text of an access reads an element."""
-    return any(isinstance(part, Element) for part in written(access, named))
-
-
-def has_choice(access: Access, named: Container[Access]) -> bool:
-    """Whether the text of an access has a choice in it."""
-    return any(
-        isinstance(part, Guarded)
-        or (isinstance(part, Applied) and part.eqn is not None and chooses(part.eqn))
-        for part in written(access, named)
-    )
 
 
 def heavy_parts(access: Access, known: set[int]) -> list[Applied]:

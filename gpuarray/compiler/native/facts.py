@@ -1,12 +1,14 @@
-"""What is known of the lines of a function when they are written: no line is read again.
+"""What is known of text when it is written, so that none is read again.
 
-Floor 3. In: what writers note. Out: `Facts`, those of a function; and lines that may be written in
-another way, which is known when the loop that they are in, or the function, is whole.
+Floor 3. In: what writers note. Out: `Known` of an expression, `Facts` of the lines of a function,
+and lines that may be written in another way, which is decided when the loop that they are in, or
+the function, is whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from gpuarray.compiler.lower.traffic import Touched
 from gpuarray.core.graph import Var
@@ -59,6 +61,27 @@ class Facts(Touched):
                 terms += atom.inner.terms
             elif isinstance(atom, Axis) and step < 0 and atom.number >= 0:
                 self.backwards |= atom.number not in self._in_order
+
+
+class Known(NamedTuple):
+    """What is known of an expression when it is written.
+
+    Attributes
+    ----------
+    reads :
+        Whether it reads memory.
+    chooses :
+        Whether there is a choice in it.
+    is_flag :
+        Whether it is the read of a bool at positions of loops.
+    """
+
+    reads: bool = False
+    chooses: bool = False
+    is_flag: bool = False
+
+
+NOTHING = Known()
 
 
 class Front:

@@ -8,13 +8,8 @@ from __future__ import annotations
 
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
-from gpuarray.compiler.native.accesses import (
-    always_read,
-    chosen_from,
-    has_choice,
-    reads,
-)
-from gpuarray.compiler.native.facts import Facts, FlagRead, Front
+from gpuarray.compiler.native.accesses import always_read, chosen_from
+from gpuarray.compiler.native.facts import NOTHING, Facts, FlagRead, Front, Known
 from gpuarray.compiler.text.expressions import chooses
 from gpuarray.compiler.text.statements import Fetched, Statements
 from gpuarray.core.avals import ShapedArray
@@ -49,7 +44,8 @@ class ValueWriter(Statements):
         # In the innermost of a nest of loops: the lines in front of it, and the names that these
         # give to the places of rows.
         self.front: Front | None = None
-        self.flags: set[str] = set()  # reads of bools at positions of loops, as text
+        self.known: dict[str, Known] = {}  # of expressions, by their text
+        self.operands_known = Known()  # of those of the operation that is written
         self.in_order: set[int] = set()  # axes that only tasks go along
         self.begin_facts()
 
@@ -63,14 +59,19 @@ class ValueWriter(Statements):
             self.in_order.add(axes[0])
         super().define_axes(depth, position, axes)
 
+    def known_of(self, text: str) -> Known:
+        """What is known of an expression; a name or a constant does nothing."""
+        return self.known.get(text, NOTHING)
+
     # ---- reads ----
     def read_from(self, place: str, aval: ShapedArray) -> str:
         """The value of an element in memory. A loop with conditions that are bools in memory is not
         vectorised, one with bytes that are compared is.
         """
-        if storage_dtype(aval).kind == "b":
-            return f"ga_flag({place})"
-        return super().read_from(place, aval)
+        is_flag = storage_dtype(aval).kind == "b"
+        text = f"ga_flag({place})" if is_flag else super().read_from(place, aval)
+        self.known.setdefault(text, Known(reads=True))
+        return text
 
     def read(self, load: Load) -> str:
         text = super().read(load)
@@ -86,13 +87,13 @@ class ValueWriter(Statements):
         """Note the read of a bool that may be read before the loop: see `nests.py`."""
         axes = all(isinstance(a, Axis) and a.number >= 0 for a, _ in index.terms)
         if storage_dtype(aval).kind == "b" and axes:
-            self.flags.add(text)
+            self.known[text] = Known(reads=True, is_flag=True)
 
     def define(
         self, depth: int, aval: ShapedArray, name: str, text: str, comment: str = ""
     ) -> None:
         super().define(depth, aval, name, text, comment)
-        if text in self.flags:
+        if self.known_of(text).is_flag:
             self.lines[-1] = FlagRead(self.lines[-1], depth, name, text, comment)
 
     def place_type(self, atom: Lookup) -> str:
@@ -138,20 +139,22 @@ class ValueWriter(Statements):
         """What a choice is between is read before: a loop of choices of values is vectorised, one
         of choices of reads is not.
         """
-        operands = access.operands
-        choice = access.eqn is not None and chooses(access.eqn)
-        if not choice and not any(has_choice(o, scope) for o in operands):
-            return texts
-        reading = [k for k, o in enumerate(operands) if reads(o, scope)]
-        if access.eqn is None:
-            # A function of the prelude has them as arguments.
-            self.facts.other_tests |= bool(reading)
-            self.facts.conditional |= bool(reading)
-            return texts
+        choice = any(self.known_of(text).chooses for text in texts)
+        choice |= access.eqn is not None and chooses(access.eqn)
         named = list(texts)
-        for k in reading:
-            named[k] = self.name_repeated(operands[k], texts[k], depth, scope)
+        # A function of the prelude has them as arguments.
+        if choice and access.eqn is not None:
+            for k in (k for k, text in enumerate(texts) if self.known_of(text).reads):
+                named[k] = self.name_repeated(access.operands[k], texts[k], depth, scope)
+        self.operands_known = Known(any(self.known_of(text).reads for text in named), choice)
         return named
+
+    def applied(self, access: Applied, depth: int, scope: Fetched) -> str:
+        text = super().applied(access, depth, scope)
+        known = self.known.setdefault(text, self.operands_known)
+        if known.reads and known.chooses:
+            self.facts.conditional = self.facts.other_tests = True
+        return text
 
     def guarded(self, access: Guarded, depth: int, scope: Fetched) -> str:
         """A choice; between places of one array, the same for a whole row, one read from the place
@@ -198,15 +201,18 @@ class ValueWriter(Statements):
         other = set(always_read(access.outside))
         for part in (x for x in always_read(access.inside) if x in other):
             self.name_repeated(part, self.value(part, depth, scope), depth, scope)
-        text = super().guarded(access, depth, scope)
-        self.facts.conditional |= any(reads(x, scope) for x in (access.inside, access.outside))
-        return text
+        return super().guarded(access, depth, scope)
 
     def select(self, tests: str, sides: list[tuple[list[str], str]], kind: str, depth: int) -> str:
+        text = super().select(tests, sides, kind, depth)
         if any(before for before, _ in sides):
             self.facts.conditional = True
             self.facts.branches += 1
-        return super().select(tests, sides, kind, depth)
+            return text
+        reads = any(self.known_of(side).reads for _, side in sides)
+        self.facts.conditional |= reads
+        self.known[text] = Known(reads, chooses=True)
+        return text
 
     def serial_fold(self, access: SerialFold, depth: int, scope: Fetched) -> str:
         how = access.how

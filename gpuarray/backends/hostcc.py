@@ -45,7 +45,8 @@ _WATCHED = (
 #: -Og, and that in three quarters of the time of -O1.
 _PLAIN = ("-O0",)
 #: A check of vectors read and written whole beside an array of them, which an optimiser is needed
-#: for. It is a quarter more work: only for texts with such arrays.
+#: for. It is a quarter more work: only for texts with such arrays. Kernels that users wrote are
+#: compiled here too, so that the text is all there is to tell.
 _WHOLE = ("-Og", "-fsanitize=object-size")
 _ARRAYS = re.compile(r"\bga_vec<[^;()]*\[\d+\];")
 #: Fills uninitialised variables with a conspicuous pattern, where the compiler can do that.

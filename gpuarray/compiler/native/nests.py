@@ -41,16 +41,6 @@ class Lanes(Struct):
         return f"{'ga_short_lanes' if self.short else 'ga_lanes'}<{self.count}>"
 
 
-class Streams(Struct):
-    """The loop over blocks of results that are stored past the cache: the bounds of the loop in it,
-    how many loops deeper that is, and the lines behind it.
-    """
-
-    bounds: Bounds
-    depth: int
-    after: tuple[str, ...]
-
-
 class NestWriter(ValueWriter):
     """The loops of one kernel."""
 
@@ -163,17 +153,15 @@ class NestWriter(ValueWriter):
                 self.level(depth + 1, inner, inside, members, stores, scope, ends)
             self.loop(depth, axis, bounds, turn)
             return
-        streams = self.open_streams(depth, axis, stores, *bounds)
-        depth += streams.depth
-        front = Front(self.lines, depth) if axis == self.inner else None
-        with self.apart() as turn:
-            self.front = front
-            del self.ahead[axis]
-            self.fetch_ahead(depth + 1, axis, streams.bounds[1], members)
-            self.level(depth + 1, inner, [], members, stores, scope, ends)
-            self.front = None
-        self.loop(depth, axis, streams.bounds, turn)
-        self.close_streams(depth, streams)
+        with self.past_cache(depth, axis, bounds, stores) as (depth, bounds):
+            front = Front(self.lines, depth) if axis == self.inner else None
+            with self.apart() as turn:
+                self.front = front
+                del self.ahead[axis]
+                self.fetch_ahead(depth + 1, axis, bounds[1], members)
+                self.level(depth + 1, inner, [], members, stores, scope, ends)
+                self.front = None
+            self.loop(depth, axis, bounds, turn)
 
     def fetch_ahead(self, depth: int, axis: int, end: str, members: list[Member]) -> None:
         """At the beginning of a turn of the innermost loop: ask for what later turns need."""
@@ -192,42 +180,53 @@ class NestWriter(ValueWriter):
         to hold: in each piece the compiler knows what they say, and makes vectors of it. A loop
         around it is split too: each piece of that has all pieces of this one.
         """
-        begin, end = bounds[0], bounds[1] or self.number(self.axes[axis])
-        i, pieces = self.axis_name[axis], self.cut_at_edges(axis, turn)
+        i, bounds = self.axis_name[axis], (bounds[0], bounds[1] or self.number(self.axes[axis]))
         given = f"ga_index {i}, ga_index lane" if lanes else f"ga_index {i}"
-        if not pieces:
-            if self.flags_before and axis == self.inner:
-                turn = self.read_flags(depth, axis, (begin, end), turn)
-            if lanes:
-                self.in_lanes(depth, lanes, f"{begin}, {end}, [&]({given}) GA_STEP {{", comment)
-            else:
-                self.open_axis(depth, axis, begin, end, comment)
+        if pieces := self.cut_at_edges(axis, turn):
+            # The turns become a lambda, which is inlined in each piece. Another pass over the same
+            # axis may be in the same scope.
+            number = self.pieces.get((depth, i), 0)
+            self.pieces[depth, i] = number + 1
+            at = f"at_{i}_{number}" if number else f"at_{i}"
+            self.line(depth, f"const auto {at} = [&]({given}) GA_STEP {{", comment)
             self.lines += turn
-            if lanes:
-                self.line(depth, "});")
-            else:
-                self.close_axis(depth, axis)
-            return
-        # The turns become a lambda, which is inlined in each piece. Another pass over the same axis
-        # may be in the same scope.
-        number = self.pieces.get((depth, i), 0)
-        self.pieces[depth, i] = number + 1
-        at = f"at_{i}_{number}" if number else f"at_{i}"
-        self.line(depth, f"const auto {at} = [&]({given}) GA_STEP {{", comment)
-        self.lines += turn
-        self.line(depth, "};")
-        whole = begin == "0" and end == self.number(self.axes[axis])
+            self.line(depth, "};")
+            self.in_pieces_of(depth, axis, bounds, pieces, at, lanes)
+        elif lanes:
+            step = f"{', '.join(bounds)}, [&]({given}) GA_STEP {{"
+            self.in_lanes(depth, lanes, step, comment)
+            self.lines += turn
+            self.line(depth, "});")
+        else:
+            if self.flags_before and axis == self.inner:
+                turn = self.read_flags(depth, axis, bounds, turn)
+            self.open_axis(depth, axis, *bounds, comment)
+            self.lines += turn
+            self.close_axis(depth, axis)
+
+    def in_pieces_of(
+        self,
+        depth: int,
+        axis: int,
+        bounds: Bounds,
+        pieces: list[tuple[int, int]],
+        turn: str,
+        lanes: Lanes | None,
+    ) -> None:
+        """The loops over the pieces of an axis; `turn` is the function that makes a turn."""
+        begin, end = bounds
+        i, whole = self.axis_name[axis], bounds == ("0", self.number(self.axes[axis]))
         for first, last in pieces:
             # Tasks may have any part of the axis.
             start = str(first) if whole else f"ga_most({begin}, {first})" if first else begin
             is_last = last == self.axes[axis]
             stop = str(last) if whole else end if is_last else f"ga_least({end}, {last})"
             if lanes:
-                self.in_lanes(depth, lanes, f"{start}, {stop}, {at});")
+                self.in_lanes(depth, lanes, f"{start}, {stop}, {turn});")
             elif whole and last == first + 1:
-                self.line(depth, f"{at}({first});")
+                self.line(depth, f"{turn}({first});")
             else:
-                self.for_each(depth, i, start, stop, f"{at}({i});")
+                self.for_each(depth, i, start, stop, f"{turn}({i});")
 
     def cut_at_edges(self, axis: int, turn: list[str]) -> list[tuple[int, int]]:
         """The pieces of a loop with such lines in a turn; none if it is not split."""
@@ -279,25 +278,27 @@ class NestWriter(ValueWriter):
         return made
 
     # ---- results that are stored past the cache ----
-    def open_streams(
-        self, depth: int, axis: int, stores: list[Var], begin: str, end: str
-    ) -> Streams:
-        """Open a loop over blocks around the innermost loop, if results of it are stored past the
-        cache: each block is computed into the first cache and stored from there.
+    @contextmanager
+    def past_cache(
+        self, depth: int, axis: int, bounds: Bounds, stores: list[Var]
+    ) -> Iterator[tuple[int, Bounds]]:
+        """A loop over blocks around the innermost loop, if results of it are stored past the cache:
+        each block is computed into the first cache and stored from there. In it: how deep the
+        innermost loop is, and its bounds.
         """
-        end = end or self.number(self.axes[axis])
         # A store past the cache does not read the line first, which saves a third of a
         # copy's traffic, but has to write whole lines: hence a block that is computed near by.
         chosen = [v for v in stores if self.is_streamed(v, axis)]
         if not chosen:
-            return Streams((begin, end), 0, ())
-        # Blocks of as many elements of each result, the widest of which fills a block.
+            yield depth, bounds
+            return
         self.facts.streams = True
         self.facts.arrays.update(chosen)
+        # Blocks of as many elements of each result, the widest of which fills a block.
         widest = max(storage_dtype(v.aval).itemsize for v in chosen)
         block, i = PROCESSOR.stream_block // widest, self.axis_name[axis]
-        head = f"for (ga_index block = {begin}; block < {end}; block += {block}) {{"
-        self.line(depth, head)
+        begin, end = bounds[0], bounds[1] or self.number(self.axes[axis])
+        self.line(depth, f"for (ga_index block = {begin}; block < {end}; block += {block}) {{")
         whole = int(end) if begin == "0" and end.isdigit() else -1
         self.line(depth + 1, f"const ga_index over = {end_of_piece('block', block, whole, end)};")
         after = []
@@ -310,14 +311,10 @@ class NestWriter(ValueWriter):
             place = f"{self.out_name[v]} + {self.at(self.output_index(v))}"
             self.axis_name = names
             after.append(f"ga_stream({place}, {near}, over - block);")
-        return Streams(("block", "over"), 1, tuple(after))
-
-    def close_streams(self, depth: int, opened: Streams) -> None:
-        """Store what `open_streams` had kept, behind the innermost loop."""
-        for text in opened.after:
-            self.line(depth, text, "past the cache")
-        if opened.after:
-            self.line(depth - 1, "}")
+        yield depth + 1, ("block", "over")
+        for text in after:
+            self.line(depth + 1, text, "past the cache")
+        self.line(depth, "}")
 
     def is_streamed(self, v: Var, axis: int) -> bool:
         """Whether a result is too large for the cache and lies along an axis, each element of it

@@ -133,12 +133,10 @@ class RowsWriter(FoldWriter):
                 self.element(depth + 1, one.members, one.stored, states, scope)
             self.loop(depth, axis, here, turn, comment, lanes)
             return
-        streams = self.open_streams(depth, axis, one.stored, *here)
-        depth += streams.depth
-        with self.apart() as turn:
-            self.element(depth + 1, one.members, one.stored, states, scope)
-        self.loop(depth, axis, streams.bounds, turn, comment)
-        self.close_streams(depth, streams)
+        with self.past_cache(depth, axis, here, one.stored) as (depth, here):
+            with self.apart() as turn:
+                self.element(depth + 1, one.members, one.stored, states, scope)
+            self.loop(depth, axis, here, turn, comment)
 
     def finish_sweep(self, depth: int, one: Pass) -> None:
         """The results of the folds of a pass."""

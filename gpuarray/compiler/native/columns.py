@@ -7,6 +7,8 @@ NativeSource.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from gpuarray.compiler.lower.kernel import Columns, Rows
 from gpuarray.compiler.lower.passes import Pass
@@ -44,17 +46,16 @@ class ColumnsWriter(FoldWriter):
         pieces, cut = pieces_of(self.tasks, lengths) if single else (1, self.lengths[0])
         if pieces > 1:
             return self.in_pieces(self.passes[0], pieces, cut)
-        self.line(1, "for (ga_index task = first; task < last; ++task) {")
-        self.define_block(2, "task")
-        # Passes one after another, over a block of columns that stays in the cache.
-        stored: set[Var] = set()
-        for number, one in enumerate(self.passes):
-            what = f"pass {number + 1} down the columns" if one.partial else "write the columns"
-            self.sweep(2, one, what)
-            self.finish_columns(2, one, self.later_reads(self.passes, number))
-            stored |= set(one.stored)
-        self.write_columns(2, [v for v in self.outputs if v not in stored])
-        self.line(1, "}")
+        with self.over(1, "task", "first", "last"):
+            self.define_block(2, "task")
+            # Passes one after another, over a block of columns that stays in the cache.
+            stored: set[Var] = set()
+            for number, one in enumerate(self.passes):
+                what = f"pass {number + 1} down the columns" if one.partial else "write the columns"
+                self.sweep(2, one, what)
+                self.finish_columns(2, one, self.later_reads(self.passes, number))
+                stored |= set(one.stored)
+            self.write_columns(2, [v for v in self.outputs if v not in stored])
         size = self.length * self.width
         self.end_function(self.kernel.name, self.parameters(), self.tasks, self.grain(size))
         return self.finish(f"{self.columns} columns of {self.length}, {self.width} side by side")
@@ -87,14 +88,15 @@ class ColumnsWriter(FoldWriter):
         else:
             self.line(depth, f"const ga_index left = 0, width = {w};")
 
-    def open_lanes(self, depth: int, comment: str = "") -> None:
-        """Open the loop over the columns of a block."""
+    @contextmanager
+    def lanes(self, depth: int, comment: str = "") -> Iterator[None]:
+        """The loop over the columns of a block."""
         if PROCESSOR.side_by_side <= self.columns <= PROCESSOR.unrolled:
             # Choices (a maximum) that are unrolled first are not vectorised.
             self.line(0, "#pragma GCC unroll 1")
-        self.line(depth, "for (ga_index lane = 0; lane < width; ++lane) {", comment)
-        name = self.axis_name[self.across]
-        self.line(depth + 1, f"const ga_index {name} = left + lane;")
+        with self.over(depth, "lane", "0", "width", comment):
+            self.line(depth + 1, f"const ga_index {self.axis_name[self.across]} = left + lane;")
+            yield
 
     # ---- passes ----
     def sweep(
@@ -109,16 +111,15 @@ class ColumnsWriter(FoldWriter):
             self.line(depth, declared(name, reducer, self.width), reducer.eqn.primitive.name)
             states[v] = f"{name}[lane]"
         scope: Fetched = {}
-        for k, axis in enumerate(self.reduced):
-            begin, end = ends if ends and not k else ("0", "")
-            self.open_axis(depth + k, axis, begin, end)
-        inside = depth + len(self.reduced)
-        # What is the same for all columns is read once a row.
-        self.read_ahead(inside, {*self.outer, *self.reduced}, one.members, scope)
-        self.open_lanes(inside, comment)
-        self.element(inside + 1, one.members, one.stored, states, dict(scope))
-        for k in reversed(range(depth, inside + 1)):
-            self.line(k, "}")
+        with ExitStack() as loops:
+            for k, axis in enumerate(self.reduced):
+                bounds = ends if ends and not k else ("0", "")
+                loops.enter_context(self.over_axis(depth + k, axis, *bounds))
+            inside = depth + len(self.reduced)
+            # What is the same for all columns is read once a row.
+            self.read_ahead(inside, {*self.outer, *self.reduced}, one.members, scope)
+            with self.lanes(inside, comment):
+                self.element(inside + 1, one.members, one.stored, states, dict(scope))
         self.names.update(states)
 
     def finish_columns(self, depth: int, one: Pass, wanted: set[Var]) -> None:
@@ -132,14 +133,13 @@ class ColumnsWriter(FoldWriter):
             self.carried[v] = f"{name}[lane]"
         if not (ended or made):
             return
-        self.open_lanes(depth)
-        for v in ended:
-            self.names[v] = self.finish_fold(depth + 1, v, self.names[v])
-            if v in wanted:
-                self.line(depth + 1, f"{self.carried[v]} = {self.as_stored(v)};")
-        # A value for each column: computed lane by lane, as in a pass.
-        self.element(depth + 1, one.after, [], {}, {})
-        self.line(depth, "}")
+        with self.lanes(depth):
+            for v in ended:
+                self.names[v] = self.finish_fold(depth + 1, v, self.names[v])
+                if v in wanted:
+                    self.line(depth + 1, f"{self.carried[v]} = {self.as_stored(v)};")
+            # A value for each column: computed lane by lane, as in a pass.
+            self.element(depth + 1, one.after, [], {}, {})
         for v in (*ended, *made):
             if v in self.carried:
                 place = self.carried[v]
@@ -148,44 +148,39 @@ class ColumnsWriter(FoldWriter):
     def write_columns(self, depth: int, outputs: list[Var]) -> None:
         """Write the outputs that have no folded axis."""
         if outputs:
-            self.open_lanes(depth)
-            for v in outputs:
-                self.write(depth + 1, v)
-            self.line(depth, "}")
+            with self.lanes(depth):
+                for v in outputs:
+                    self.write(depth + 1, v)
 
     def in_pieces(self, one: Pass, pieces: int, cut: int) -> NativeSource:
         """A function that folds a piece of a block, and one that merges the pieces of a block."""
         name, w = self.kernel.name, self.width
         parts = {v: self.declare_part(v, self.tasks * pieces * w) for v in one.partial}
         # Fold a piece.
-        self.line(1, "for (ga_index task = first; task < last; ++task) {")
-        self.line(2, f"const ga_index block = task / {pieces}, piece = task % {pieces};")
-        self.define_block(2, "block")
-        end = end_of_piece("begin", cut, self.lengths[0])
-        self.line(2, f"const ga_index begin = piece * {cut}, end = {end};")
-        self.sweep(2, one, ends=("begin", "end"))
-        self.line(2, "for (ga_index lane = 0; lane < width; ++lane) {")
-        for v, part in parts.items():
-            self.line(3, f"{part}[task * {w} + lane] = {self.names[v]};")
-        self.line(2, "}")
-        self.line(1, "}")
+        with self.over(1, "task", "first", "last"):
+            self.line(2, f"const ga_index block = task / {pieces}, piece = task % {pieces};")
+            self.define_block(2, "block")
+            end = end_of_piece("begin", cut, self.lengths[0])
+            self.line(2, f"const ga_index begin = piece * {cut}, end = {end};")
+            self.sweep(2, one, ends=("begin", "end"))
+            with self.over(2, "lane", "0", "width"):
+                for v, part in parts.items():
+                    self.line(3, f"{part}[task * {w} + lane] = {self.names[v]};")
         given = [*self.parameters(outputs=False), *self.rooms(constant=False)]
         self.end_function(f"{name}_pieces", given, self.tasks * pieces, 1)
         # Merge the pieces of a block, in order.
         self.names = {}
-        self.line(1, "for (ga_index block = first; block < last; ++block) {")
-        self.define_block(2, "block")
-        for v, part in parts.items():
-            reducer, r = self.reducer(v), self.new_name()
-            self.line(2, declared(r, reducer, w))
-            self.line(2, f"for (ga_index p = block * {pieces}; p < (block + 1) * {pieces}; ++p) {{")
-            step = reducer.merge(f"{r}[lane]", f"{part}[p * {w} + lane]")
-            self.line(3, f"for (ga_index lane = 0; lane < width; ++lane) {r}[lane] = {step};")
-            self.line(2, "}")
-            self.names[v] = f"{r}[lane]"
-        self.finish_columns(2, one, set(self.outputs))
-        self.write_columns(2, self.outputs)
-        self.line(1, "}")
+        with self.over(1, "block", "first", "last"):
+            self.define_block(2, "block")
+            for v, part in parts.items():
+                reducer, r = self.reducer(v), self.new_name()
+                self.line(2, declared(r, reducer, w))
+                with self.over(2, "p", f"block * {pieces}", f"(block + 1) * {pieces}"):
+                    step = reducer.merge(f"{r}[lane]", f"{part}[p * {w} + lane]")
+                    self.for_each(3, "lane", "0", "width", f"{r}[lane] = {step};")
+                self.names[v] = f"{r}[lane]"
+            self.finish_columns(2, one, set(self.outputs))
+            self.write_columns(2, self.outputs)
         given = [*self.rooms(constant=True), *self.parameters()]
         self.end_function(f"{name}_merge", given, self.tasks, max(1, self.tasks))
         note = f"{self.columns} columns of {self.length} in {pieces} pieces, merged in order"

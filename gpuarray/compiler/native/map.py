@@ -99,9 +99,8 @@ class MapWriter(NativeWriter):
                     self.define_axes(2, "task", prefix)
                 self.nest(2, set(prefix), [*inner, *last], members, self.outputs, {}, ends)
             if along is None:
-                self.open_loop(1, "task", "first", "last")
-                self.lines += task
-                self.line(1, "}")
+                with self.over(1, "task", "first", "last"):
+                    self.lines += task
             else:
                 self.loop(1, along, ("first", "last"), task)
         self.end_function(self.kernel.name, self.parameters(), tasks, self.grain(size))

@@ -88,6 +88,15 @@ class NestWriter(ValueWriter):
         if depth > 1 and plain and end.isdigit() and int(end) <= PROCESSOR.unrolled:
             self.lines[-1] = LoopHead(self.lines[-1], "#pragma GCC unroll 1", self.lines[-1])
 
+    @contextmanager
+    def over(
+        self, depth: int, name: str, begin: str, end: str, comment: str = ""
+    ) -> Iterator[None]:
+        """A loop over positions."""
+        self.open_loop(depth, name, begin, end, comment)
+        yield
+        self.line(depth, "}")
+
     def open_axis(
         self, depth: int, axis: int, begin: str = "0", end: str = "", comment: str = ""
     ) -> None:
@@ -98,6 +107,13 @@ class NestWriter(ValueWriter):
     def close_axis(self, depth: int, axis: int) -> None:
         """Close what `open_axis` has opened."""
         self.line(depth, "}")
+
+    @contextmanager
+    def over_axis(self, depth: int, axis: int, begin: str = "0", end: str = "") -> Iterator[None]:
+        """The loop along an axis, as one."""
+        self.open_axis(depth, axis, begin, end)
+        yield
+        self.close_axis(depth, axis)
 
     def nest(
         self,

@@ -36,30 +36,29 @@ class RowsWriter(FoldWriter):
         pieces, cut = pieces_of(self.rows, self.lengths) if single else (1, self.lengths[0])
         if pieces > 1:
             return self.in_pieces(self.passes[0], pieces, cut)
-        self.line(1, "for (ga_index row = first; row < last; ++row) {")
-        self.define_axes(2, "row", self.parallel)
-        # Kept values: as many as the row has elements.
-        for one in self.passes:
-            for v in one.carried:
-                name = f"kept{len(self.carried)}"
-                self.line(2, f"GA_LOCAL {ct.memory_type(v.aval)} {name}[{self.length}];")
-                self.carried[v] = f"{name}[{self.at(self.position_along(self.reduced))}]"
-        # What is read once a row, in any pass, is known to all passes after it.
-        scope: Fetched = {}
-        stored: set[Var] = set()
-        for number, one in enumerate(self.passes):
-            what = f"pass {number + 1} over the row" if one.partial else "write the row"
-            self.sweep(2, one, scope, what)
-            self.finish_sweep(2, one)
-            for m in one.after:
-                # Members that need only finished folds: once a row.
-                self.member(m, 2, scope)
-            # What no pass stored, such as the folds themselves, is written once a row.
-            stored |= set(one.stored)
-        for v in self.outputs:
-            if v not in stored:
-                self.write(2, v)
-        self.line(1, "}")
+        with self.over(1, "row", "first", "last"):
+            self.define_axes(2, "row", self.parallel)
+            # Kept values: as many as the row has elements.
+            for one in self.passes:
+                for v in one.carried:
+                    name = f"kept{len(self.carried)}"
+                    self.line(2, f"GA_LOCAL {ct.memory_type(v.aval)} {name}[{self.length}];")
+                    self.carried[v] = f"{name}[{self.at(self.position_along(self.reduced))}]"
+            # What is read once a row, in any pass, is known to all passes after it.
+            scope: Fetched = {}
+            stored: set[Var] = set()
+            for number, one in enumerate(self.passes):
+                what = f"pass {number + 1} over the row" if one.partial else "write the row"
+                self.sweep(2, one, scope, what)
+                self.finish_sweep(2, one)
+                for m in one.after:
+                    # Members that need only finished folds: once a row.
+                    self.member(m, 2, scope)
+                # What no pass stored, such as the folds themselves, is written once a row.
+                stored |= set(one.stored)
+            for v in self.outputs:
+                if v not in stored:
+                    self.write(2, v)
         self.end_function(self.kernel.name, self.parameters(), self.rows, self.grain(self.length))
         return self.finish(f"{self.rows} rows of {self.length}, {self.lanes} lanes")
 
@@ -148,38 +147,36 @@ class RowsWriter(FoldWriter):
         name, several = self.kernel.name, self.rows > 1
         parts = {v: self.declare_part(v, self.rows * pieces) for v in one.partial}
         # Fold a piece.
-        self.line(1, "for (ga_index task = first; task < last; ++task) {")
-        if several:
-            self.line(2, f"const ga_index row = task / {pieces}, piece = task % {pieces};")
-            self.define_axes(2, "row", self.parallel)
-        begin = f"{'piece' if several else 'task'} * {cut}"
-        end = end_of_piece("begin", cut, self.lengths[0])
-        self.line(2, f"const ga_index begin = {begin}, end = {end};")
-        self.sweep(2, one, {}, ends=("begin", "end"))
-        for v, part in parts.items():
-            self.line(2, f"{part}[task] = {self.names[v]};")
-        self.line(1, "}")
+        with self.over(1, "task", "first", "last"):
+            if several:
+                self.line(2, f"const ga_index row = task / {pieces}, piece = task % {pieces};")
+                self.define_axes(2, "row", self.parallel)
+            begin = f"{'piece' if several else 'task'} * {cut}"
+            end = end_of_piece("begin", cut, self.lengths[0])
+            self.line(2, f"const ga_index begin = {begin}, end = {end};")
+            self.sweep(2, one, {}, ends=("begin", "end"))
+            for v, part in parts.items():
+                self.line(2, f"{part}[task] = {self.names[v]};")
         given = [*self.parameters(outputs=False), *self.rooms(constant=False)]
         self.end_function(f"{name}_pieces", given, self.rows * pieces, 1)
         # Merge the pieces of a row, in order.
         self.names = {}
-        self.line(1, "for (ga_index row = first; row < last; ++row) {")
-        self.define_axes(2, "row", self.parallel)
-        at = f"row * {pieces}" if several else "0"
-        for v, part in parts.items():
-            reducer, r = self.reducer(v), self.new_name()
-            self.line(2, f"{reducer.state} {r} = {part}[{at}];")
-            place = f"row * {pieces} + p" if several else "p"
-            step = reducer.merge(r, f"{part}[{place}]")
-            self.for_each(2, "p", "1", str(pieces), f"{r} = {step};")
-            self.names[v] = r
-        self.finish_sweep(2, one)
-        scope: Fetched = {}
-        for m in one.after:
-            self.member(m, 2, scope)
-        for v in self.outputs:
-            self.write(2, v)
-        self.line(1, "}")
+        with self.over(1, "row", "first", "last"):
+            self.define_axes(2, "row", self.parallel)
+            at = f"row * {pieces}" if several else "0"
+            for v, part in parts.items():
+                reducer, r = self.reducer(v), self.new_name()
+                self.line(2, f"{reducer.state} {r} = {part}[{at}];")
+                place = f"row * {pieces} + p" if several else "p"
+                step = reducer.merge(r, f"{part}[{place}]")
+                self.for_each(2, "p", "1", str(pieces), f"{r} = {step};")
+                self.names[v] = r
+            self.finish_sweep(2, one)
+            scope: Fetched = {}
+            for m in one.after:
+                self.member(m, 2, scope)
+            for v in self.outputs:
+                self.write(2, v)
         given = [*self.rooms(constant=True), *self.parameters()]
         self.end_function(f"{name}_merge", given, self.rows, self.rows)
         return self.finish(f"{self.rows} rows of {self.length} in {pieces} pieces, merged in order")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import math
+from contextlib import nullcontext
 
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Scan
@@ -55,24 +56,23 @@ class ScanWriter(NativeWriter, abc.ABC):
             width //= 2
         blocks = -(-many // max(1, width))
         tasks = blocks * math.prod(self.axes[i] for i in self.outer)
-        self.line(1, "for (ga_index task = first; task < last; ++task) {")
-        if self.outer:
-            self.line(2, f"const ga_index row = task / {blocks};")
-            self.define_axes(2, "row", self.outer)
-        left = f"task % {blocks} * {width}" if self.outer else f"task * {width}"
-        if many % max(1, width):
-            # A last block that is shorter has a text of its own: the others are of a fixed width.
-            self.line(2, f"const ga_index left = {left};")
-            self.facts.conditional = True
-            self.line(2, f"if (left + {width} <= {many}) {{")
-            self.lanes(3, str(width))
-            self.line(2, "} else {")
-            self.lanes(3, str(many % width))
-            self.line(2, "}")
-        else:
-            self.line(2, f"const ga_index left = {left};")
-            self.lanes(2, str(width))
-        self.line(1, "}")
+        with self.over(1, "task", "first", "last"):
+            if self.outer:
+                self.line(2, f"const ga_index row = task / {blocks};")
+                self.define_axes(2, "row", self.outer)
+            left = f"task % {blocks} * {width}" if self.outer else f"task * {width}"
+            if many % max(1, width):
+                # A last block that is shorter has a text of its own: others have a fixed width.
+                self.line(2, f"const ga_index left = {left};")
+                self.facts.conditional = True
+                self.line(2, f"if (left + {width} <= {many}) {{")
+                self.lanes(3, str(width))
+                self.line(2, "} else {")
+                self.lanes(3, str(many % width))
+                self.line(2, "}")
+            else:
+                self.line(2, f"const ga_index left = {left};")
+                self.lanes(2, str(width))
         size = self.length * width
         self.end_function(self.kernel.name, self.parameters(), tasks, self.grain(size))
         way = " from the end" if self.reverse else ""
@@ -84,20 +84,16 @@ class ScanWriter(NativeWriter, abc.ABC):
 
     def steps(self, depth: int, start: str, width: str, first: bool = False) -> None:
         """The loop along the axis, or its first step alone, for all lanes of a block."""
-        if not first:
-            self.open_loop(depth, "j", start, str(self.length))
-        inside = depth + (not first)
-        self.open_loop(inside, "lane", "0", width)
         # A scan from the end counts its positions down; memory is read backwards then.
         j, last = "0" if first else "j", self.length - 1
         self.axis_name[self.axis] = f"({last} - {j})" if self.reverse else j
-        if self.across is not None:
-            self.axis_name[self.across] = "i"
-            self.line(inside + 1, "const ga_index i = left + lane;")
-        self.step(inside + 1, first)
-        self.line(inside, "}")
-        if not first:
-            self.line(depth, "}")
+        along = nullcontext() if first else self.over(depth, "j", start, str(self.length))
+        inside = depth if first else depth + 1
+        with along, self.over(inside, "lane", "0", width):
+            if self.across is not None:
+                self.axis_name[self.across] = "i"
+                self.line(inside + 1, "const ga_index i = left + lane;")
+            self.step(inside + 1, first)
 
     @abc.abstractmethod
     def step(self, depth: int, first: bool) -> None:

@@ -7,6 +7,7 @@ is not needed any more, a routine writes into its memory.
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 
 from gpuarray.compiler.lower.kernel import Scatter
 from gpuarray.compiler.lower.steps import step_eqns
@@ -104,26 +105,25 @@ class ScatterWriter(NativeWriter):
         looked = [(atom, Index(((atom, 1),))) for atom in dict.fromkeys(atoms_of)]
         known, order = set(opened), [axis for axis in self.order if axis not in opened]
         scope: dict = {}
-        for k, axis in enumerate([None, *order]):
-            if axis is not None:
-                self.open_axis(depth + k - 1, axis, *ends.get(axis, ("0", "")))
-                known.add(axis)
-                scope = dict(scope)  # names end with the loop that they are defined in
-            now = tuple(t for t in tests if axes_of(t.index) <= known)
-            tests = [t for t in tests if t not in now]
-            if now:
-                # An update out of bounds is dropped, and with it all inside this loop.
-                skip = "continue" if known else "return"
-                self.facts.conditional = True
-                self.line(depth + k, f"if ({self.fails(now, depth + k, scope)}) {skip};")
-            for index in [index for atom, index in looked if atom.axes <= known]:
-                self.look_up(index, depth + k, scope)
-            looked = [(atom, index) for atom, index in looked if not atom.axes <= known]
-        inner = depth + len(order)
-        new = self.constant() if self.new is None else self.value(self.new, inner, scope, True)
-        self.store(inner, out, self.at(place, scope), new)
-        for k in reversed(range(len(order))):
-            self.line(depth + k, "}")
+        with ExitStack() as loops:
+            for k, axis in enumerate([None, *order]):
+                if axis is not None:
+                    bounds = ends.get(axis, ("0", ""))
+                    loops.enter_context(self.over_axis(depth + k - 1, axis, *bounds))
+                    known.add(axis)
+                    scope = dict(scope)  # names end with the loop that they are defined in
+                now = tuple(t for t in tests if axes_of(t.index) <= known)
+                tests = [t for t in tests if t not in now]
+                if now:
+                    # An update out of bounds is dropped, and with it all inside this loop.
+                    skip = "continue" if known else "return"
+                    self.leave(depth + k, self.fails(now, depth + k, scope), skip)
+                for index in [index for atom, index in looked if atom.axes <= known]:
+                    self.look_up(index, depth + k, scope)
+                looked = [(atom, index) for atom, index in looked if not atom.axes <= known]
+            inner = depth + len(order)
+            new = self.constant() if self.new is None else self.value(self.new, inner, scope, True)
+            self.store(inner, out, self.at(place, scope), new)
 
     def takes_turns(self) -> bool:
         """Whether a block of places and of values is computed first, in vectors, and then put where
@@ -137,30 +137,28 @@ class ScatterWriter(NativeWriter):
         (axis,) = self.order
         i, n, block = self.axis_name[axis], self.axes[axis], PROCESSOR.block
         kind = ct.value_type(out.aval)
+        tests = tuple(t for t in dict.fromkeys(self.tests_of) if t.always is None)
+        place = linear(self.places, out.aval.shape)
         self.line(depth, f"for (ga_index block = 0; block < {n}; block += {block}) {{")
         self.line(depth + 1, f"const ga_index over = {end_of_piece('block', block, n)};")
         self.line(depth + 1, f"GA_LOCAL long long places[{block}];")
         self.line(depth + 1, f"GA_LOCAL {kind} values[{block}];")
-        self.line(depth + 1, f"for (ga_index {i} = block; {i} < over; ++{i}) {{")
-        scope: dict = {}
-        tests = tuple(t for t in dict.fromkeys(self.tests_of) if t.always is None)
-        place = linear(self.places, out.aval.shape)
-        fails = self.fails(tests, depth + 2, scope) if tests else ""
-        for atom in (a for a in atoms(place) if isinstance(a, Lookup)):
-            self.look_up(Index(((atom, 1),)), depth + 2, scope)
-        at = self.at(place, scope)
-        # Without choices, which would be branches: a place that is none is below all.
-        fails = fails if "&&" in fails else fails.replace("||", "|")
-        gone = f" | -(long long)({fails})" if fails else ""
-        self.line(depth + 2, f"places[{i} - block] = (long long)({at}){gone};")
-        new = self.constant() if self.new is None else self.value(self.new, depth + 2, scope, True)
-        self.line(depth + 2, f"values[{i} - block] = {new};")
-        self.line(depth + 1, "}")
-        self.line(depth + 1, "for (ga_index k = 0; k < over - block; ++k) {")
-        self.facts.conditional = True
-        self.line(depth + 2, "if (places[k] < 0) continue;")
-        self.store(depth + 2, out, "places[k]", "values[k]")
-        self.line(depth + 1, "}")
+        inner = depth + 2
+        with self.over(depth + 1, i, "block", "over"):
+            scope: dict = {}
+            fails = self.fails(tests, inner, scope) if tests else ""
+            for atom in (a for a in atoms(place) if isinstance(a, Lookup)):
+                self.look_up(Index(((atom, 1),)), inner, scope)
+            at = self.at(place, scope)
+            # Without choices, which would be branches: a place that is none is below all.
+            fails = fails if "&&" in fails else fails.replace("||", "|")
+            gone = f" | -(long long)({fails})" if fails else ""
+            self.line(inner, f"places[{i} - block] = (long long)({at}){gone};")
+            new = self.constant() if self.new is None else self.value(self.new, inner, scope, True)
+            self.line(inner, f"values[{i} - block] = {new};")
+        with self.over(depth + 1, "k", "0", "over - block"):
+            self.leave(inner, "places[k] < 0")
+            self.store(inner, out, "places[k]", "values[k]")
         self.line(depth, "}")
 
     def columns(self) -> int:
@@ -205,32 +203,28 @@ class ScatterWriter(NativeWriter):
         self.room["part0"] = (kind, parts * size)
         begin = ct.constant(identity.of(out.aval.dtype), out.aval)
         begin = f"ga_exact<{kind}>({begin})" if ct.is_half(out.aval) else begin
-        self.line(1, "for (ga_index task = first; task < last; ++task) {")
-        self.line(2, f"{kind}* const all = part0 + task * {turns * size};")
-        self.for_each(2, "i", "0", str(turns * size), f"all[i] = {begin};")
-        self.open_loop(2, "turn", "0", str(cut))
-        # No `open_loop`, which may keep a short loop: this one should be written out.
-        self.line(3, f"for (ga_index k = 0; k < {turns}; ++k) {{")
-        self.line(4, f"{kind}* const mine = all + k * {size};")
-        self.line(4, f"const ga_index {self.axis_name[0]} = (task * {turns} + k) * {cut} + turn;")
-        # The last part may be shorter.
-        if cut * parts > self.axes[0]:
-            self.facts.conditional = True
-            self.line(4, f"if ({self.axis_name[0]} >= {self.axes[0]}) continue;")
-        # The loops are those of any scatter, but into the memory of the part.
-        whole, self.out_name = self.out_name, self.out_name | {out: "mine"}
-        self.updates(4, out, {}, opened=(0,))
-        self.out_name = whole
-        for depth in (3, 2, 1):
-            self.line(depth, "}")
+        i = self.axis_name[0]
+        with self.over(1, "task", "first", "last"):
+            self.line(2, f"{kind}* const all = part0 + task * {turns * size};")
+            self.for_each(2, "i", "0", str(turns * size), f"all[i] = {begin};")
+            with self.over(2, "turn", "0", str(cut)):
+                # Not `over`, which may keep a short loop: this one should be written out.
+                self.line(3, f"for (ga_index k = 0; k < {turns}; ++k) {{")
+                self.line(4, f"{kind}* const mine = all + k * {size};")
+                self.line(4, f"const ga_index {i} = (task * {turns} + k) * {cut} + turn;")
+                # The last part may be shorter.
+                if cut * parts > self.axes[0]:
+                    self.leave(4, f"{i} >= {self.axes[0]}")
+                # The loops are those of any scatter, but into the memory of the part.
+                whole, self.out_name = self.out_name, self.out_name | {out: "mine"}
+                self.updates(4, out, {}, opened=(0,))
+                self.out_name = whole
+                self.line(3, "}")
         given = [*self.parameters(outputs=False), (f"{kind}*", "part0")]
         self.end_function(f"{name}_pieces", given, parts // turns, 1)
         # The parts into what the output begins as.
-        self.line(1, f"for (ga_index part = 0; part < {parts}; ++part) {{")
-        self.line(2, "for (ga_index i = first; i < last; ++i) {")
-        self.store(3, out, "i", self.read_from(f"part0[part * {size} + i]", out.aval))
-        self.line(2, "}")
-        self.line(1, "}")
+        with self.over(1, "part", "0", str(parts)), self.over(2, "i", "first", "last"):
+            self.store(3, out, "i", self.read_from(f"part0[part * {size} + i]", out.aval))
         given = [(f"const {kind}*", "part0"), (f"{kind}*", self.out_name[out])]
         self.end_function(f"{name}_merge", given, size, PROCESSOR.task)
         note = f"{math.prod(self.axes)} updates in {parts} parts, merged in order"

@@ -37,25 +37,24 @@ class TilesWriter(NativeWriter):
         down, across = -(-self.axes[self.y] // self.high), -(-self.axes[self.x] // self.wide)
         outer = [i for i in self.order if i not in (self.y, self.x)]
         tasks = down * across * math.prod(self.axes[i] for i in outer)
-        self.line(1, "for (ga_index task = first; task < last; ++task) {")
-        self.define_origin(2, down, across, outer)
-        # Values that walk along x go through arrays of the tile.
-        crossing = [(v, index) for v, index in values_of(self.accesses) if self.crosses(index)]
-        for value, index in crossing:
-            if isinstance(value, Load):
-                self.facts.arrays.add(value.source)
-                self.turn(2, self.declare_tile(value), self.in_name[value.source], index, True)
-        for v in (v for v, _ in crossing if not isinstance(v, Load)):
-            self.declare_tile(v)
-        # The loops themselves are those of any map, within the tile.
-        ends = {self.y: ("top", "top + height"), self.x: ("left", "left + width")}
-        members = list(members_in_order(self.group))
-        self.nest(2, set(outer), [self.y, self.x], members, self.outputs, {}, ends)
-        for value, index in crossing:
-            if isinstance(value, Var):
-                self.facts.arrays.add(value)
-                self.turn(2, self.turned[value], self.out_name[value], index, False)
-        self.line(1, "}")
+        with self.over(1, "task", "first", "last"):
+            self.define_origin(2, down, across, outer)
+            # Values that walk along x go through arrays of the tile.
+            crossing = [(v, index) for v, index in values_of(self.accesses) if self.crosses(index)]
+            for value, index in crossing:
+                if isinstance(value, Load):
+                    self.facts.arrays.add(value.source)
+                    self.turn(2, self.declare_tile(value), self.in_name[value.source], index, True)
+            for v in (v for v, _ in crossing if not isinstance(v, Load)):
+                self.declare_tile(v)
+            # The loops themselves are those of any map, within the tile.
+            ends = {self.y: ("top", "top + height"), self.x: ("left", "left + width")}
+            members = list(members_in_order(self.group))
+            self.nest(2, set(outer), [self.y, self.x], members, self.outputs, {}, ends)
+            for value, index in crossing:
+                if isinstance(value, Var):
+                    self.facts.arrays.add(value)
+                    self.turn(2, self.turned[value], self.out_name[value], index, False)
         grain = self.grain(self.high * self.wide)
         self.end_function(self.kernel.name, self.parameters(), tasks, grain)
         shape = " x ".join(str(self.axes[i]) for i in self.order)

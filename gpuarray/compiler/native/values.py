@@ -214,6 +214,11 @@ class ValueWriter(Statements):
         self.known[text] = Known(reads, chooses=True)
         return text
 
+    def leave(self, depth: int, test: str, how: str = "continue") -> None:
+        """Leave a turn, or the function, where a test holds."""
+        self.facts.conditional = True
+        self.line(depth, f"if ({test}) {how};")
+
     def serial_fold(self, access: SerialFold, depth: int, scope: Fetched) -> str:
         how = access.how
         skips = bool(access.tests) or isinstance(how, Best)

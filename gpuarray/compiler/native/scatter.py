@@ -146,12 +146,11 @@ class ScatterWriter(NativeWriter):
         inner = depth + 2
         with self.over(depth + 1, i, "block", "over"):
             scope: dict = {}
-            fails = self.fails(tests, inner, scope) if tests else ""
+            # Without choices, which would be branches: a place that is none is below all.
+            fails = self.fails(tests, inner, scope, " | ")
             for atom in (a for a in atoms(place) if isinstance(a, Lookup)):
                 self.look_up(Index(((atom, 1),)), inner, scope)
             at = self.at(place, scope)
-            # Without choices, which would be branches: a place that is none is below all.
-            fails = fails if "&&" in fails else fails.replace("||", "|")
             gone = f" | -(long long)({fails})" if fails else ""
             self.line(inner, f"places[{i} - block] = (long long)({at}){gone};")
             new = self.constant() if self.new is None else self.value(self.new, inner, scope, True)

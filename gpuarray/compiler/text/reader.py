@@ -191,11 +191,11 @@ class Reader:
             self.look_up(test.index, depth, scope)
         return " && ".join(self.test(t, scope) for t in tests)
 
-    def fails(self, tests: tuple[Test, ...], depth: int, scope: Scope) -> str:
+    def fails(self, tests: tuple[Test, ...], depth: int, scope: Scope, either: str = " || ") -> str:
         """Whether one of several tests fails."""
         for test in tests:
             self.look_up(test.index, depth, scope)
-        return " || ".join(self.test(t, scope, fails=True) for t in tests)
+        return either.join(self.test(t, scope, fails=True) for t in tests)
 
     # ---- values ----
     def value(self, access: Access, depth: int, scope: Scope, named: bool = False) -> str:

@@ -423,6 +423,10 @@ class Processor(Struct):
     product_piece: int = 1 << 19
     large_piece: int = 1 << 21
     larger_piece: int = 1 << 26
+    #: Multiply-adds, and rows and columns, from which on operands of a product of integers are copied
+    #: for it. Measure: int8_product.
+    integer_product: int = 1 << 14
+    integer_rows: int = 4
     #: Rows of a product that are a task, and multiply-adds that a thread takes at a time.
     product_rows: int = 16
     product_task: int = 1 << 17

@@ -302,9 +302,10 @@ def _replaces_calls(eqn: Eqn) -> bool:
     a call of Python's, and NumPy sorts on one thread.
     """
     p = eqn.primitive
-    # NumPy makes floats of halves one at a time, and looks which integers are small.
-    narrow = _is_product(eqn) and any(storage_dtype(a.aval).itemsize < 4 for a in eqn.invars)
-    return bool(p.flow or p.rewrite.loops or p.rewrite.windows or p.order or narrow)
+    # NumPy makes floats of halves one at a time, and has no library for integers.
+    types = [storage_dtype(a.aval) for a in eqn.invars]
+    slow = _is_product(eqn) and any(t.kind in "iu" or t.itemsize < 4 for t in types)
+    return bool(p.flow or p.rewrite.loops or p.rewrite.windows or p.order or slow)
 
 
 def _is_product(step: DeviceStep) -> bool:

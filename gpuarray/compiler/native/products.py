@@ -37,7 +37,7 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
     work = math.prod(whole)
     if not work:
         raise NoKernel("an empty product")
-    batches, left, right = _strides(eqn)
+    batches, left, right = strides_of(eqn)
     rows, columns, steps = left[0], right[0], whole[3]
     by_library = (
         number in ("float", "double")
@@ -55,7 +55,7 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
     sizes = (rows, columns, steps, *left[1:], *right[1:])
     # Each piece of a product is a task, which the library computes on the one thread of it.
     if by_library:
-        piece = _piece(count, rows, columns, steps)
+        piece = cut_in_pieces(count, rows, columns, steps)
         tasks = count * -(-rows // piece[0]) * -(-columns // piece[1])
         name, block = "ga_gemm", math.prod(piece)
         # Lengths and strides are template arguments: the compiler knows them.
@@ -112,7 +112,7 @@ class Matrix(NamedTuple):
     step: int
 
 
-def _strides(eqn: Eqn) -> tuple[list[Along], Matrix, Matrix]:
+def strides_of(eqn: Eqn) -> tuple[list[Along], Matrix, Matrix]:
     """The axes along which there are several products, and the operands of one. Own axes that are
     not one in memory are such axes too, but for the last run of them.
     """
@@ -177,7 +177,7 @@ def _is_plain(matrix: Matrix, steps: int) -> bool:
     return 1 in (along, inner) and min(along, inner) > 0 and max(along, inner, length) < 1 << 31
 
 
-def _piece(batch: int, rows: int, columns: int, steps: int) -> tuple[int, int]:
+def cut_in_pieces(batch: int, rows: int, columns: int, steps: int) -> tuple[int, int]:
     """Rows and columns of the pieces of each of `batch` products, about as long as wide."""
     work = batch * rows * columns * steps
     few, some = min(work // PROCESSOR.product_piece, 4), min(work // PROCESSOR.large_piece, 8)

@@ -17,6 +17,7 @@ from gpuarray.compiler.lower.steps import step_inputs, step_outputs
 from gpuarray.compiler.native.blocks import one_after_another
 from gpuarray.compiler.native.code import Code
 from gpuarray.compiler.native.emit import emit
+from gpuarray.compiler.native.integers import IntegerProduct, integer_product
 from gpuarray.compiler.native.products import product_call
 from gpuarray.compiler.native.room import Room
 from gpuarray.compiler.native.sorts import ordering
@@ -357,6 +358,10 @@ class StepsWriter(Code):
         """Call the function that computes a product, behind what makes its numbers of others, and
         before what makes others of its numbers.
         """
+        packed = integer_product(eqn)
+        if packed is not None:
+            self.packed_product(eqn, packed, targets)
+            return
         # In a loop, calls of a library would be calls of Python's.
         p = product_call(eqn, PROCESSOR.looped_product if self.inside else PROCESSOR.product)
         (v,) = eqn.outvars
@@ -385,6 +390,18 @@ class StepsWriter(Code):
         if is_other:
             convert(v.aval, out, at, "narrowed")
         for name in wide:
+            self.room.free(name)
+        self.work += p.work
+        self.kernels += 1
+
+    def packed_product(self, eqn: Eqn, p: IntegerProduct, targets: dict[Var, str]) -> None:
+        """Call the functions that copy the operands of a product of integers, and multiply."""
+        given = [self.place(a) for a in eqn.invars]
+        copies = [self.buffer("char", n, 1) for n in (p.left_bytes, p.right_bytes)]
+        for call, at, copy in zip((p.left, p.right), given, copies, strict=True):
+            self.call(*call, [at, copy])
+        self.call(*p.product, [*copies, self.made(eqn.outvars[0], targets)])
+        for name in copies:
             self.room.free(name)
         self.work += p.work
         self.kernels += 1

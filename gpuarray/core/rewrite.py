@@ -134,6 +134,24 @@ class Windows(NamedTuple):
     out: tuple[int, ...]
 
 
+class Fourier(NamedTuple):
+    """A Fourier transform over the last axes of the only operand.
+
+    Attributes
+    ----------
+    lengths :
+        Those of the axes, in the domain of time.
+    real :
+        "operand" or "result", if one of them is real; then the other is half of a spectrum.
+    inverse :
+        Whether it is the inverse transform, which divides by the number of elements.
+    """
+
+    lengths: tuple[int, ...]
+    real: str
+    inverse: bool
+
+
 class Rewrite(Struct):
     """The rewrite rules of one primitive; None where it has none.
 
@@ -159,6 +177,8 @@ class Rewrite(Struct):
         results are read is told.
     windows : (eqn) -> Windows
         What is summed over which windows.
+    fourier : (eqn) -> Fourier
+        Which Fourier transform it is.
     adds_to : int
         The operand to which it adds: f(x, ...) is x + f(0, ...).
     by_axis : (eqn) -> list of (params, aval)
@@ -185,6 +205,7 @@ class Rewrite(Struct):
     product: Product | None = None
     loops: Callable[[Any, tuple[bool, ...]], Loops | None] | None = None
     windows: Callable[[Any], Windows] | None = None
+    fourier: Callable[[Any], Fourier] | None = None
     adds_to: int | None = None
     by_axis: Callable[[Any], Any] | None = None
     reduces: Callable[[Any], tuple[tuple[int, ...], tuple[int, ...], Any] | None] | None = None

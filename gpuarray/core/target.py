@@ -427,6 +427,11 @@ class Processor(Struct):
     #: for it. Measure: int8_product.
     integer_product: int = 1 << 14
     integer_rows: int = 4
+    #: Elements of Fourier transforms that are computed side by side, on the stack; of longer rows
+    #: those of their rows and columns. And bytes of a row between these, on the stack too.
+    #: Measure: fft_poisson, fft_rows.
+    transformed: int = 1 << 10
+    transformed_bytes: int = 1 << 18
     #: Rows of a product that are a task, and multiply-adds that a thread takes at a time.
     product_rows: int = 16
     product_task: int = 1 << 17

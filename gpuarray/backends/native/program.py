@@ -305,7 +305,8 @@ def _replaces_calls(eqn: Eqn) -> bool:
     # NumPy makes floats of halves one at a time, and has no library for integers.
     types = [storage_dtype(a.aval) for a in eqn.invars]
     slow = _is_product(eqn) and any(t.kind in "iu" or t.itemsize < 4 for t in types)
-    return bool(p.flow or p.rewrite.loops or p.rewrite.windows or p.order or slow)
+    rules = p.rewrite
+    return bool(p.flow or rules.loops or rules.windows or rules.fourier or p.order or slow)
 
 
 def _is_product(step: DeviceStep) -> bool:

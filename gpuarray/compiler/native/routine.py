@@ -21,6 +21,7 @@ from gpuarray.compiler.native.integers import IntegerProduct, integer_product
 from gpuarray.compiler.native.products import product_call
 from gpuarray.compiler.native.room import Room
 from gpuarray.compiler.native.sorts import ordering
+from gpuarray.compiler.native.transforms import transform_calls
 from gpuarray.compiler.native.windows import window_calls
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.avals import ShapedArray
@@ -349,6 +350,8 @@ class StepsWriter(Code):
             self.product(step, targets)
         elif step.primitive.rewrite.windows is not None:
             self.windows(step, targets)
+        elif step.primitive.rewrite.fourier is not None:
+            self.transform(step, targets)
         elif step.primitive.order is not None:
             self.put_in_order(step, targets)
         else:
@@ -429,6 +432,23 @@ class StepsWriter(Code):
                 self.call(f"{c.function}<{sizes}, {kind}>", c.tasks, grain, given)
             self.work += part.work
         self.room.free(room)
+        self.kernels += 1
+
+    def transform(self, eqn: Eqn, targets: dict[Var, str]) -> None:
+        """Call the functions that compute a Fourier transform."""
+        p = transform_calls(eqn)
+        at = {name: self.buffer(p.number, n, p.size) for name, n in p.rooms.items()}
+        rooms = [*at.values()]
+        for name, table in p.tables.items():
+            at[name] = self.constant(table, ShapedArray(table.shape, table.dtype))
+        at["in"] = f"(const {p.number}*){self.place(eqn.invars[0])}"
+        at["out"] = f"({p.number}*){self.made(eqn.outvars[0], targets)}"
+        for c in p.calls:
+            grain = max(1, int(PROCESSOR.product_task / max(1.0, c.work)))
+            self.call(c.function, c.tasks, grain, [at[a] for a in c.arguments])
+        for name in rooms:
+            self.room.free(name)
+        self.work += sum(c.work * c.tasks for c in p.calls)
         self.kernels += 1
 
     def hand_written(self, eqn: Eqn, targets: dict[Var, str]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from gpuarray.core import dtypes, threads
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
+from gpuarray.core.rewrite import Fourier, Rewrite
 from gpuarray.primitives.axes import move_axis
 from gpuarray.primitives.contract.factors import fft_factors
 from gpuarray.primitives.elementwise.arithmetic import mul_p
@@ -142,6 +143,12 @@ def _batch(axis, args, dims, **params):
     return fft_p.bind(move_axis(x, dim, 0), **params), 0
 
 
+def _fourier(eqn) -> Fourier:
+    kind = eqn.params["fft_type"]
+    real = {FftType.RFFT: "operand", FftType.IRFFT: "result"}.get(kind, "")
+    return Fourier(eqn.params["fft_lengths"], real, kind in (FftType.IFFT, FftType.IRFFT))
+
+
 fft_p = Primitive(
     "fft",
     Kind.LIBRARY,
@@ -151,5 +158,6 @@ fft_p = Primitive(
     transpose=_transpose,
     batch=_batch,
     factors=fft_factors,
+    rewrite=Rewrite(fourier=_fourier),
     weight=50.0,
 )

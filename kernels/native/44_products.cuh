@@ -47,9 +47,12 @@ template <class... B> GA_INLINE ga_offsets ga_offsets_along(ga_index i) {
     return at;
 }
 
-//@ ga_matmul
+//@ ga_matmul ga_parts_of
 // o[m, n] = sum over k of x[m, k] y[k, n], with the strides of each operand along these axes, for several products. The sum goes up k for
 // every element, whatever the lengths; a few rows and columns at a time stay in registers.
+template <class T> struct ga_parts_of {
+    enum : ga_index { count = 1 };
+};
 template <class T> GA_INLINE T ga_step_of(T x, T y, T sum) { return x * y + sum; }
 GA_INLINE float ga_step_of(float x, float y, float sum) { return ga_fma(x, y, sum); }
 GA_INLINE double ga_step_of(double x, double y, double sum) { return ga_fma(x, y, sum); }
@@ -57,7 +60,7 @@ template <ga_index R, ga_index C, ga_index N, ga_index K, ga_index XM, ga_index 
 GA_INLINE void ga_matmul_tile(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     GA_LOCAL T sum[R][C];
     for (ga_index r = 0; r < R; ++r)
-        for (ga_index c = 0; c < C; ++c) sum[r][c] = 0;
+        for (ga_index c = 0; c < C; ++c) sum[r][c] = T{};
     for (ga_index k = 0; k < K; ++k)
         for (ga_index r = 0; r < R; ++r) {
             const T left = x[r * XM + k * XK];
@@ -79,7 +82,7 @@ GA_INLINE void ga_matmul_dots(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_AL
     constexpr ga_index L = 16;
     GA_LOCAL T part[C][L];
     for (ga_index c = 0; c < C; ++c)
-        for (ga_index l = 0; l < L; ++l) part[c][l] = 0;
+        for (ga_index l = 0; l < L; ++l) part[c][l] = T{};
     ga_index k = 0;
     for (; k + L <= K; k += L)
         for (ga_index c = 0; c < C; ++c)
@@ -87,7 +90,7 @@ GA_INLINE void ga_matmul_dots(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_AL
     for (ga_index c = 0; c < C; ++c) {
         for (ga_index l = 0; k + l < K; ++l) part[c][l] = ga_step_of(x[k + l], y[c * YN + k + l], part[c][l]);
         for (ga_index half = L / 2; half > 0; half /= 2)
-            for (ga_index l = 0; l < half; ++l) part[c][l] += part[c][l + half];
+            for (ga_index l = 0; l < half; ++l) part[c][l] = part[c][l] + part[c][l + half];
         o[c] = part[c][0];
     }
 }
@@ -107,7 +110,7 @@ GA_INLINE void ga_matmul_of(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALON
         ga_matmul_of<1, M, K, 0, YK, XM, XK>(y, x, o);
     } else {
         // A row alone needs more sums at a time, so that an addition does not wait for the one before it.
-        constexpr ga_index most = M == 1 ? 128 : 48, even = (N + (N + most - 1) / most - 1) / ((N + most - 1) / most);
+        constexpr ga_index most = (M == 1 ? 128 : 48) / ga_parts_of<T>::count, even = (N + (N + most - 1) / most - 1) / ((N + most - 1) / most);
         constexpr ga_index C = N < most ? N : (even + 7) / 8 * 8;
         ga_index n = 0;
         for (; n + C <= N; n += C) ga_matmul_columns<C, M, N, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
@@ -147,27 +150,62 @@ static inline void ga_matmul(ga_index first, ga_index last, const T* GA_ALONE x,
     }
 }
 
-//@ ga_blas ga_blas_alone
-// The functions sgemm, dgemm, sgemv, dgemv, strsm and dtrsm that SciPy hands to compiled code, and how a call says that it
-// needs the library for itself, on one thread; set when the unit is loaded.
-GA_CALLED void* ga_blas[6];
-void* ga_blas[6];
+//@ ga_matmul_complex if ga_matmul ga_complex
+// Real and imaginary parts are vectors by themselves.
+template <class T> struct ga_parts_of<ga_complex<T>> {
+    enum : ga_index { count = 2 };
+};
+template <ga_index R, ga_index C, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN, ga_index YK, class T>
+GA_INLINE void ga_matmul_tile(const ga_complex<T>* GA_ALONE x, const ga_complex<T>* GA_ALONE y, ga_complex<T>* GA_ALONE o) {
+    GA_LOCAL T re[R][C], im[R][C];
+    for (ga_index r = 0; r < R; ++r)
+        for (ga_index c = 0; c < C; ++c) re[r][c] = im[r][c] = 0;
+    for (ga_index k = 0; k < K; ++k) {
+        GA_LOCAL T yr[C], yi[C];
+        for (ga_index c = 0; c < C; ++c) yr[c] = y[k * YK + c * YN].re, yi[c] = y[k * YK + c * YN].im;
+        for (ga_index r = 0; r < R; ++r) {
+            const T xr = x[r * XM + k * XK].re, xi = x[r * XM + k * XK].im;
+            for (ga_index c = 0; c < C; ++c) {
+                re[r][c] = ga_fma(-xi, yi[c], ga_fma(xr, yr[c], re[r][c]));
+                im[r][c] = ga_fma(xi, yr[c], ga_fma(xr, yi[c], im[r][c]));
+            }
+        }
+    }
+    for (ga_index r = 0; r < R; ++r)
+        for (ga_index c = 0; c < C; ++c) o[r * N + c].re = re[r][c], o[r * N + c].im = im[r][c];
+}
+
+//@ ga_blas ga_blas_alone ga_blas_of
+// The functions gemm, gemv and trsm that SciPy hands to compiled code, each for floats, doubles and complex numbers of both; and
+// how a call says that it needs the library for itself, on one thread; set when the unit is loaded.
+GA_CALLED void* ga_blas[12];
+void* ga_blas[12];
+template <class T> struct ga_blas_of {
+    enum : int { gemm = sizeof(T) / 8, gemv = gemm + 4, trsm = gemm + 8 };
+    static __forceinline__ T one() { return 1; }
+};
 GA_CALLED void (*ga_blas_alone)(bool begin);
 void (*ga_blas_alone)(bool begin);
+
+//@ ga_blas_of_complex if ga_blas_of ga_complex
+template <class T> struct ga_blas_of<ga_complex<T>> {
+    enum : int { gemm = 2 + sizeof(T) / 8, gemv = gemm + 4 };
+    static __forceinline__ ga_complex<T> one() { return {1, 0}; }
+};
 
 //@ ga_gemm ga_gemm_of ga_gemv_of
 // Fortran's arguments, all by address: o = a b, and o = a x, by columns.
 template <class T>
 inline void ga_gemm_of(char left, char right, int m, int n, int k, const T* a, int ma, const T* b, int mb, T* o, int mo) {
     typedef void (*call)(char*, char*, int*, int*, int*, T*, const T*, int*, const T*, int*, T*, T*, int*);
-    T one = 1, zero = 0;
-    ((call)ga_blas[sizeof(T) == 8])(&left, &right, &m, &n, &k, &one, a, &ma, b, &mb, &zero, o, &mo);
+    T one = ga_blas_of<T>::one(), zero = {};
+    ((call)ga_blas[ga_blas_of<T>::gemm])(&left, &right, &m, &n, &k, &one, a, &ma, b, &mb, &zero, o, &mo);
 }
 template <class T> inline void ga_gemv_of(char turned, int m, int n, const T* a, int ma, const T* x, int step, T* o) {
     typedef void (*call)(char*, int*, int*, T*, const T*, int*, const T*, int*, T*, T*, int*);
-    T one = 1, zero = 0;
+    T one = ga_blas_of<T>::one(), zero = {};
     int next = 1;
-    ((call)ga_blas[2 + (sizeof(T) == 8)])(&turned, &m, &n, &one, a, &ma, x, &step, &zero, o, &next);
+    ((call)ga_blas[ga_blas_of<T>::gemv])(&turned, &m, &n, &one, a, &ma, x, &step, &zero, o, &next);
 }
 // As `ga_matmul`, in pieces of PM rows and PN columns of a result with rows OM apart. What the library does with a piece on one thread does
 // not depend on how many there are. One of the two strides of each matrix is 1.

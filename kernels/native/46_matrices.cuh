@@ -176,7 +176,7 @@ static void ga_triangular_by_library(
         char side = LEFT ? 'R' : 'L', part = LOWER ? 'U' : 'L', turned = TURNED ? 'T' : 'N', unit = UNIT ? 'U' : 'N';
         int m = C, n = R, of_a = N;
         T one = 1;
-        ((call)ga_blas[4 + (sizeof(T) == 8)])(&side, &part, &turned, &unit, &m, &n, &one, x + task * N * N, &of_a, y, &m);
+        ((call)ga_blas[ga_blas_of<T>::trsm])(&side, &part, &turned, &unit, &m, &n, &one, x + task * N * N, &of_a, y, &m);
     }
     ga_blas_alone(false);
 }

@@ -71,7 +71,7 @@ _PYTHON = {
 }
 
 #: BLAS in the order of `ga_blas` (kernels/native/44_products.cuh).
-_BLAS = ("sgemm", "dgemm", "sgemv", "dgemv", "strsm", "dtrsm")
+_BLAS = tuple(kind + name for name in ("gemm", "gemv", "trsm") for kind in "sdcz")
 #: LAPACK in the order of `ga_lapack` (kernels/native/46_matrices.cuh).
 _LAPACK = tuple(
     kind + name for name in ("syevd", "getrf", "potrf", "geqrf", "orgqr") for kind in ("s", "d")

@@ -15,6 +15,9 @@ from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.target import PROCESSOR
 
 
+_COMPLEX = ("ga_c64", "ga_c128")
+
+
 class ProductCall(NamedTuple):
     """A function that computes a product, the type of its numbers, its tasks and how many a thread
     takes at a time, and its multiply-adds.
@@ -40,8 +43,8 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
     batches, left, right = strides_of(eqn)
     rows, columns, steps = left[0], right[0], whole[3]
     by_library = (
-        number in ("float", "double")
-        and rows * columns * steps >= _loops_end(rows, columns, steps, left, right)
+        number in ("float", "double", *_COMPLEX)
+        and rows * columns * steps >= _loops_end(number, rows, columns, steps, left, right)
         and _is_plain(left, steps)
         and _is_plain(right, steps)
     )
@@ -85,9 +88,9 @@ def _number(eqn: Eqn) -> str:
         most = steps << sum(8 * t.itemsize - (t.kind == "i") for t in types[:2])
         if most <= 1 << 53:
             return "float" if most <= 1 << 24 else "double"
-    floats = types[2].kind == "f" or ct.is_half(out)
+    floats = types[2].kind in "fc" or ct.is_half(out)
     if len(kinds) > 1 or not (floats or (types[2].kind in "iu" and types[2].itemsize >= 4)):
-        raise NoKernel("a product of other numbers than floats and integers")
+        raise NoKernel("a product of other numbers than floats, complex ones and integers")
     return kinds.pop()
 
 
@@ -158,10 +161,12 @@ def _runs(shapes, axes) -> list[tuple[int, ...]]:
     return found
 
 
-def _loops_end(rows: int, columns: int, steps: int, left: Matrix, right: Matrix) -> int:
+def _loops_end(
+    number: str, rows: int, columns: int, steps: int, left: Matrix, right: Matrix
+) -> int:
     """The multiply-adds from which on a library computes a product faster than loops."""
     along = left.step == 1 and right.step == 1  # sums of neighbours
-    uneven = rows > 1 and columns % 8 != 0
+    uneven = (rows > 1 and columns % 8 != 0) or number in _COMPLEX
     return PROCESSOR.awkward_product if along or uneven else PROCESSOR.even_product
 
 

@@ -45,7 +45,8 @@ def operands(words: str, lengths, kind: str, rng) -> list[np.ndarray]:
     size = dict(zip("ijkb", lengths, strict=True))
     names = words.partition("->")[0].split(",")
     # Small integers: every sum is exact, in any order.
-    return [rng.integers(-3, 4, [size[c] for c in n]).astype(kind) for n in names]
+    found = [rng.integers(-3, 4, [size[c] for c in n]).astype(kind) for n in names]
+    return [x * (1 + 2j) if np.dtype(kind).kind == "c" else x for x in found]
 
 
 def program(words: str, xs):
@@ -54,7 +55,7 @@ def program(words: str, xs):
     return natively.written(ga.jit(f).lower(*xs).jaxpr)
 
 
-@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["float32", "float64", "complex64", "complex128"])
 def test_any_roles(kind, rng):
     with ga.enable_x64(True):
         cases = [(w, operands(w, n, kind, rng)) for w, n in PRODUCTS]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gpuarray as ga
+import gpuarray.numpy as gnp
 from gpuarray import lax
 from tests.support import natively
 
@@ -56,3 +57,26 @@ def test_products_of_any_axes(seed):
         np.testing.assert_array_equal(less, wanted - wanted.max(), words)
         native += any("ga_matmul" in k.text for k in program.kernels)
     assert native > 10
+
+
+@pytest.mark.parametrize("kind", ["complex64", "complex128"])
+def test_small_complex_products(kind, rng):
+    """Numbers of two parts, in every order of the axes; rows and columns that fill no vector."""
+    roles = ["ik,kj->ij", "ki,kj->ij", "ik,jk->ij", "ki,jk->ij"]
+    sizes = [(8, 8, 8), (1, 5, 40), (5, 1, 40), (3, 30, 2), (7, 13, 33), (1, 1, 100)]
+    cases = []
+    for words in roles:
+        for lengths in sizes:
+            n = dict(zip("ijk", lengths, strict=True))
+            shapes = [[n[c] for c in own] for own in words.partition("->")[0].split(",")]
+            parts = (rng.integers(-4, 5, (2, *s)) for s in shapes)
+            cases.append((words, [(re + 1j * im).astype(kind) for re, im in parts]))
+    with ga.enable_x64(True):
+        programs = [
+            natively.written(ga.jit(lambda x, y, w=w: gnp.einsum(w, x, y) - x[0, 0]).lower(*xs).jaxpr)
+            for w, xs in cases
+        ]
+    natively.compile_all(programs)
+    for (words, (x, y)), program in zip(cases, programs, strict=True):
+        assert not program.writer.by_host
+        np.testing.assert_array_equal(program(x, y)[0], np.einsum(words, x, y) - x[0, 0], words)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from gpuarray.compiler.fuse.group import FusedGroup
+from gpuarray.compiler.fuse.group import FusedGroup, Load
 from gpuarray.compiler.lower.kernel import Columns, Kernel, Map, Rows, Scan, Scatter, Tiles
 from gpuarray.compiler.lower.passes import axis_order
 from gpuarray.core.target import PROCESSOR
@@ -29,15 +29,23 @@ def is_slow(group: FusedGroup, passes: int) -> bool:
 
 
 def is_short(kernel: Rows) -> bool:
-    """Whether rows are short and many, and elements take so long that vectors had better go over
-    the rows: those along a row would be filled badly.
+    """Whether rows are short and many, and vectors had better go over the rows: elements take so
+    long that those along a row would be filled badly, or operands go along different axes of the
+    rows (all pairs of points), so that to find where each begins takes as long as its elements.
     """
     group = kernel.group
     short = PROCESSOR.shortest_row <= kernel.length < PROCESSOR.short_row
     if not short or not group.parallel:
         return False
     many = group.axes[group.parallel[-1]] >= PROCESSOR.side_by_side
-    return many and takes_long(group)
+    return many and (takes_long(group) or _is_crossed(group))
+
+
+def _is_crossed(group: FusedGroup) -> bool:
+    """Whether operands vary along some of the parallel axes but not along all of them."""
+    axes = {*group.parallel}
+    loads = [o for m in group.members for o in m.operands if isinstance(o, Load)]
+    return any(0 < len(axes.intersection(load.dims)) < len(axes) for load in loads)
 
 
 def is_narrow(kernel: Columns) -> bool:

@@ -16,6 +16,7 @@ from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.functions.custom_jvp import custom_jvp
+from gpuarray.functions.custom_rules import SymbolicZero
 from gpuarray.numpy.arithmetic import sign
 from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.comparison import equal, not_equal
@@ -67,9 +68,34 @@ def solve(a, b) -> Array:
         return solve(a, b[:, None])[..., 0]
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     b = stretch(b, (*batch, *b.shape[-2:]))
-    # P a = L U: permute the right side, then two triangular solves.
-    packed, _, order = lax.linalg.lu(a)
-    packed, order = stretch(packed, (*batch, *a.shape[-2:])), stretch(order, (*batch, a.shape[-1]))
+    return _solved(a, b)
+
+
+@custom_jvp
+def _solved(a, b):
+    return _from_factors(lax.linalg.lu(a), b)
+
+
+def _solved_jvp(primals, tangents):
+    # a dx = db - da x, with the factors of a: through the factors' derivatives there would be two
+    # more products, and two systems with as many right sides as a has columns.
+    (a, b), (da, db) = primals, tangents
+    factors = lax.linalg.lu(a)
+    x = _from_factors(factors, b)
+    right = [] if isinstance(db, SymbolicZero) else [db]
+    right += [] if isinstance(da, SymbolicZero) else [-matmul(da, x)]
+    return x, _from_factors(factors, functools.reduce(lax.add, right))
+
+
+_solved.defjvp(_solved_jvp, symbolic_zeros=True)
+
+
+def _from_factors(factors, b):
+    """The solution by the factors of a matrix: P a = L U."""
+    packed, _, order = factors
+    batch = b.shape[:-2]
+    packed = stretch(packed, (*batch, *packed.shape[-2:]))
+    order = stretch(order, (*batch, order.shape[-1]))
     x = take_along_axis(b, order[..., None], axis=-2)
     x = lax.linalg.triangular_solve(packed, x, left_side=True, lower=True, unit_diagonal=True)
     return lax.linalg.triangular_solve(packed, x, left_side=True, lower=False)

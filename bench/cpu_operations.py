@@ -133,6 +133,27 @@ def _images(rng: RNG, small: bool) -> Arrays:
     ]
 
 
+def _bytes(rng: RNG, small: bool) -> Arrays:
+    n = 64 if small else 512
+    return [rng.integers(-128, 128, (n, n), dtype=np.int8) for _ in range(2)]
+
+
+def _complex(rng: RNG, small: bool) -> Arrays:
+    n = 64 if small else 256
+    return [(rng.standard_normal((n, n)) + 1j * rng.standard_normal((n, n))).astype(np.complex64)]
+
+
+def _boxes(rng: RNG, small: bool) -> Arrays:
+    corners = rng.random((50 if small else 500, 2), np.float32)
+    return [np.concatenate([corners, corners + 0.2], 1)]
+
+
+def _system(rng: RNG, small: bool) -> Arrays:
+    n = 20 if small else 200
+    a = rng.standard_normal((n, n), np.float32) + 20 * np.eye(n, dtype=np.float32)
+    return [a, rng.standard_normal(n, np.float32)]
+
+
 def _key(rng: RNG, small: bool) -> Arrays:
     return []
 
@@ -185,6 +206,26 @@ def _conv_norm(m) -> Callable:
 
 def _normal_numbers(m) -> Callable:
     return lambda: m.random.normal(m.random.key(0), (1_000_000,))
+
+
+def _byte_product(m) -> Callable:
+    return lambda a, b: m.np.matmul(a, b, preferred_element_type=m.np.int32)
+
+
+def _overlaps(m) -> Callable:
+    def overlaps(boxes):
+        low = m.np.maximum(boxes[:, None, :2], boxes[None, :, :2])
+        high = m.np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
+        inside = m.np.prod(m.np.clip(high - low, 0), -1)
+        area = m.np.prod(boxes[:, 2:] - boxes[:, :2], -1)
+        return inside / (area[:, None] + area[None] - inside)
+
+    return overlaps
+
+
+def _solve_gradient(m) -> Callable:
+    loss = lambda a, b: m.np.sum(m.np.linalg.solve(a, b) ** 2)
+    return m.top.grad(loss, argnums=(0, 1))
 
 
 def _attention(m) -> Callable:
@@ -445,6 +486,14 @@ ROWS = (
         lambda m: lambda a, b: a @ b,
         matrices(100_000, 4, 4),
     ),
+    Row("int8_matmul", "int8 512x512 by 512x512", _byte_product, _bytes),
+    Row(
+        "complex_matmul",
+        "absolute values of a complex product, 256x256",
+        lambda m: lambda a: m.np.abs(a @ m.np.conj(a.T)),
+        _complex,
+    ),
+    Row("overlaps", "overlaps of all pairs of 500 boxes", _overlaps, _boxes),
     Row("attention", "attention, 8 heads of 512x64", _attention, normal(8, 512, 64, count=3)),
     Row(
         "solve_2x2",
@@ -458,6 +507,13 @@ ROWS = (
         "20k systems of 6",
         lambda m: m.np.linalg.solve,
         matrices(20_000, 6, 1),
+        tolerance=1e-3,
+    ),
+    Row(
+        "solve_gradient",
+        "gradient of a system of 200",
+        _solve_gradient,
+        _system,
         tolerance=1e-3,
     ),
     Row(
@@ -502,6 +558,12 @@ ROWS = (
         "fft of 256 of 4096",
         lambda m: lambda x: m.np.abs(m.np.fft.fft(x)),
         normal(256, 4096),
+    ),
+    Row(
+        "rfft",
+        "a filter of 64 rows of 4096 by rfft and irfft",
+        lambda m: lambda x, k: m.np.fft.irfft(m.np.fft.rfft(x) * m.np.fft.rfft(k)),
+        lambda rng, small: [normal(64, 4096)(rng, small)[0], rng.standard_normal(4096, np.float32)],
     ),
     Row(
         "convolution",

@@ -473,6 +473,22 @@ def _bodies(m) -> Callable:
     return lambda x: m.lax.fori_loop(0, 20, step, (x, m.np.zeros_like(x)))[0]
 
 
+def _korteweg_de_vries(m) -> Callable:
+    # u_t = -6 u u_x - u_xxx: the linear part exactly, the other by steps.
+    def run(u):
+        n = u.shape[0]
+        k = 2j * np.pi * np.fft.fftfreq(n, 1 / n).astype(np.complex64)
+        exact = m.np.exp(-(k**3) * 1e-7)
+
+        def step(_, spectrum):
+            wave = m.np.fft.ifft(spectrum).real
+            return exact * (spectrum - 1e-4 * 3 * k * m.np.fft.fft(wave * wave))
+
+        return m.np.fft.ifft(m.lax.fori_loop(0, 100, step, m.np.fft.fft(u))).real
+
+    return run
+
+
 def _heat(m) -> Callable:
     def step(_, u):
         around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
@@ -616,6 +632,13 @@ PROGRAMS = (
         _bodies,
         lambda rng, small: [rng.standard_normal((256, 3), np.float32)],
         tolerance=1e-2,
+    ),
+    Row(
+        "kdv",
+        "100 spectral steps of 256 points",
+        _korteweg_de_vries,
+        lambda rng, small: [0.1 * rng.standard_normal(256).astype(np.float32)],
+        tolerance=1e-3,
     ),
     Row(
         "heat",

@@ -351,6 +351,8 @@ class Processor(Struct):
     #: Rows that a running fold goes along at a time: its sums wait for one another, those of
     #: several rows do not. Measure: cumsum.
     scanned_rows: int = 4
+    #: Elements of a running sum of floats from which on it is a double. Measure: cumsum.
+    long_scan: int = 1 << 10
     #: Positions along an axis that are computed together, if values are chosen by position along
     #: it: each is text of its own for the compiler. Measure: ode.
     together: int = 8
@@ -423,13 +425,13 @@ class Processor(Struct):
     product_piece: int = 1 << 19
     large_piece: int = 1 << 21
     larger_piece: int = 1 << 26
-    #: Multiply-adds, and rows and columns, from which on operands of a product of integers are copied
-    #: for it. Measure: int8_product.
+    #: Multiply-adds, and rows and columns, from which on operands of a product of integers are
+    #: copied for it. Measure: int8_matmul.
     integer_product: int = 1 << 14
     integer_rows: int = 4
     #: Elements of Fourier transforms that are computed side by side, on the stack; of longer rows
     #: those of their rows and columns. And bytes of a row between these, on the stack too.
-    #: Measure: fft_poisson, fft_rows.
+    #: Measure: fft, rfft.
     transformed: int = 1 << 10
     transformed_bytes: int = 1 << 18
     #: Rows of a product that are a task, and multiply-adds that a thread takes at a time.

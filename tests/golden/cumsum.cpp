@@ -4,7 +4,7 @@
 GA_TASKS k0_scan(ga_index first, ga_index last, const float* GA_ALONE in0, float* GA_ALONE out0) {
     for (ga_index task = first; task < last; ++task) {
         const ga_index left = task * 4;
-        ga_parts<float, 4> sum(-0.0f);
+        ga_parts<double, 4> sum(-0.0f);
         for (ga_index j = 0; j < 1024; ++j) {
             for (ga_index lane = 0; lane < 4; ++lane) {
                 const ga_index i = left + lane;

@@ -14,8 +14,8 @@ from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.target import PROCESSOR
 
-#: Columns of a panel and numbers of a group at most (45_integers.cuh). How many there are depends on
-#: the CPU, which plans do not know: copies have room for these.
+#: Columns of a panel and numbers of a group at most (45_integers.cuh). How many there are depends
+#: on the CPU, which plans do not know: copies have room for these.
 _COLUMNS = 32
 _GROUP = 4
 

@@ -14,7 +14,6 @@ from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.target import PROCESSOR
 
-
 _COMPLEX = ("ga_c64", "ga_c128")
 
 

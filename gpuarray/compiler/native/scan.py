@@ -11,6 +11,8 @@ import abc
 import math
 from contextlib import nullcontext
 
+import numpy as np
+
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Scan
 from gpuarray.compiler.lower.scans import merge_graph
@@ -112,7 +114,12 @@ class FoldWriter(ScanWriter):
 
     def lanes(self, depth: int, width: str) -> None:
         self.fold = Reducer(self.scan.eqn)
-        self.line(depth, declared("sum", self.fold, int(width), self.fold.neutral))
+        begun = declared("sum", self.fold, int(width), self.fold.neutral)
+        # Of many floats a sum is a double, as NumPy has it (primitives/reduce/cumulative.py): the
+        # errors of millions of steps would add up.
+        if self.length >= PROCESSOR.long_scan and self.fold.fold.plain_ufunc is np.add:
+            begun = begun.replace("ga_parts<float,", "ga_parts<double,")
+        self.line(depth, begun)
         self.steps(depth, "0", width)
 
     def step(self, depth: int, first: bool) -> None:

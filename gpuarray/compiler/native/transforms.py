@@ -189,7 +189,10 @@ def _split(n: int) -> tuple[int, int] | None:
     def cost(a: int) -> float:
         """Registers that hold the sequences of both steps, for the work in them."""
         b = n // a
-        return sum(-(-c // _SIDE_BY_SIDE) * _SIDE_BY_SIDE / c for c in (a, b)) + abs(math.log2(a / b)) / 8
+        return (
+            sum(-(-c // _SIDE_BY_SIDE) * _SIDE_BY_SIDE / c for c in (a, b))
+            + abs(math.log2(a / b)) / 8
+        )
 
     found = [a for a in range(8, most + 1) if n % a == 0 and 8 <= n // a <= most]
     return min(((a, n // a) for a in found), key=lambda pair: cost(pair[0]), default=None)
@@ -206,4 +209,6 @@ def _of_rows(n1: int, n2: int) -> np.ndarray:
     """The tables of a row of n1 x n2 elements; registers may reach behind the end."""
     between = _powers(n1 * n2).reshape(-1, 2)[np.multiply.outer(np.arange(n1), np.arange(n2))]
     behind = np.zeros(_SIDE_BY_SIDE)
-    return np.concatenate([_powers(n1), _powers(n2), between[..., 0].ravel(), between[..., 1].ravel(), behind])
+    return np.concatenate(
+        [_powers(n1), _powers(n2), between[..., 0].ravel(), between[..., 1].ravel(), behind]
+    )

@@ -73,7 +73,9 @@ def test_small_complex_products(kind, rng):
             cases.append((words, [(re + 1j * im).astype(kind) for re, im in parts]))
     with ga.enable_x64(True):
         programs = [
-            natively.written(ga.jit(lambda x, y, w=w: gnp.einsum(w, x, y) - x[0, 0]).lower(*xs).jaxpr)
+            natively.written(
+                ga.jit(lambda x, y, w=w: gnp.einsum(w, x, y) - x[0, 0]).lower(*xs).jaxpr
+            )
             for w, xs in cases
         ]
     natively.compile_all(programs)

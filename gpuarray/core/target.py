@@ -391,7 +391,7 @@ class Processor(Struct):
     #: vectors over the rows anyway; rows that fill a vector side by side, and elements of rows that
     #: are. Measure: ppo.
     short_row: int = 32
-    shortest_row: int = 2
+    shortest_row: int = 3
     side_by_side: int = 8
     row_block: int = 1 << 13
     #: Operations that are done again and again rather than once in a kernel of their own: that

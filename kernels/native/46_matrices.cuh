@@ -142,8 +142,8 @@ static void ga_lu_by_library(
 }
 
 //@ ga_qr_by_library
-// The first C columns of an orthogonal matrix, and the upper triangle that M x N matrices are with it.
-template <class T, ga_index M, ga_index N, ga_index C>
+// The first C columns of an orthogonal matrix, if they are wanted, and the upper triangle that M x N matrices are with it.
+template <class T, ga_index M, ga_index N, ga_index C, bool WANTED>
 static void ga_qr_by_library(ga_index first, ga_index last, const T* GA_ALONE x, T* GA_ALONE q, T* GA_ALONE r) {
     typedef void (*factor)(int*, int*, T*, int*, T*, T*, int*, int*);
     typedef void (*columns)(int*, int*, int*, T*, int*, T*, T*, int*, int*);
@@ -156,6 +156,7 @@ static void ga_qr_by_library(ga_index first, ga_index last, const T* GA_ALONE x,
         ((factor)ga_lapack[6 + (sizeof(T) == 8)])(&m, &n, a, &m, tau, work, &room, &info);
         for (ga_index i = 0; i < C; ++i)
             for (ga_index j = 0; j < N; ++j) r[(task * C + i) * N + j] = i <= j ? a[j * M + i] : 0;
+        if (!WANTED) continue;
         ((columns)ga_lapack[8 + (sizeof(T) == 8)])(&m, &c, &k, a, &m, tau, work, &room, &info);
         ga_turn(q + task * M * C, C, a, M, M, C);
     }

@@ -34,11 +34,11 @@ def is_short(kernel: Rows) -> bool:
     rows (all pairs of points), so that to find where each begins takes as long as its elements.
     """
     group = kernel.group
-    short = PROCESSOR.shortest_row <= kernel.length < PROCESSOR.short_row
-    if not short or not group.parallel:
+    if not 1 < kernel.length < PROCESSOR.short_row or not group.parallel:
         return False
     many = group.axes[group.parallel[-1]] >= PROCESSOR.side_by_side
-    return many and (takes_long(group) or _is_crossed(group))
+    long = kernel.length >= PROCESSOR.shortest_row and takes_long(group)
+    return many and (long or _is_crossed(group))
 
 
 def _is_crossed(group: FusedGroup) -> bool:

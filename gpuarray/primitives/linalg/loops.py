@@ -69,13 +69,14 @@ def lu(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
 
 
 def qr(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
-    """The calls of LAPACK that find the factors of each matrix."""
+    """The calls of LAPACK that find the factors of each matrix; Q only if it is read."""
     *stack, m, n = eqn.invars[0].aval.shape
     if not _of_floats(eqn) or max(m, n) > PROCESSOR.library_rows or eqn.params["pivoting"]:
         return None
     columns = eqn.outvars[0].aval.shape[-1]
-    work = 2 * m * n * max(n, columns)
-    return Loops("ga_qr_by_library", (m, n, columns), math.prod(stack), work, True)
+    work = 2 * m * n * (max(n, columns) if read[0] else n)
+    numbers = (m, n, columns, int(read[0]))
+    return Loops("ga_qr_by_library", numbers, math.prod(stack), work, True)
 
 
 def triangular_solve(eqn: Any, read: tuple[bool, ...]) -> Loops | None:

@@ -97,6 +97,13 @@ def test_qr(dtype, rng):
         np.testing.assert_allclose(r, wanted.R, **near(dtype))
 
 
+def test_qr_without_its_orthogonal_factor(rng):
+    x = drawn(rng, (5, 6, 4), "float32")
+    (((r,),), native) = run([(lambda x: [lax.linalg.qr(x * 1, full_matrices=False)[1] * 1], (x,))])
+    assert native == 1
+    np.testing.assert_allclose(r, np.linalg.qr(x).R, **near("float32"))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("part", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2))])
 def test_triangular_systems(dtype, part, rng):

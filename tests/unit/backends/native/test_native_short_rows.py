@@ -78,6 +78,16 @@ CASES |= {
         lambda x, b: (np.exp(x - b[:, None]).sum(1), np.tanh(x).max(1)),
         (floats(90, 11), floats(90)),
     ),
+    "all pairs": (
+        lambda x, y: ((x[:, None] - y) ** 2).sum(-1),
+        lambda x, y: ((x[:, None] - y) ** 2).sum(-1),
+        (floats(37, 2), floats(70, 2)),
+    ),
+    "all pairs of long rows, farther apart": (
+        lambda x, y: abs(x[:, None, :17] - y[:, :17]).max(-1) / (x[:, None, 17] + 9),
+        lambda x, y: abs(x[:, None, :17] - y[:, :17]).max(-1) / (x[:, None, 17] + 9),
+        (floats(21, 32), floats(600, 32)),
+    ),
     "places of the largest": (
         lambda x: gnp.argmax(gnp.sin(x), 1),
         lambda x: np.argmax(np.sin(x), 1),
@@ -161,7 +171,13 @@ def test_short_rows_stand_side_by_side():
 
 @pytest.mark.parametrize(
     ("function", "shape"),
-    [(gnp.sum, (513, 10)), (nn.softmax, (513, 40)), (nn.softmax, (4, 10)), (nn.softmax, (513, 2))],
+    [
+        (gnp.sum, (513, 10)),
+        (gnp.sum, (40, 50, 10)),
+        (nn.softmax, (513, 40)),
+        (nn.softmax, (4, 10)),
+        (nn.softmax, (513, 2)),
+    ],
 )
 def test_cheap_long_and_few_rows_do_not(function, shape):
     lowered = ga.jit(lambda x: function(x, -1)).lower(ga.ShapeDtypeStruct(shape, "float32"))
@@ -202,3 +218,11 @@ def test_which_bools_are_read_before(name):
     operands = ga.ShapeDtypeStruct((length,), "bool"), ga.ShapeDtypeStruct((length,), "float32")
     source = ga.jit(function).lower(*operands).cpp_source()
     assert source.count("GA_LOCAL int flags") == count
+
+
+@pytest.mark.parametrize("length", [2, 3, 16, 31])
+def test_cheap_rows_of_pairs_stand_side_by_side(length):
+    """To find where a row begins in each operand takes as long as its elements."""
+    x, y = (ga.ShapeDtypeStruct((n, length), "float32") for n in (30, 40))
+    lowered = ga.jit(lambda x, y: abs(x[:, None] - y).sum(-1)).lower(x, y)
+    assert "lane < width" in lowered.cpp_source()

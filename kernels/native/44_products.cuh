@@ -94,33 +94,33 @@ GA_INLINE void ga_matmul_dots(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_AL
         o[c] = part[c][0];
     }
 }
-template <ga_index M, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN, ga_index YK, class T>
+template <ga_index M, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN, ga_index YK, ga_index OM, class T>
 GA_INLINE void ga_matmul_of(const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
-    if constexpr (XK == 1 && YK == 1 && N == 1 && M > 1 && K >= 32) {
+    if constexpr (XK == 1 && YK == 1 && N == 1 && OM == 1 && M > 1 && K >= 32) {
         // Rows by a vector: several sums at a time, as for the columns of a row.
-        ga_matmul_of<1, M, K, 0, 1, XM, 1>(y, x, o);
+        ga_matmul_of<1, M, K, 0, 1, XM, 1, M>(y, x, o);
     } else if constexpr (XK == 1 && YK == 1 && (N == 1 || YN != 1) && K >= 32) {
         for (ga_index m = 0; m < M; ++m) {
             ga_index n = 0;
-            for (; n + 4 <= N; n += 4) ga_matmul_dots<4, K, YN>(x + m * XM, y + n * YN, o + m * N + n);
-            for (; n < N; ++n) ga_matmul_dots<1, K, YN>(x + m * XM, y + n * YN, o + m * N + n);
+            for (; n + 4 <= N; n += 4) ga_matmul_dots<4, K, YN>(x + m * XM, y + n * YN, o + m * OM + n);
+            for (; n < N; ++n) ga_matmul_dots<1, K, YN>(x + m * XM, y + n * YN, o + m * OM + n);
         }
-    } else if constexpr (N == 1 && XM == 1 && M > 1) {
+    } else if constexpr (N == 1 && OM == 1 && XM == 1 && M > 1) {
         // Rows that lie side by side: the product of the operands in the other order.
-        ga_matmul_of<1, M, K, 0, YK, XM, XK>(y, x, o);
+        ga_matmul_of<1, M, K, 0, YK, XM, XK, M>(y, x, o);
     } else {
         // A row alone needs more sums at a time, so that an addition does not wait for the one before it.
         constexpr ga_index most = (M == 1 ? 128 : 48) / ga_parts_of<T>::count, even = (N + (N + most - 1) / most - 1) / ((N + most - 1) / most);
         constexpr ga_index C = N < most ? N : (even + 7) / 8 * 8;
         ga_index n = 0;
-        for (; n + C <= N; n += C) ga_matmul_columns<C, M, N, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
-        if constexpr (N % C != 0) ga_matmul_columns<N % C, M, N, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
+        for (; n + C <= N; n += C) ga_matmul_columns<C, M, OM, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
+        if constexpr (N % C != 0) ga_matmul_columns<N % C, M, OM, K, XM, XK, YN, YK>(x, y + n * YN, o + n);
     }
 }
 // Columns that lie side by side go into vectors, so operands that do so the other way are turned first, if they are small.
-// Tasks are blocks of R rows.
+// Tasks are blocks of R rows; those of a result are OM apart.
 template <class T, ga_index R, ga_index M, ga_index N, ga_index K, ga_index XM, ga_index XK, ga_index YN, ga_index YK,
-          class... B>
+          ga_index OM, class... B>
 static inline void ga_matmul(ga_index first, ga_index last, const T* GA_ALONE x, const T* GA_ALONE y, T* GA_ALONE o) {
     constexpr ga_index blocks = (M + R - 1) / R;
     constexpr bool TURN_X = XM == 1 && XK > 1 && M > 1 && N > 1 && K > 1 && R * K <= 4096;
@@ -131,7 +131,7 @@ static inline void ga_matmul(ga_index first, ga_index last, const T* GA_ALONE x,
         const ga_index m = task % blocks * R;
         const ga_offsets at = ga_offsets_along<B...>(task / blocks);
         const T *left = x + at.x + m * XM, *right = y + at.y;
-        T* const out = o + at.o + m * N;
+        T* const out = o + at.o + m * OM;
         if constexpr (TURN_X) {
             ga_turn(of_x, K, left, XK, ga_least(R, M - m), K);
             left = of_x;
@@ -143,9 +143,9 @@ static inline void ga_matmul(ga_index first, ga_index last, const T* GA_ALONE x,
         }
         constexpr ga_index xm = TURN_X ? K : XM, xk = TURN_X ? 1 : XK, yn = TURN_Y ? 1 : YN, yk = TURN_Y ? N : YK;
         if (m + R <= M) {
-            ga_matmul_of<R, N, K, xm, xk, yn, yk>(left, right, out);
+            ga_matmul_of<R, N, K, xm, xk, yn, yk, OM>(left, right, out);
         } else if constexpr (M % R != 0) {
-            ga_matmul_of<M % R, N, K, xm, xk, yn, yk>(left, right, out);
+            ga_matmul_of<M % R, N, K, xm, xk, yn, yk, OM>(left, right, out);
         }
     }
 }

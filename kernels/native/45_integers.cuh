@@ -154,8 +154,8 @@ static void ga_pack_right(ga_index first, ga_index last, const Y* GA_ALONE y, ch
 }
 
 //@ ga_integer_product
-// R rows by a panel, of which `count` columns are there.
-template <class P, class O, ga_index R, ga_index M, ga_index N, ga_index K>
+// R rows by a panel, of which `count` columns are there. Rows of the result are OM apart.
+template <class P, class O, ga_index R, ga_index M, ga_index N, ga_index K, ga_index OM>
 GA_INLINE void ga_packed_tile(const typename P::left* x, const typename P::right* y, O* GA_ALONE o, ga_index count) {
     typedef ga_packed<P, M, N, K> sizes;
     typedef typename P::sums sums;
@@ -173,13 +173,13 @@ GA_INLINE void ga_packed_tile(const typename P::left* x, const typename P::right
         }
     for (ga_index r = 0; r < R; ++r)
         if (count == sizes::columns) {
-            for (ga_index c = 0; c < V * S; ++c) o[r * N + c] = (O)part[r][c / S][c % S];
+            for (ga_index c = 0; c < V * S; ++c) o[r * OM + c] = (O)part[r][c / S][c % S];
         } else {
-            for (ga_index c = 0; c < count; ++c) o[r * N + c] = (O)part[r][c / S][c % S];
+            for (ga_index c = 0; c < count; ++c) o[r * OM + c] = (O)part[r][c / S][c % S];
         }
 }
 // The sums of PM rows by PN columns, whole panels: a task.
-template <class P, class O, ga_index PM, ga_index PN, ga_index M, ga_index N, ga_index K, class... B>
+template <class P, class O, ga_index PM, ga_index PN, ga_index M, ga_index N, ga_index K, ga_index OM, class... B>
 static void ga_integer_product(ga_index first, ga_index last, const char* GA_ALONE x, const char* GA_ALONE y, O* GA_ALONE o) {
     typedef ga_packed<P, M, N, K> sizes;
     constexpr ga_index R = GA_REGISTER == 64 ? 8 : 4, C = sizes::columns;
@@ -194,8 +194,8 @@ static void ga_integer_product(ga_index first, ga_index last, const char* GA_ALO
             const ga_index count = ga_least(C, N - n);
             ga_index m = top;
             for (; m + R <= bottom; m += R)
-                ga_packed_tile<P, O, R, M, N, K>(rows + m * sizes::row, panel, out + m * N + n, count);
-            for (; m < bottom; ++m) ga_packed_tile<P, O, 1, M, N, K>(rows + m * sizes::row, panel, out + m * N + n, count);
+                ga_packed_tile<P, O, R, M, N, K, OM>(rows + m * sizes::row, panel, out + m * OM + n, count);
+            for (; m < bottom; ++m) ga_packed_tile<P, O, 1, M, N, K, OM>(rows + m * sizes::row, panel, out + m * OM + n, count);
         }
     }
 }

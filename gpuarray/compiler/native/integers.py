@@ -86,7 +86,7 @@ def integer_product(eqn: Eqn) -> IntegerProduct | None:
         ),
         call(
             "ga_integer_product",
-            (out, down, across, rows, columns, steps),
+            (out, down, across, rows, columns, steps, whole[2]),
             count * pieces,
             down * across * steps // 4,
         ),

@@ -50,8 +50,6 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
     # Of many small ones NumPy would have the library compute each.
     if rows * columns * steps > limit and not by_library:
         raise NoKernel("a product that a library computes faster")
-    if columns < whole[2] and not by_library:
-        raise NoKernel("a product along axes that are not one in memory")
     count = math.prod(b.length for b in batches)
     along = [f"ga_along<{', '.join(map(str, b))}>" for b in batches]
     sizes = (rows, columns, steps, *left[1:], *right[1:])
@@ -65,7 +63,7 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
     else:
         block = min(rows, PROCESSOR.product_rows)
         tasks, name = count * -(-rows // max(1, block)), "ga_matmul"
-        numbers = (number, block, *sizes, *along)
+        numbers = (number, block, *sizes, whole[2], *along)
         block *= columns
     # A thread takes so many tasks that waking it is worth it.
     grain = max(1, PROCESSOR.product_task // max(1, block * steps))

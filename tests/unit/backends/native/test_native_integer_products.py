@@ -30,6 +30,10 @@ PRODUCTS = [
     ("bik,bkj->bij", (40, 17, 50, 3)),
     ("bik,kj->bij", (40, 70, 35, 2)),
     ("kbi,kj->bij", (35, 32, 63, 4)),
+    # Axes that are not one in memory.
+    ("ik,bkj->ibj", (70, 36, 60, 3)),
+    ("kbj,ik->bji", (70, 36, 60, 3)),
+    ("ibk,jbk->bij", (40, 33, 64, 5)),
 ]
 
 

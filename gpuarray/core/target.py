@@ -433,7 +433,7 @@ class Processor(Struct):
     #: those of their rows and columns. And bytes of a row between these, on the stack too.
     #: Measure: fft, rfft.
     transformed: int = 1 << 10
-    transformed_bytes: int = 1 << 18
+    transformed_bytes: int = 1 << 17
     #: Rows of a product that are a task, and multiply-adds that a thread takes at a time.
     product_rows: int = 16
     product_task: int = 1 << 17

@@ -39,7 +39,7 @@ static int routine0_steps(
         if (call.turn(2683)) return 3;
         GA_LOCAL float b3[72];
         GA_LOCAL float b4[72];
-        ga_matmul<float, 3, 3, 24, 24, 24, 1, 1, 24>(0, 1, c2, in0, b4);
+        ga_matmul<float, 3, 3, 24, 24, 24, 1, 1, 24, 24>(0, 1, c2, in0, b4);
         routine0_k1_map(0, 72, b4, (in2 + t1 * 72), b3);
         routine0_k2_map(0, 3, c2, (out1 + t1 * 3));
         ga_copy<72>(c2, b3);

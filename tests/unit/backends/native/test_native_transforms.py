@@ -79,7 +79,7 @@ def test_other_lengths_are_scipys(rng):
         x = drawn(n, "complex64", rng)
         p = natively.written(ga.jit(gnp.fft.fft).lower(x).jaxpr)
         assert p.writer.by_host
-        np.testing.assert_allclose(p(x)[0], scipy.fft.fft(x), rtol=1e-3, atol=1e-2)
+        np.testing.assert_allclose(p(x)[0], np.fft.fft(x), rtol=1e-3, atol=1e-2)
     x = drawn(9, "float32", rng)
     assert natively.written(ga.jit(gnp.fft.rfft).lower(x).jaxpr).writer.by_host
 

@@ -74,7 +74,10 @@ class NestWriter(ValueWriter):
         """The axes of the loops along which a value varies."""
         return {i for index in self.along(dims) for i in axes_of(index)}
 
-    def open_loop(self, depth: int, name: str, begin: str, end: str, comment: str = "") -> None:
+    def open_loop(
+        self, depth: int, name: str, begin: str, end: str, comment: str = "", unrolled: bool = False
+    ) -> None:
+        # Compilers for CPUs know themselves what to unroll, but where a loop must stay one.
         self.for_each(depth, name, begin, end, "{", comment)
 
     def for_each(

@@ -100,8 +100,14 @@ class Reader:
         """Write the line that names a value."""
         self.line(depth, f"const {ct.value_type(aval)} {name} = {text};", comment)
 
-    def open_loop(self, depth: int, name: str, begin: str, end: str, comment: str = "") -> None:
-        """Write the line that opens a loop over positions."""
+    def open_loop(
+        self, depth: int, name: str, begin: str, end: str, comment: str = "", unrolled: bool = False
+    ) -> None:
+        """Write the line that opens a loop over positions; the compiler is to unroll it if
+        `unrolled`.
+        """
+        if unrolled:
+            self.line(depth, "#pragma unroll")
         head = f"for ({self.index_type} {name} = {begin}; {name} < {end}; ++{name}) {{"
         self.line(depth, head, comment)
 
@@ -364,14 +370,13 @@ class Reader:
             w = self.axis_name[axis.number] = f"w{self.reads}"
             self.reads += 1
             begin, end = "0", self.number(axis.length)
-            # A loop over a whole axis, unless its bounds were searched for.
-            if access.spans:  # bounds that are found in memory
-                begin, end = (self.value(a, inner, scope) for a in access.spans[k])
-            elif turns <= TARGET.written_out or (
+            short = turns <= TARGET.written_out or (
                 k == len(access.loops) - 1 and axis.length <= TARGET.written_out
-            ):
-                self.line(inner, "#pragma unroll")
-            self.open_loop(inner, w, begin, end)
+            )
+            # A loop over a whole axis, unless its bounds are found in memory.
+            if access.spans:
+                begin, end = (self.value(a, inner, scope) for a in access.spans[k])
+            self.open_loop(inner, w, begin, end, unrolled=short and not access.spans)
             inner += 1
         # Skip elements that fail a test, before anything is read for them.
         own = dict(scope)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuarray.memory import Space
 from tests.samples import Table, scalar_graph
 
 SAMPLES: Table = {
@@ -13,6 +14,12 @@ SAMPLES: Table = {
         ([((2, 3), "float32")] * 2, {}, "any"),
         ([((0,), "int32"), ((0,), "bool")], {}, "any"),
         ([((), "float32")] * 2, {}, None),
+    ],
+    "device_put": [
+        ([((2, 3), "float32")], {"space": Space.Host}, "any"),
+        ([((0,), "int32")], {"space": Space.Device}, "any"),
+        ([((), "complex64")], {"space": Space.Host}, "any"),
+        ([((4,), "key<fry>")], {"space": Space.Host}, None),
     ],
     "optimization_barrier": [
         ([((), "float32")], {}, "any"),

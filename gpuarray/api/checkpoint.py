@@ -19,6 +19,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import axis_env
 from gpuarray.core.graph import Graph, Literal
 from gpuarray.core.linear import is_inexact
+from gpuarray.core.memories import KINDS, space_of
 from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import boundary
 from gpuarray.functions import argnums
@@ -38,10 +39,15 @@ Recompute = Decision("Recompute", False)
 
 
 class Offloadable(Decision):
-    """Keep the value, in another memory. Where there is one memory only, it is kept there."""
+    """Keep the value in the memory `dst`, such as "pinned_host"; it is brought back when read."""
 
     def __init__(self, src: str, dst: str):
-        super().__init__(f"Offloadable(src={src!r}, dst={dst!r})", True)
+        if unknown := {src, dst}.difference(KINDS["cpu"]):
+            raise ValueError(
+                f"Offloadable got memory kinds {sorted(map(str, unknown))}, which no device has. "
+                f"Give one of {', '.join(KINDS['cpu'])}."
+            )
+        super().__init__(f"Offloadable(src={src!r}, dst={dst!r})", True, space_of(dst))
         self.src, self.dst = src, dst
 
 

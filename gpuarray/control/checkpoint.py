@@ -29,6 +29,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Eqn, Graph, Var, effectful, evaluate
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
+from gpuarray.core.memories import Space
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.transforms.batch import BatchAxis
 from gpuarray.transforms.dead import narrow_call, set_narrow_rule, shortened
@@ -189,10 +190,10 @@ def _note(inputs: list[Var], now: Graph, saved: int) -> str:
 
 
 class Decision:
-    """A policy's answer with a name, usable as a bool."""
+    """A policy's answer with a name, usable as a bool; `space` is where the value is kept."""
 
-    def __init__(self, name: str, keep: bool):
-        self.name, self.keep = name, keep
+    def __init__(self, name: str, keep: bool, space: Space = Space.Device):
+        self.name, self.keep, self.space = name, keep, space
 
     def __bool__(self) -> bool:
         return self.keep
@@ -201,19 +202,23 @@ class Decision:
         return self.name
 
 
-def _keeps(policy: Callable | None, eqn: Eqn) -> bool:
-    """Whether a policy keeps the results of an equation, or what a call returns from inside."""
+def _keeps(policy: Callable | None, eqn: Eqn) -> Space | None:
+    """Return where a policy keeps the results of an equation, or what a call returns from inside.
+
+    None for results that it does not keep.
+    """
     if policy is None:
-        return False
-    if policy(eqn.primitive, *(a.aval for a in eqn.invars), **eqn.params):
-        return True
+        return None
+    if decision := policy(eqn.primitive, *(a.aval for a in eqn.invars), **eqn.params):
+        return decision.space if isinstance(decision, Decision) else Space.Device
     # A call is judged by what it consists of.
     inner = None if eqn.primitive.inline is None else eqn.primitive.inline(eqn)
     if inner is None:
-        return False
+        return None
     made_by = {v: e for e in inner.eqns for v in e.outvars}
     # Only equations that make results of the call matter.
-    return any(_keeps(policy, made_by[v]) for v in inner.outvars if v in made_by)
+    found = (_keeps(policy, made_by[v]) for v in inner.outvars if v in made_by)
+    return next((space for space in found if space is not None), None)
 
 
 # ---- the primitive ----

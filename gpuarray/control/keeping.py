@@ -2,7 +2,8 @@
 
 Floor 4. In: a Graph, and which equations have results to keep. Out: the computation now, whose
 last results are the kept values, and the computation again, whose first inputs they are. Loops and
-branches keep what is inside of them, by the rules that they set here.
+branches keep what is inside of them, by the rules that they set here. What is kept in the memory of
+the host is moved there in the first, and back in the second.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gpuarray.core.graph import Eqn, Graph, Var, has_effect
+from gpuarray.core.memories import Space
 from gpuarray.core.primitive import Primitive
+from gpuarray.primitives.memory import to_memory_p
 
 
 class Kept(NamedTuple):
@@ -43,8 +46,13 @@ def set_keep_rule(prim: Primitive, rule: Rule) -> None:
     _rules[prim] = rule
 
 
-def separated(graph: Graph, keeps: Callable[[Eqn], bool], flat: Callable[[Graph], Graph]) -> Kept:
-    """Separate a Graph, its calls made `flat` first, by the equations whose results are kept."""
+def separated(
+    graph: Graph, keeps: Callable[[Eqn], Space | None], flat: Callable[[Graph], Graph]
+) -> Kept:
+    """Separate a Graph, its calls made `flat` first, by the equations whose results are kept.
+
+    `keeps` says in which memory; None for a result that is computed again.
+    """
     graph = flat(graph)
     now: list[Eqn] = []
     again: list[Eqn] = []
@@ -54,9 +62,15 @@ def separated(graph: Graph, keeps: Callable[[Eqn], bool], flat: Callable[[Graph]
         if has_effect(eqn):
             # An effect (a print) happens again, which shows what is computed twice.
             inside = None
-        elif keeps(eqn):
+        elif (space := keeps(eqn)) is not None:
             now.append(eqn)
-            values += eqn.outvars
+            for v in eqn.outvars:
+                kept = v
+                if space is not v.aval.memory_space:
+                    kept = Var(v.aval.update(memory_space=space))
+                    now.append(_moved(v, kept, eqn))
+                    again.append(_moved(kept, v, eqn))
+                values.append(kept)
             continue
         else:
             inside = None if rule is None else rule(eqn, lambda g: separated(g, keeps, flat))
@@ -70,3 +84,8 @@ def separated(graph: Graph, keeps: Callable[[Eqn], bool], flat: Callable[[Graph]
         Graph([*values, *graph.invars], graph.outvars, again, *constants),
         values,
     )
+
+
+def _moved(source: Var, target: Var, eqn: Eqn) -> Eqn:
+    """Return the equation that moves a result of another one to the memory of `target`."""
+    return Eqn(to_memory_p, [source], [target], {"space": target.aval.memory_space}, eqn.site)

@@ -18,7 +18,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import NamedAxis, named_axes, spread_names
 from gpuarray.core.flow import ByDevice
 from gpuarray.core.graph import Eqn, Graph, Var, evaluate
-from gpuarray.core.layout import NO_SUMS, cuts_of, layout, sums_of, with_names
+from gpuarray.core.layout import NO_SUMS, cuts_of, layout, space_in, sums_of, with_names
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.mesh import PartitionSpec, contexts, cuts_along, in_types, sums_along
 from gpuarray.core.primitive import Kind, Primitive
@@ -62,7 +62,7 @@ def piece_aval(
     names = around | in_types(mesh).intersection(names_in_spec(spec)) if typed else around
     if typed and any(sums := sums_along(mesh, spec)):
         # All axes are manual then.
-        return aval.update(shape=shape, layout=layout(names, sums=sums))
+        return aval.update(shape=shape, layout=layout(names, sums=sums, space=space_in(aval)))
     cuts = cuts_of(aval.layout)
     # Explicit axes that are not manual cut the piece as they cut the whole.
     rest = cuts and tuple(tuple(n for n in part if n not in manual) for part in cuts)
@@ -70,7 +70,7 @@ def piece_aval(
     if inside is not None:
         kinds = {n: AxisType.Manual for n in inside.axis_names if n in manual}
         inside = inside.update_axis_types(kinds)
-    return aval.update(shape=shape, layout=layout(names, inside, rest))
+    return aval.update(shape=shape, layout=layout(names, inside, rest, space=space_in(aval)))
 
 
 def _whole_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: frozenset):
@@ -80,7 +80,8 @@ def _whole_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: froze
     own = cuts_along(mesh.abstract_mesh, spec, aval.ndim)
     kept = cuts_of(aval.layout) or ((),) * aval.ndim
     cuts = tuple((*a, *b) for a, b in zip(own, kept, strict=True))
-    found = layout(aval.vma - manual, mesh.abstract_mesh, cuts, sums_along(mesh, spec))
+    sums = sums_along(mesh, spec)
+    found = layout(aval.vma - manual, mesh.abstract_mesh, cuts, sums, space_in(aval))
     return aval.update(shape=shape, layout=found)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from gpuarray import config, errors
 from gpuarray.core import dtypes
 from gpuarray.core.dims import Dim
-from gpuarray.core.layout import Layout, cuts_of, sums_of
+from gpuarray.core.layout import Layout, cuts_of, in_space, sums_of
 from gpuarray.core.memories import Space
 from gpuarray.core.mesh import EMPTY_ABSTRACT, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.spec import ManualAxisType
@@ -59,10 +59,11 @@ class ShapedArray:
         sharding=None,
         memory_space: Space | None = None,
     ) -> ShapedArray:
-        _check_space(memory_space)
         # A NamedSharding says how Explicit axes of its mesh cut the value.
         if sharding is not None:
             layout = sharding._typed(tuple(shape))
+        if memory_space is not None:
+            layout = in_space(layout, _checked_space(memory_space))
         # As the caller gave it: a hit avoids making the canonical key.
         key = (shape, dtype, weak_type, layout)
         try:
@@ -104,13 +105,15 @@ class ShapedArray:
 
     def update(self, **changes) -> ShapedArray:
         """Return the same aval with some fields changed; another shape is not cut."""
-        _check_space(changes.pop("memory_space", None))
+        space = changes.pop("memory_space", self.memory_space)
         if "sharding" in changes:
             sharding = changes.pop("sharding")
             shape = tuple(changes.get("shape", self.shape))
             changes["layout"] = None if sharding is None else sharding._typed(shape)
         if "shape" in changes and "layout" not in changes and self.layout is not None:
             changes["layout"] = self.layout.of_rank(len(changes["shape"]))
+        if space is not self.memory_space:
+            changes["layout"] = in_space(changes.get("layout", self.layout), _checked_space(space))
         fields = {
             "shape": self.shape,
             "dtype": self.dtype,
@@ -138,8 +141,8 @@ class ShapedArray:
 
     @property
     def memory_space(self) -> Space:
-        """The kind of memory that the value is in: its device's own."""
-        return Space.Device
+        """The kind of memory that the value is in: its device's own, or the host's."""
+        return Space.Device if self.layout is None else self.layout.space or Space.Device
 
     @property
     def vma(self) -> frozenset:
@@ -172,6 +175,7 @@ class ShapedArray:
     def str_short(self, short_dtypes: bool = False) -> str:
         """Return `float32[2,3]`, or `f32[2,3]` when short; `f32[8@x]` is cut along `x`."""
         name = dtypes.short_name(self.dtype) if short_dtypes else self.dtype.name
+        name += "<host>" if self.memory_space is Space.Host else ""
         named = zip("VUR", (self.vma, *sums_of(self.layout)), strict=True)
         words = [f"{word}:{self._shown(names)}" for word, names in named if names]
         vary = f"{{{', '.join(words)}}}" if words else ""
@@ -198,13 +202,14 @@ class ShapedArray:
         return f"ShapedArray({self.str_short()}{weak})"
 
 
-def _check_space(space: Space | None) -> None:
-    # Memory of the host's own, or a choice between several, there is not.
-    if space not in (None, Space.Device):
+def _checked_space(space: Space) -> Space:
+    # A choice between several there is not.
+    if space not in (Space.Device, Space.Host):
         raise ValueError(
-            f"memory_space={space!r} is not known: arrays are in the memory of their devices. Give "
-            "memory.Space.Device or None."
+            f"memory_space={space!r} is not known: give memory.Space.Device, memory.Space.Host or "
+            "None."
         )
+    return space
 
 
 def too_large(shape: tuple[int, ...], dtype: Any) -> Exception:

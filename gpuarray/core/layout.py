@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from gpuarray.core.memories import Space
 from gpuarray.errors import ShardingTypeError
 from gpuarray.util import Interned
 
@@ -49,6 +50,8 @@ class Layout:
         of the mesh, or of the `shard_map` around where there is no mesh.
     reduced :
         The mesh axes along which devices hold the same value, and its cotangent is `unreduced`.
+    space :
+        The memory that the value is in, if it is not a device's own.
 
     Examples
     --------
@@ -57,7 +60,7 @@ class Layout:
     True
     """
 
-    __slots__ = ("__weakref__", "cuts", "mesh", "reduced", "unreduced", "varying")
+    __slots__ = ("__weakref__", "cuts", "mesh", "reduced", "space", "unreduced", "varying")
 
     def __init__(
         self,
@@ -66,23 +69,27 @@ class Layout:
         cuts: Cuts | None = None,
         unreduced: frozenset = NONE,
         reduced: frozenset = NONE,
+        space: Space | None = None,
     ):
         self.varying = varying
         self.mesh = mesh
         self.cuts = cuts
         self.unreduced = unreduced
         self.reduced = reduced
+        self.space = space
 
     def __reduce__(self):
         # `layout` says None for one that says nothing, so this one has a maker of its own.
         if self is whole_over(self.mesh, len(self.cuts or ())):
             return whole_over, (self.mesh, len(self.cuts or ()))
-        return layout, (self.varying, self.mesh, self.cuts, (self.unreduced, self.reduced))
+        sums = self.unreduced, self.reduced
+        return layout, (self.varying, self.mesh, self.cuts, sums, self.space)
 
     def __repr__(self) -> str:
         cut = "" if self.cuts is None else f", cuts={self.cuts}"
         for word in ("unreduced", "reduced"):
             cut += f", {word}={_listed(names)}" if (names := getattr(self, word)) else ""
+        cut += "" if self.space is None else f", space={self.space}"
         return f"Layout(varying={_listed(self.varying)}{cut})"
 
     @property
@@ -93,7 +100,7 @@ class Layout:
     def but(self, **changes: Any) -> Layout | None:
         """Return the same Layout but for these fields."""
         fields: dict[str, Any] = {"names": self.varying, "mesh": self.mesh, "cuts": self.cuts}
-        fields["sums"] = self.unreduced, self.reduced
+        fields["sums"], fields["space"] = (self.unreduced, self.reduced), self.space
         return layout(**(fields | changes))
 
     def without_axis(self, axis: int) -> Layout | None:
@@ -116,19 +123,23 @@ def _listed(names: frozenset) -> str:
 
 
 def layout(
-    names: Iterable[Any], mesh: Any = None, cuts: Cuts | None = None, sums: Sums = NO_SUMS
+    names: Iterable[Any],
+    mesh: Any = None,
+    cuts: Cuts | None = None,
+    sums: Sums = NO_SUMS,
+    space: Space | None = None,
 ) -> Layout | None:
     """Return the Layout with these fields; None where it says nothing."""
     # One object for all that say nothing: None, which code for one device tests for.
     names = frozenset(names)
     if (cuts is None or not any(cuts)) and not any(sums):
-        if not names:
+        if not names and space is None:
             return None
         # It only varies: over which mesh it is not cut makes no difference.
         mesh = cuts = None
-    key = (names, mesh, cuts, sums)
+    key = (names, mesh, cuts, sums, space)
     found = _interned.recent.get(key)
-    return found or _interned.put(key, lambda: Layout(names, mesh, cuts, *sums))
+    return found or _interned.put(key, lambda: Layout(names, mesh, cuts, *sums, space))
 
 
 def whole_over(mesh: Any, ndim: int) -> Layout:
@@ -136,7 +147,7 @@ def whole_over(mesh: Any, ndim: int) -> Layout:
 
     It is for types that are shown: programs do not tell such values from others.
     """
-    key = (NONE, mesh, ((),) * ndim, NO_SUMS)
+    key = (NONE, mesh, ((),) * ndim, NO_SUMS, None)
     found = _interned.recent.get(key)
     return found or _interned.put(key, lambda: Layout(*key[:3]))
 
@@ -159,6 +170,39 @@ def cuts_of(layout: Layout | None) -> Cuts | None:
 def sums_of(layout: Layout | None) -> Sums:
     """Return the mesh axes along which a value is unreduced, and those where it is reduced."""
     return NO_SUMS if layout is None else (layout.unreduced, layout.reduced)
+
+
+def in_space(given: Layout | None, space: Space | None) -> Layout | None:
+    """Return the Layout of a value that lies as before in another memory; None: the device's."""
+    space = None if space is Space.Device else space
+    if given is None:
+        return None if space is None else layout((), space=space)
+    return given if given.space is space else given.but(space=space)
+
+
+def space_of_results(name: str, avals: Sequence[Any]) -> Space | None:
+    """Return in which memory results are, by that of the operands, which have to agree.
+
+    Single numbers have no say: they are passed to where the others are.
+    """
+    known = [a for a in avals if a.size != 1] or avals[:1]
+    first = known[0]
+    other = next((a for a in known if space_in(a) is not space_in(first)), None)
+    if other is None:
+        return space_in(first)
+    # Compilers and derivatives make values of their own beside those of the user.
+    if resolving.depth:
+        return space_in(first) or space_in(other)
+    raise ValueError(
+        f"memory_space of all inputs passed to `{name}` must be the same. Got one operand with "
+        f"type: {first.str_short()} and another operand with type: {other.str_short()}. Move one "
+        "of them with device_put(x, memory.Space.Device)."
+    )
+
+
+def space_in(aval: Any) -> Space | None:
+    """Return the memory that a value's type names; None for the device's."""
+    return aval.layout and aval.layout.space
 
 
 def unreduced_of(layout: Layout | None) -> frozenset:
@@ -224,7 +268,11 @@ def reconciled(a: Layout | None, b: Layout | None) -> Layout | None:
     if a is None or b is None:
         known = a or b
         assert known is not None
+        if known.space is not None:
+            raise _other_memory()
         return known.but(sums=_reconciled_sums(a, b)) if any(sums_of(known)) else known
+    if a.space is not b.space:
+        raise _other_memory()
     cuts: list[tuple] = []
     for x, y in zip(a.cuts or b.cuts or (), b.cuts or a.cuts or (), strict=True):
         # An axis that one of them does not cut is cut as the other says.
@@ -244,7 +292,15 @@ def reconciled(a: Layout | None, b: Layout | None) -> Layout | None:
             f"a value is cut as {shown(a.cuts)} in one place and as {shown(b.cuts)} in another, "
             "which name the same axis of the mesh for two of its axes: use sharding.reshard."
         )
-    return layout(a.varying | b.varying, a.mesh or b.mesh, found or None, sums)
+    return layout(a.varying | b.varying, a.mesh or b.mesh, found or None, sums, a.space)
+
+
+def _other_memory() -> TypeError:
+    return TypeError(
+        "a value is in the memory of the host in one place and in a device's in another, such as a "
+        "loop's start and its step, or two branches: move one of them with device_put(x, "
+        "memory.Space.Device)."
+    )
 
 
 def _reconciled_sums(a: Layout | None, b: Layout | None) -> Sums:

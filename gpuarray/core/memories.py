@@ -1,6 +1,7 @@
-"""The memories that an array may be asked to be in.
+"""The memories that an array may be in: `Space` in types, kinds by name in shardings.
 
-Floor 1. In: nothing. Out: `Space`, by JAX's names. An array is in the memory of its device.
+Floor 1. In: the name of a kind. Out: `Space`, by JAX's names, and which kinds a device reaches. On
+a CPU all kinds are the same memory, and say what a program would do on a GPU.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ import enum
 
 
 class Space(enum.Enum):
-    """A kind of memory, as `device_put` takes it: only a device's own holds arrays.
+    """A kind of memory: the device's own, or the host's that devices read directly.
 
     >>> import gpuarray as ga
-    >>> ga.device_put(1.0, ga.memory.Space.Device)
-    Array(1., dtype=float32, weak_type=True)
+    >>> ga.typeof(ga.device_put(1.0, ga.memory.Space.Host))
+    ShapedArray(float32<host>[], weak_type=True)
     """
 
     Device = enum.auto()
@@ -22,3 +23,34 @@ class Space(enum.Enum):
 
     def __repr__(self) -> str:
         return f"MemorySpace.{self.name}"
+
+    __str__ = __repr__
+
+
+#: The kinds of memory that arrays on a device of each platform may be in, the usual one first.
+KINDS = {
+    "cpu": ("device", "pinned_host", "unpinned_host"),
+    "gpu": ("device", "pinned_host"),
+    "simulator": ("device", "pinned_host"),
+}
+
+#: The kind that stands for each space where a sharding is asked for.
+KIND_OF = {Space.Device: "device", Space.Host: "pinned_host"}
+
+
+def space_of(kind: str | None) -> Space:
+    """Return what types say of a kind of memory: pages that may be swapped out count as Device."""
+    return Space.Host if kind == "pinned_host" else Space.Device
+
+
+def checked_kind(kind: str | None, platform: str | None) -> str | None:
+    """Return a kind of memory; a ValueError if devices of the platform do not reach it.
+
+    Where there are no devices yet, as on an AbstractMesh, any kind will do.
+    """
+    if kind is None or platform is None or kind in KINDS[platform]:
+        return kind
+    raise ValueError(
+        f"Could not find memory addressable by device {platform}. Device {platform} can address "
+        f"the following memory kinds: {', '.join(KINDS[platform])}. Got memory kind: {kind}"
+    )

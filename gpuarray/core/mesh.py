@@ -25,7 +25,8 @@ from gpuarray.core.abstract_mesh import (
     checked_types,
 )
 from gpuarray.core.layout import NO_SUMS, Cuts, Layout, Sums, layout
-from gpuarray.core.sharding import Device, Piece, Sharding, checked_memory
+from gpuarray.core.memories import checked_kind
+from gpuarray.core.sharding import Device, Piece, Sharding
 from gpuarray.core.spec import UNCONSTRAINED, Frozen, names_of
 from gpuarray.core.spec import P as P
 from gpuarray.core.spec import PartitionSpec as PartitionSpec
@@ -237,7 +238,8 @@ class NamedSharding(Frozen, Sharding):
         if memory_kind is None:
             # A mesh without devices has no memory either.
             memory_kind = "device" if mesh._flat else None
-        key = (mesh, spec, checked_memory(memory_kind))
+        platform = mesh._flat[0].platform if mesh._flat else None
+        key = (mesh, spec, checked_kind(memory_kind, platform))
         found = _shardings.recent.get(key)
         if found is None:
             found = _shardings.put(key, lambda: cls._made(*key))

@@ -17,7 +17,14 @@ from gpuarray.core import trace
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.effects import HasEffect
 from gpuarray.core.fold import Fold
-from gpuarray.core.layout import Layout, check_alike, joined, of_results
+from gpuarray.core.layout import (
+    Layout,
+    check_alike,
+    in_space,
+    joined,
+    of_results,
+    space_of_results,
+)
 from gpuarray.core.rewrite import NO_REWRITE, Rewrite
 from gpuarray.errors import MissingRuleError
 from gpuarray.util import Struct
@@ -285,6 +292,10 @@ class Primitive:
                 layouts = of_results(self, avals, out, params)
             else:
                 layouts = [joined(a.layout for a in avals)] * len(out)
+            # Results of operands in the host's memory are there, too.
+            if any([a.layout is not None and a.layout.space is not None for a in avals]):  # noqa: C419
+                space = space_of_results(self.name, avals)
+                layouts = [in_space(found, space) for found in layouts]
             if self.layout is not None:
                 layouts = [self.layout(found, **params) for found in layouts]
             out = [

@@ -9,7 +9,8 @@ from __future__ import annotations
 import warnings
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
-from gpuarray.core.layout import Layout
+from gpuarray.core.layout import Layout, in_space
+from gpuarray.core.memories import KIND_OF, KINDS, checked_kind, space_of
 from gpuarray.util import Interned, indices
 
 
@@ -67,17 +68,21 @@ class Device:
         return Device.runtime.memory_stats(self)
 
     def default_memory(self) -> Memory:
-        """The memory that arrays on this device are in."""
+        """The memory that arrays on this device are in unless another is asked for."""
         return Memory(self)
 
     def addressable_memories(self) -> list[Memory]:
-        """The memories that this device can use: its own alone."""
-        return [Memory(self)]
+        """The memories that this device can use, its own first.
+
+        >>> import gpuarray as ga
+        >>> [memory.kind for memory in ga.devices("cpu")[0].addressable_memories()]
+        ['device', 'pinned_host', 'unpinned_host']
+        """
+        return [Memory(self, kind) for kind in KINDS[self.platform]]
 
     def memory(self, kind: str) -> Memory:
-        """The memory of a kind: "device" is the only one."""
-        checked_memory(kind)
-        return Memory(self)
+        """The memory of a kind, such as "pinned_host"; a ValueError if the device has none."""
+        return Memory(self, checked_kind(kind, self.platform) or "device")
 
     def live_buffers(self) -> list:
         """The arrays that have a piece on this device: `gpuarray.live_arrays()` has them all."""
@@ -109,7 +114,7 @@ class Device:
 
 
 class Memory(NamedTuple):
-    """The memory of a device.
+    """A memory that a device reads and writes.
 
     >>> import gpuarray as ga
     >>> ga.devices("cpu")[0].default_memory().kind
@@ -117,24 +122,14 @@ class Memory(NamedTuple):
     """
 
     device: Device
+    kind: str = "device"
 
-    kind = "device"
     platform = property(lambda self: self.device.platform)
     process_index = property(lambda self: self.device.process_index)
 
     def addressable_by_devices(self) -> list[Device]:
         """The devices that can use it."""
         return [self.device]
-
-
-def checked_memory(kind: str | None) -> str | None:
-    """Return the kind of memory a sharding asks for; ValueError for memory that devices lack."""
-    if kind not in (None, "device"):
-        raise ValueError(
-            f"memory_kind {kind!r} is not known: arrays are in the memory of their devices. Give "
-            "'device' or None."
-        )
-    return kind
 
 
 class Piece(NamedTuple):
@@ -272,15 +267,15 @@ def pieces(sharding: Sharding, shape: tuple[int, ...]) -> tuple[Piece, ...]:
 class SingleDeviceSharding(Sharding):
     """The whole array on one device."""
 
-    __slots__ = ("_device",)
+    __slots__ = ("_device", "memory_kind")
 
     def __init__(self, device: Device, *, memory_kind: str | None = None):
-        checked_memory(memory_kind)
         if not isinstance(device, Device):
             raise TypeError(
                 f"SingleDeviceSharding takes a Device, such as devices()[0], got {device!r}"
             )
         self._device = device
+        self.memory_kind = checked_kind(memory_kind, device.platform) or "device"
 
     @property
     def _devices(self) -> tuple[Device, ...]:
@@ -294,13 +289,24 @@ class SingleDeviceSharding(Sharding):
         return SingleDeviceSharding(self._device, memory_kind=kind)
 
     def __eq__(self, other) -> bool:
-        return isinstance(other, SingleDeviceSharding) and other._device is self._device
+        return (
+            isinstance(other, SingleDeviceSharding)
+            and other._device is self._device
+            and other.memory_kind == self.memory_kind
+        )
 
     def __hash__(self) -> int:
-        return hash(("single", self._device))
+        return hash(("single", self._device, self.memory_kind))
+
+    def __reduce__(self):
+        return _restored_single, (self._device, self.memory_kind)
 
     def __repr__(self) -> str:
         return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
+
+
+def _restored_single(device: Device, kind: str) -> SingleDeviceSharding:
+    return SingleDeviceSharding(device, memory_kind=kind)
 
 
 def one_device(sharding: Any, what: str) -> Device:
@@ -345,12 +351,14 @@ class Place:
     spans :
         Whether other processes hold pieces.
     is_host :
-        Whether it is one CPU device: small work on it is done at once.
+        Whether it is the usual memory of one CPU device: small work on it is done at once.
+    kind :
+        The kind of memory that holds the pieces.
     """
 
     __slots__ = (
         "__weakref__", "all_devices", "committed", "device", "devices", "is_host", "is_single",
-        "sharding", "spans",
+        "kind", "sharding", "spans",
     )  # fmt: skip
 
     def __init__(self, sharding: Any, committed: bool, devices: tuple[Device, ...]):
@@ -368,12 +376,22 @@ class Place:
         # A process that holds no piece still needs a device to name.
         self.device = (self.devices or devices)[0]
         self.is_single = len(devices) == 1
-        self.is_host = self.is_single and devices[0].platform == "cpu"
+        self.kind: str = sharding.memory_kind or "device"
+        is_usual = self.kind == "device"
+        self.is_host = self.is_single and is_usual and devices[0].platform == "cpu"
 
     def typed(self, aval: Any) -> Any:
         """Return the type of an array here, given what it is but for its layout."""
         layout = None if self.is_single else self.sharding._typed(aval.shape)
+        layout = in_space(layout, space_of(self.kind))
         return aval if aval.layout is layout else aval.update(layout=layout)
+
+    def holding(self, aval: Any) -> Place:
+        """Return the place beside this one whose memory is the one that a type names."""
+        kind = KIND_OF[aval.memory_space]
+        if kind == self.kind:
+            return self
+        return laid_out(self.sharding.with_memory_kind(kind), self.committed)
 
     def __repr__(self) -> str:
         return f"Place({self.sharding!r}, committed={self.committed})"
@@ -408,7 +426,8 @@ def laid_out(sharding: Sharding, committed: bool = True) -> Place:
     """Return the Place of arrays that are laid out as a sharding says."""
     devices = devices_of(sharding)
     # A layout given in other words than a device is kept, so that `x.sharding` shows it.
-    named = None if isinstance(sharding, SingleDeviceSharding) else sharding
+    is_device = isinstance(sharding, SingleDeviceSharding) and sharding.memory_kind == "device"
+    named = None if is_device else sharding
     return place_of(devices[0], committed, named)
 
 

@@ -57,7 +57,7 @@ def compute_on2(
     Parameters
     ----------
     out_memory_spaces :
-        A prefix of the results' pytree, of memory.Space.Device: arrays have one memory.
+        In which memory results are: a prefix of their pytree, of memory.Space.
     compiler_options :
         Taken for programs that give them.
 

@@ -159,10 +159,14 @@ class Where(NamedTuple):
     outs: tuple[Sharding | None, ...]
     mesh: Mesh | None
 
-    def places(self) -> tuple[Place, ...]:
-        """Return the Place of each result of a program for one device."""
+    def places(self, avals: Sequence[ShapedArray]) -> list[Place]:
+        """Return the Place of each result, of these types, of a program for one device."""
         assert self.device is not None
-        return tuple(devices.place_for(self.device if s is None else s) for s in self.outs)
+        there = devices.place_for(self.device)
+        return [
+            there.holding(a) if s is None else devices.place_for(s)
+            for s, a in zip(self.outs, avals, strict=True)
+        ]
 
 
 def run(
@@ -251,9 +255,11 @@ def _run(
                 "Received incompatible devices for jitted computation. Got "
                 f"{_named(error.number, inputs[error.number], info)} and {error.program}"
             ) from None
-    places = (place,) * len(executable.out_avals) if where is None else where.places()
+    # Where they are asked for, or beside the inputs, in the memory that their types name.
+    avals = executable.out_avals
+    places = [place.holding(a) for a in avals] if where is None else where.places(avals)
     # Results exist at once, without buffers; the launch fills them in.
-    arrays = [ArrayImpl(a, p, None) for a, p in zip(executable.out_avals, places, strict=True)]
+    arrays = [ArrayImpl(p.typed(a), p, None) for a, p in zip(avals, places, strict=True)]
     launch(executable, inputs, arrays, place, donated, constants=constants)
     return arrays
 
@@ -365,6 +371,8 @@ def _given_as(x: ArrayImpl, sharding: Sharding, number: int) -> ArrayImpl:
     to another.
     """
     place = laid_out(sharding)
+    if x._place.committed and x._place.kind != place.kind:
+        raise _other_memory(place.kind, x)
     if not x._place.committed or (x._place.is_single and place.is_single):
         return to_place(x, place)
     if not same_pieces(x._place, place, x.shape):
@@ -375,6 +383,14 @@ def _given_as(x: ArrayImpl, sharding: Sharding, number: int) -> ArrayImpl:
             "in_shardings None."
         )
     return x
+
+
+def _other_memory(kind: str, x: Any) -> ValueError:
+    return ValueError(
+        "Memory kinds passed to jax.jit does not match memory kind on the respective arg. Got jit "
+        f"memory kind: {kind}, arg memory kind: {x._place.kind} for arg type: "
+        f"{x.aval.str_short()}. Move it with gpuarray.device_put, or leave its in_shardings None."
+    )
 
 
 def _ends(x: Any) -> bool:

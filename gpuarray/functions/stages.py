@@ -361,8 +361,9 @@ class Compiled(Lowered):
         if self._team is not None:
             return self._team.out_places
         if self._where is not None and self._where.device is not None:
-            return list(self._where.places())
-        return self._on_one() * len(self.jaxpr.outvars)
+            return list(self._where.places(self.jaxpr.out_avals))
+        (place,) = self._on_one()
+        return [place.holding(a) for a in self.jaxpr.out_avals]
 
     def memory_analysis(self) -> MemoryStats:
         """Bytes of arguments, results and temporaries; on each device, where there are several."""

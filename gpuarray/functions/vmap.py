@@ -14,7 +14,7 @@ from typing import Any
 from gpuarray import util
 from gpuarray.core.avals import aval_of
 from gpuarray.core.axes import named_axes
-from gpuarray.core.layout import Layout, cuts_of, layout, resolving, shown, sums_of
+from gpuarray.core.layout import Layout, cuts_of, layout, resolving, shown, space_in, sums_of
 from gpuarray.core.mesh import in_types
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
@@ -283,7 +283,8 @@ def _cut(x: Any, axis: int, along: Layout) -> Any:
     if any(set(along.cuts[0]).intersection(names) for names in (*cuts, *sums)):
         return x  # another of its axes is cut so, or it is a sum along them
     cuts[axis] = along.cuts[0]
-    return as_typed(x, aval_of(x).update(layout=layout((), along.mesh, tuple(cuts), sums)))
+    found = layout((), along.mesh, tuple(cuts), sums, space_in(aval_of(x)))
+    return as_typed(x, aval_of(x).update(layout=found))
 
 
 def _is_axis(x: Any) -> bool:

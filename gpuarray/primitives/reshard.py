@@ -40,7 +40,8 @@ def _aval(x: ShapedArray, *, sharding: NamedSharding) -> ShapedArray:
     mesh = sharding.mesh.abstract_mesh
     cuts = cuts_along(mesh, sharding.spec, x.ndim)
     check_terms(x, sharding)
-    return x.update(layout=layouts.layout(x.vma, mesh, cuts, sums_along(mesh, sharding.spec)))
+    sums = sums_along(mesh, sharding.spec)
+    return x.update(layout=layouts.layout(x.vma, mesh, cuts, sums, layouts.space_in(x)))
 
 
 def check_terms(aval: ShapedArray, sharding: Any) -> None:

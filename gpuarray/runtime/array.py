@@ -19,7 +19,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.formats import Format, format_of
 from gpuarray.core.layout import unclear_is_whole
-from gpuarray.core.sharding import Place, Shard, SingleDeviceSharding, Term, place_of
+from gpuarray.core.sharding import Place, Shard, SingleDeviceSharding, Term, laid_out
 from gpuarray.core.sharding import pieces as all_pieces
 from gpuarray.core.value import Array
 from gpuarray.runtime import device as devices
@@ -364,10 +364,9 @@ class ArrayImpl(Array):
 
     def _piece(self, device: Any, buffer: Any) -> ArrayImpl:
         """Return one device's piece as an array of its own."""
-        shape = self.sharding.shard_shape(self.aval.shape)
-        return ArrayImpl(
-            self.aval.update(shape=shape, layout=None), place_of(device, True), [buffer]
-        )
+        aval = self.aval.update(shape=self.sharding.shard_shape(self.aval.shape), layout=None)
+        place = laid_out(SingleDeviceSharding(device, memory_kind=self._place.kind))
+        return ArrayImpl(place.typed(aval), place, [buffer])
 
     @property
     def global_shards(self) -> list[Shard]:

@@ -18,6 +18,7 @@ from gpuarray import sites, util
 from gpuarray.backends import hostcc
 from gpuarray.backends.cuda import device as cuda
 from gpuarray.backends.cuda.availability import missing
+from gpuarray.backends.cuda.pinned import is_pinned, pinned
 from gpuarray.config import config, state
 from gpuarray.core import ranges
 from gpuarray.core.sharding import (
@@ -148,10 +149,10 @@ def gpu_of(device: Device) -> cuda.Gpu | None:
     return cuda.gpus()[device.local_hardware_id] if device.platform == "gpu" else None
 
 
-def stored(value: Any, device: Device) -> Any:
-    """Return a buffer in the memory of `device`, copied if it is in other memory.
+def stored(value: Any, device: Device, kind: str = "device") -> Any:
+    """Return a buffer in a memory of `device`, copied if it is in another.
 
-    Buffers are NumPy values, or those of a GPU.
+    Buffers are NumPy values, or those of a GPU, whose `kind` of memory may be "pinned_host".
     """
     gpu = gpu_of(device)
     # Three cases: to host memory, from the host to a GPU, and between GPUs.
@@ -159,9 +160,11 @@ def stored(value: Any, device: Device) -> Any:
         return np.asarray(value) if type(value) is cuda.Buffer else value
     if type(value) is not cuda.Buffer:
         with copying(value.nbytes, "the host", device):
-            return gpu.upload(value)
-    if value.gpu is gpu:
+            return gpu.upload(value) if kind == "device" else pinned(gpu, value)
+    if value.gpu is gpu and is_pinned(value) == (kind == "pinned_host"):
         return value
+    if kind == "pinned_host":
+        return pinned(gpu, stored(value, device))
     with copying(value.nbytes, f"cuda:{value.gpu.index}", device):
         return gpu.copy(value)
 

@@ -297,7 +297,8 @@ def launch(
 
         return stream_of(device).submit(job, arrays)
     for array, buffer in zip(arrays, program(*sources, *behind, *owned), strict=True):
-        array._bufs = [buffer]
+        # On a GPU a result may have to leave its memory; on the host all memories are one.
+        array._bufs = [buffer if program.gpu is None else stored(buffer, device, array._place.kind)]
         # In this order: readers look at `_work` first.
         array._work = None
     return None
@@ -340,7 +341,7 @@ def _buffer_of(x: Any, aval, device: Device):
         buffer = x._buffer()
         # All devices of the host have one memory; each GPU has its own.
         same = x._place.device.platform == device.platform != "gpu"
-        return buffer if same else stored(buffer, device)
+        return buffer if same else stored(buffer, device, x._place.kind)
     if isinstance(x, (np.ndarray, np.generic)):
         value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
     else:

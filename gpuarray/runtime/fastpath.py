@@ -12,6 +12,7 @@ from typing import Any
 
 from gpuarray import util
 from gpuarray.backends.numpy import program as driver
+from gpuarray.core.layout import space_in
 from gpuarray.core.sharding import Place, Sharding
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
@@ -23,8 +24,11 @@ from gpuarray.runtime.execute import Constants, Executable, explained
 def fits(executable: Executable) -> bool:
     """Whether calls run on the caller's thread, as the fast path does.
 
-    Heavy work goes to a worker thread, except on a GPU, which is asynchronous by itself.
+    Heavy work goes to a worker thread, except on a GPU, which is asynchronous by itself. Results in
+    another memory than a device's own may have to be moved there.
     """
+    if any(map(space_in, executable.out_avals)):
+        return False
     return devices.default_place().device.platform == "gpu" or not executable.heavy
 
 
@@ -182,8 +186,8 @@ def _written(
     # Wrap each result, and spell out the structure.
     results = []
     for i, aval in enumerate(executable.out_avals):
-        space[f"aval{i}"] = aval
-        results.append(f"Array(aval{i}, place, [out[{i}]])")
+        space[f"aval{i}"], space[f"place{i}"] = aval, place.holding(aval)
+        results.append(f"Array(aval{i}, place{i}, [out[{i}]])")
     lines.append(f"    return {_structure(out_spec, results)}")
     return util.function_of_text("\n".join(lines), "<fast>", space)
 

@@ -56,8 +56,8 @@ def own(
             f"{type(x).__name__} of {aval.str_short()} says the type of an array, and has no "
             "value. Give an array here; eval_shape, jit(f).lower and jit(f).trace take types."
         )
-    # Only what lies over several devices has a type that says how.
-    typed = aval if place.is_single else place.typed(aval)
+    # Only what lies over several devices, or in another memory, has a type that says so.
+    typed = aval if place.is_host else place.typed(aval)
     array = ArrayImpl(typed, place, spread(value, place))
     # A scalar made while tracing: a Graph writes it as a literal.
     if not aval.shape and not traces.is_base():
@@ -70,12 +70,13 @@ def spread(value: Any, place: Place) -> list:
     if place.is_host:
         return [value]
     parts = [value] if place.is_single else pieces.cut(np.asarray(value), place)
-    return [sent(part, device) for part, device in zip(parts, place.devices, strict=True)]
+    pairs = zip(parts, place.devices, strict=True)
+    return [sent(part, device, place.kind) for part, device in pairs]
 
 
-def sent(buffer: Any, device: Device) -> Any:
-    """Return a buffer in the memory of a device, with an error that names the largest arrays."""
+def sent(buffer: Any, device: Device, kind: str = "device") -> Any:
+    """Return a buffer in a memory of a device, with an error that names the largest arrays."""
     try:
-        return devices.stored(buffer, device)
+        return devices.stored(buffer, device, kind)
     except MemoryError as error:
         raise out_of_memory(error, f"a copy to {device}") from None

@@ -113,7 +113,7 @@ class EvalTrace(traces.Trace):
         state = config.state
         if state.no_execution:
             raise RuntimeError(f"{prim.name} would run on a device, but 'no_execution' is set")
-        if not place.is_host:
+        if op.spaced or not place.is_host:
             return self.elsewhere(op, args, place)
         # Operations with effects run at once.
         if (pending or op.largest >= state.lazy_threshold) and not prim.effect:
@@ -155,9 +155,11 @@ class EvalTrace(traces.Trace):
 
     def elsewhere(self, op: Op, args: tuple, place: Place):
         """Record an operation off the CPU; with an effect, or when debugging, run it at once."""
+        if op.unclear is not None and not resolving.depth:
+            raise op.unclear.with_traceback(None)
         if not place.is_single:
             return self.spread(op, args)
-        recorder = recorder_of(place)
+        recorder = recorder_of(place.holding(op.avals[0]) if op.avals else place)
         state = config.state
         checked = state.debug_nans or state.debug_infs
         # Checks look at each result, which fused operations do not have.
@@ -170,8 +172,6 @@ class EvalTrace(traces.Trace):
 
     def spread(self, op: Op, args: tuple):
         """Run an operation over several devices; its result lies as its operands do."""
-        if op.unclear is not None and not resolving.depth:
-            raise op.unclear.with_traceback(None)
         state = config.state
         checked = state.debug_nans or state.debug_infs
         if state.fusion and not checked and not op.prim.effect and self.is_recorded(op, args):
@@ -327,7 +327,7 @@ def run_graph(
         device = same_device(device, executable.device)
         if device is not None:
             place = common_place(place, place_of(device, True))
-        arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
+        arrays = [ArrayImpl(a, place.holding(a), None) for a in executable.out_avals]
         flush_all()  # a worker must not wait for work that only this thread can dispatch
         launch(executable, inputs, arrays, place, constants=constants)
     state = config.state

@@ -14,9 +14,11 @@ from gpuarray.control.call import constrained
 from gpuarray.control.shard_map import with_axis
 from gpuarray.core import trace as traces
 from gpuarray.core.graph import Graph, Var
+from gpuarray.core.memories import space_of
 from gpuarray.core.mesh import NamedSharding
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.sharding import Place, laid_out
+from gpuarray.primitives.memory import in_memory
 from gpuarray.primitives.reshard import check_terms, laid
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import pieces, spread
@@ -46,9 +48,10 @@ def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
     if place.spans or x._place.spans:
         return _across(x, place)
     if x._place.is_single and place.is_single:
-        return ArrayImpl(place.typed(x.aval), place, [sent(x._buffer(), place.device)])
+        return ArrayImpl(place.typed(x.aval), place, [sent(x._buffer(), place.device, place.kind)])
     parts = pieces.moved(x.aval.shape, x._buffers(), x._place, place)
-    buffers = [sent(part, device) for part, device in zip(parts, place.devices, strict=True)]
+    pairs = zip(parts, place.devices, strict=True)
+    buffers = [sent(part, device, place.kind) for part, device in pairs]
     return ArrayImpl(place.typed(x.aval), place, buffers)
 
 
@@ -100,8 +103,10 @@ def _by_program(x: ArrayImpl, place: Place) -> ArrayImpl:
 def stays_at(x: Any, place: Place) -> Any:
     """Constrain a traced value, and its derivatives, to a place: nothing moves there on its own."""
     if isinstance(place.sharding, NamedSharding) and not place.is_single:
-        return laid(x, place.sharding)
-    return constrained(x, place.device)
+        x = laid(x, place.sharding)
+    else:
+        x = constrained(x, place.device)
+    return in_memory(x, space_of(place.kind))
 
 
 class _Move(Primitive):

@@ -24,7 +24,7 @@ from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, typed_scalar
 from gpuarray.core.graph import Eqn, Graph, Var
-from gpuarray.core.layout import resolving, unclear_is_whole
+from gpuarray.core.layout import resolving, space_in, unclear_is_whole
 from gpuarray.core.mesh import Mesh, contexts
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.sharding import Place
@@ -54,6 +54,7 @@ class Op:
         "multiple",
         "params",
         "prim",
+        "spaced",
         "unclear",
     )
 
@@ -69,6 +70,8 @@ class Op:
             self.unclear = why_unclear(prim, in_avals, params)
         self.multiple = prim.multiple_results
         self.function = driver.function_of(prim, in_avals, params)
+        # Whether a result is in another memory than new arrays are.
+        self.spaced = any(space_in(a) for a in self.avals)
         self.largest = max([a.size for a in (*in_avals, *self.avals)], default=0)
         # By where operands over several devices are, how results lie; None: it runs at once.
         self.laid: util.Recent | None = None

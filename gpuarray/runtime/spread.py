@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from gpuarray.core.avals import ShapedArray, typed_scalar
 from gpuarray.core.graph import Graph, Var, has_exchanges
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.layout import cuts_of, sums_of
+from gpuarray.core.memories import KIND_OF
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import entered_mesh, mesh_of_new_arrays
 from gpuarray.core.sharding import Device, Place, Sharding, laid_out
@@ -93,13 +95,14 @@ class Division:
         # In this order: as the caller asked, as the type says, in the program's own words, in an
         # input's, or in the grid's.
         self.out_places = [
-            laid_out(
-                s
-                or _of_sums(grid, v.aval)
+            laid_out(s)
+            if s is not None
+            else laid_out(
+                _of_sums(grid, v.aval)
                 or _as_said(grid, spec, own, v.aval.ndim)
                 or words.get(spec)
                 or _in_full(grid.sharding(spec), v.aval)
-            )
+            ).holding(v.aval)
             for s, spec, own, v in zip(wanted, self.parts.outs, said, graph.outvars, strict=True)
         ]
         self.out_avals = [
@@ -148,7 +151,8 @@ def _typed(mesh: Mesh, aval: ShapedArray) -> NamedSharding:
     cuts = cuts_of(aval.layout)
     unreduced, reduced = sums_of(aval.layout)
     parts = ((),) * aval.ndim if cuts is None else cuts
-    return NamedSharding(mesh, PartitionSpec(*parts, unreduced=unreduced, reduced=reduced))
+    spec = PartitionSpec(*parts, unreduced=unreduced, reduced=reduced)
+    return NamedSharding(mesh, spec, memory_kind=KIND_OF[aval.memory_space])
 
 
 def _over_another(grid: Grid, sharding: Sharding | None) -> NamedSharding | None:
@@ -321,7 +325,12 @@ def _filled(
             for i, x in enumerate(sources)
         ]
         sources.clear()
-        return team.fleet(buffers, donated)  # pyright: ignore[reportArgumentType]
+        made = team.fleet(buffers, donated)  # pyright: ignore[reportArgumentType]
+        if team.grid.devices[0].platform != "gpu":
+            return made
+        # Some may have to leave the memory of the GPUs.
+        rows = zip(team.out_places, made, strict=True)
+        return [[*map(partial(stored, kind=p.kind), row, p.devices)] for p, row in rows]
 
     # Other processes meet us in the order of the calls, and so on one thread.
     if team.heavy and not now and not team.spans:
@@ -534,7 +543,7 @@ def _buffers(x: Any, number: int, team: Team, executable: Executable) -> list:
 def _everywhere(buffer: Any, place: Place) -> list:
     """Return a value for each device of a place; those that share memory share it."""
     if place.device.platform == "gpu":
-        return [sent(buffer, device) for device in place.devices]
+        return [sent(buffer, device, place.kind) for device in place.devices]
     return [stored(buffer, place.device)] * len(place.devices)
 
 

@@ -19,12 +19,13 @@ from gpuarray.core.abstract_mesh import AbstractMesh, AxisType
 from gpuarray.core.avals import MASKED, ShapedArray, aval_of
 from gpuarray.core.formats import Format, Layout
 from gpuarray.core.layout import cuts_of
-from gpuarray.core.memories import Space
+from gpuarray.core.memories import KIND_OF, Space
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import entered_mesh, get_abstract_mesh, sharding_in_context
-from gpuarray.core.sharding import Device, Place, Sharding, one_device
+from gpuarray.core.sharding import Device, Place, Sharding, laid_out, one_device
 from gpuarray.core.value import Array
 from gpuarray.primitives.elementwise.arithmetic import stage_p
+from gpuarray.primitives.memory import in_memory
 from gpuarray.primitives.reshard import laid
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
@@ -62,8 +63,8 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     x :
         A pytree of arrays, NumPy values and Python scalars.
     device :
-        A Device, Sharding, Format, name of a device or `memory.Space.Device`, or a pytree of them
-        that is a prefix of `x`.
+        A Device, Sharding, Format, name of a device or `memory.Space`, or a pytree of them that is
+        a prefix of `x`.
     src :
         The device or Sharding that the leaves must have now.
     donate :
@@ -123,12 +124,11 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
             )
         target = target.sharding_of(aval_of(x).shape, "the argument of device_put")
     if isinstance(target, Space):
-        if target is Space.Host:
-            raise ValueError(
-                "device_put: an array is in the memory of its device, and there is no other for "
-                f"it: got {target}. For the host's memory take numpy.asarray(x)."
-            )
-        target = x._place if type(x) is ArrayImpl else None  # it is there already
+        here = x._place if type(x) is ArrayImpl else devices.default_place()
+        if isinstance(x, traces.Tracer):
+            return x if target is Space.Any else in_memory(x, target)
+        kind = here.kind if target is Space.Any else KIND_OF[target]
+        target = laid_out(here.sharding.with_memory_kind(kind), here.committed)
     # 2. Whether that can be: the sharding fits, and `src` does not contradict.
     place = None if target is None else devices.place_for(target)
     if isinstance(target, NamedSharding):

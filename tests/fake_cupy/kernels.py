@@ -248,7 +248,7 @@ class Function:
                 if block is None:
                     world.fault(f"{parameter.name} of {self._name} points nowhere, at {site()}")
                     raise CUDADriverError(1)
-                if block.device != self.module._device:
+                if block.device not in (None, self.module._device):
                     world.fault(f"{parameter.name} of {self._name} is {block}, at {site()}")
                 left = block.asked - (value - block.address)
                 uses.append(use_of(value, max(left, 0), parameter.writes))

@@ -90,7 +90,9 @@ class Block:
 
 # ---- addresses ----
 def block_at(address: int, nbytes: int = 1) -> Block | None:
-    """The device memory behind an address, if all of the bytes lie in one piece."""
+    """The memory behind an address that devices reach, if all of the bytes lie in one piece."""
+    if (pinned := pinned_at(address, nbytes)) is not None:
+        return pinned
     i = bisect.bisect_right(world.blocks, address, key=lambda b: b.address) - 1
     if i < 0 or address + nbytes > world.blocks[i].address + world.blocks[i].size:
         return None

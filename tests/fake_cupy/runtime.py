@@ -10,7 +10,7 @@ import ctypes
 import numpy as np
 
 from tests.fake_cupy.errors import CUDARuntimeError
-from tests.fake_cupy.memory import Block, pinned_at, use_of, view
+from tests.fake_cupy.memory import Block, block_at, pinned_at, use_of, view
 from tests.fake_cupy.world import world
 
 memcpyHostToHost, memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice, memcpyDefault = (
@@ -98,9 +98,12 @@ def memcpyAsync(dst: int, src: int, size: int, kind: int, stream: int) -> None:
     if world.idle or size == 0:
         return
     with world.lock:
-        if kind not in (memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice):
+        if kind == memcpyDefault:  # the addresses say it
+            from_device, to_device = block_at(src) is not None, block_at(dst) is not None
+        elif kind in (memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice):
+            from_device, to_device = kind != memcpyHostToDevice, kind != memcpyDeviceToHost
+        else:
             raise CUDARuntimeError(1)
-        from_device, to_device = kind != memcpyHostToDevice, kind != memcpyDeviceToHost
         source, uses = _side(src, size, from_device, False)
         target, more = _side(dst, size, to_device, True)
         queue = world.find(stream)
@@ -117,7 +120,7 @@ def memcpyAsync(dst: int, src: int, size: int, kind: int, stream: int) -> None:
             target[...] = source
 
         work = world.put(queue, f"copy of {size} bytes", run, [*uses, *more])
-        if work is not None and not work.done and kind == memcpyHostToDevice:
+        if work is not None and not work.done and not from_device:
             work.source = source
         if paged:
             world.wait(work, queue.device)
@@ -131,7 +134,7 @@ def memcpy2DAsync(
     if world.idle or width == 0 or height == 0:
         return
     with world.lock:
-        if kind != memcpyDeviceToDevice or width > min(dpitch, spitch):
+        if kind not in (memcpyDeviceToDevice, memcpyDefault) or width > min(dpitch, spitch):
             raise CUDARuntimeError(1)
         sides = []
         uses = []

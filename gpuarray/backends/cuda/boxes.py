@@ -44,7 +44,7 @@ def write(
             continue
         runtime.memcpy2DAsync(
             there, pitches[0], here, pitches[1], width, rows,
-            runtime.memcpyDeviceToDevice, gpu.stream.ptr,
+            runtime.memcpyDefault, gpu.stream.ptr,
         )  # fmt: skip
     # The buffer is ready when what was enqueued until now is done.
     target.ticket = gpu.launched()

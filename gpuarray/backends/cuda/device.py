@@ -390,10 +390,10 @@ class Gpu:
             return buffer
 
     def write(self, target: int, source: int, nbytes: int) -> None:
-        """Copy bytes from one address on a GPU to another."""
+        """Copy bytes from one address that a GPU reaches to another."""
         if nbytes:
             runtime = cupy.cuda.runtime
-            kind = runtime.memcpyDeviceToDevice
+            kind = runtime.memcpyDefault  # an address says whether it is the host's pinned memory
             runtime.memcpyAsync(target, source, nbytes, kind, self.stream.ptr)
 
     def adopt(
@@ -422,7 +422,7 @@ class Gpu:
             array = cupy.from_dlpack(exporter)
             buffer = self.adopt(array)
             if buffer.memory is array.data:
-                buffer.memory = _Borrowed(self, array.data)
+                buffer.memory = Borrowed(self, array.data)
             return buffer
 
         return self.call(taken)  # on our stream: the exporter orders its work before ours
@@ -456,7 +456,7 @@ def _lose_gpus() -> None:
 os.register_at_fork(after_in_child=_lose_gpus)
 
 
-class _Borrowed:
+class Borrowed:
     """Foreign memory, released only after the work launched on it has run."""
 
     __slots__ = ("gpu", "memory")
@@ -609,7 +609,7 @@ class Buffer:
 
 def is_exclusive(buffer: Any, holders: int) -> bool:
     """Whether no references but `holders` known ones lead to this memory, which may be reused."""
-    if type(buffer) is not Buffer or type(buffer.memory) is _Borrowed:
+    if type(buffer) is not Buffer or isinstance(buffer.memory, Borrowed):
         return False
     # Counted besides the holders: for the buffer, this function's argument and that of getrefcount;
     # for its memory, the buffer's attribute and that argument; for the block behind it (which

@@ -46,7 +46,7 @@ class Download:
         if host.nbytes <= PINNED:
             pinned = gpu.pinned(host.nbytes)
             target = pinned.ptr
-        kind = runtime.memcpyDeviceToHost
+        kind = runtime.memcpyDefault  # the buffer may be in pinned memory
         runtime.memcpyAsync(target, buffer.pointer, host.nbytes, kind, stream.ptr)
         self._pinned, self._event = pinned, cupy.cuda.Event(disable_timing=True)
         self._event.record(stream)

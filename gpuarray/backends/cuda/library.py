@@ -20,12 +20,15 @@ from gpuarray.backends.cuda import products, recurrences, reflectors, small
 from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.failures import is_failure
+from gpuarray.backends.cuda.pinned import pinned
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Eqn, storage_dtype
+from gpuarray.core.memories import Space
 from gpuarray.core.primitive import Kind, NoKernel, Primitive, registry
 from gpuarray.primitives.contract.fft import FftType
 from gpuarray.primitives.define import do
+from gpuarray.primitives.memory import to_memory_p
 from gpuarray.primitives.random import parts as random_parts
 from gpuarray.util import lazy_module
 
@@ -39,6 +42,9 @@ def routine(eqn: Eqn, gpu: Gpu) -> Callable[..., Any] | None:
     # cuBLAS is called directly, without CuPy arrays.
     if eqn.primitive is products.gemm_p:
         return products.gemm(avals, eqn.params, gpu)
+    if eqn.primitive is to_memory_p:
+        moved = pinned if eqn.params["space"] is Space.Host else Gpu.copy
+        return lambda buffer: moved(gpu, buffer)
     maker = ROUTINES.get(eqn.primitive.name)
     if maker is None:
         return None

@@ -334,8 +334,8 @@ def test_equivalence_is_that_of_the_pieces():
         (lambda: NamedSharding(TYPED, P(reduced={"z"})), ValueError, "Reduced axes z is not found"),
         (lambda: NamedSharding(MESH, ("x",)), TypeError, r"a PartitionSpec, got \('x',\)"),
         (lambda: NamedSharding(5, P()), TypeError, "expected a Mesh or an AbstractMesh, got 5"),
-        (lambda: NamedSharding(MESH, P(), memory_kind="pinned_host"), ValueError,
-         "memory_kind 'pinned_host' is not known"),
+        (lambda: NamedSharding(MESH, P(), memory_kind="hbm"), ValueError,
+         "Device cpu can address the following memory kinds: device, pinned_host, unpinned_host"),
         (lambda: NamedSharding(MESH, P()).update(other=1), TypeError, r"got \['other'\]"),
         (lambda: NamedSharding(MESH, P("x")).shard_shape((7, 2)), ValueError,
          r"array axis 0 is partitioned 4 times, but the dimension size is 7 \(full shape: \(7, 2\),"

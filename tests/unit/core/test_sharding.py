@@ -45,8 +45,8 @@ def test_a_device_of_another_process():
     [
         (lambda: SingleDeviceSharding("cpu"), TypeError, "takes a Device, .* got 'cpu'"),
         (lambda: SingleDeviceSharding(None), TypeError, "takes a Device, .* got None"),
-        (lambda: SingleDeviceSharding(HERE, memory_kind="foo"), ValueError, "memory_kind 'foo'"),
-        (lambda: SingleDeviceSharding(HERE).with_memory_kind("foo"), ValueError, "memory_kind"),
+        (lambda: SingleDeviceSharding(HERE, memory_kind="foo"), ValueError, "kind: foo"),
+        (lambda: SingleDeviceSharding(HERE).with_memory_kind("foo"), ValueError, "kind: foo"),
         (lambda: Sharding().device_set, NotImplementedError, "which devices it uses"),
         (lambda: Sharding().devices_indices_map((3,)), NotImplementedError, "which devices"),
         (lambda: Sharding().with_memory_kind("device"), NotImplementedError, "memory"),

@@ -205,7 +205,14 @@ def test_memory_spaces_of_types():
     kind = np.dtype("float32")
     aval = ga.typeof(gnp.ones(2, kind))
     assert type(aval)((2,), kind, memory_space=ga.memory.Space.Device) == aval
-    for wrong in (ga.memory.Space.Host, "host"):
+    host = type(aval)((2,), kind, memory_space=ga.memory.Space.Host)
+    assert (str(host), host.update(shape=(3,)).str_short(True)) == (
+        "float32<host>[2]",
+        "f32<host>[3]",
+    )
+    assert host.update(memory_space=ga.memory.Space.Device) is aval
+    assert pickle.loads(pickle.dumps(host)) is host
+    for wrong in (ga.memory.Space.Any, "host"):
         with pytest.raises(ValueError, match="memory_space=.* is not known"):
             type(aval)((2,), kind, memory_space=wrong)
         with pytest.raises(ValueError, match="memory_space=.* is not known"):

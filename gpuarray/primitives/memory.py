@@ -1,0 +1,39 @@
+"""Values moved to another memory inside of programs.
+
+Floor 2. In: a value and the Space it is to be in. Out: the same value there, and its type says so.
+A GPU copies to pinned memory of the host, or back, and may use its own for something else
+meanwhile. On a CPU all memories are one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core.avals import aval_of
+from gpuarray.core.factors import elementwise
+from gpuarray.core.layout import in_space
+from gpuarray.core.memories import Space
+from gpuarray.core.primitive import LINEAR
+from gpuarray.primitives.define import library
+
+
+def in_memory(x: Any, space: Space) -> Any:
+    """Return a traced value that is in this memory."""
+    return x if aval_of(x).memory_space is space else to_memory_p.bind(x, space=space)
+
+
+to_memory_p = library(
+    "device_put",
+    aval=lambda x, *, space: x,
+    layout=lambda found, *, space: in_space(found, space),
+    numpy=lambda x, *, space: np.array(x),
+    jvp=LINEAR,
+    # Cotangents go back to the memory that the value was in.
+    transpose=lambda ct, x, *, space: (in_memory(ct, x.aval.memory_space),),
+    batch=lambda axis, args, dims, *, space: (in_memory(args[0], space), dims[0]),
+    factors=elementwise,
+    show=lambda params: {"devices": (params["space"],), "srcs": (None,)},
+    weight=0,
+)

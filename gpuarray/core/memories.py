@@ -46,11 +46,14 @@ def space_of(kind: str | None) -> Space:
 def checked_kind(kind: str | None, platform: str | None) -> str | None:
     """Return a kind of memory; a ValueError if devices of the platform do not reach it.
 
-    Where there are no devices yet, as on an AbstractMesh, any kind will do.
+    Where there are no devices yet, as on an AbstractMesh, any kind that some device has will do.
     """
-    if kind is None or platform is None or kind in KINDS[platform]:
+    kinds = KINDS["cpu"] if platform is None else KINDS.get(platform, ("device",))
+    if kind is None or kind in kinds:
         return kind
+    if platform is None:
+        raise ValueError(f"Got invalid memory kind: {kind}. Give one of {', '.join(kinds)}.")
     raise ValueError(
         f"Could not find memory addressable by device {platform}. Device {platform} can address "
-        f"the following memory kinds: {', '.join(KINDS[platform])}. Got memory kind: {kind}"
+        f"the following memory kinds: {', '.join(kinds)}. Got memory kind: {kind}"
     )

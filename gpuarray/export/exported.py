@@ -20,10 +20,13 @@ from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import jit_p
 from gpuarray.control.custom_jvp import custom_jvp_call_p
 from gpuarray.control.custom_vjp import custom_vjp_call_p
+from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.dims import Dim, symbols_in
 from gpuarray.core.graph import Graph, evaluate, stored_constants, subgraphs, verify
 from gpuarray.core.linear import is_inexact
+from gpuarray.core.mesh import Mesh
+from gpuarray.export.laid import Laid, Shardings, constrained, laid_of, over
 from gpuarray.export.shapes import SymbolicScope, scope_of, solved
 from gpuarray.export.symbolic import evaluated
 from gpuarray.export.values import ValueReader, ValueWriter
@@ -102,10 +105,10 @@ class Exported:
         self._backward = backward  # what computes cotangents, where it came with it
         self._rules_lost = False  # bytes carry no rules of the user's for derivatives
         self._call: Callable[..., Any] | None = None
+        self._laid = Laid(1, (None,) * len(graph.invars), (None,) * len(graph.outvars))
 
     #: Every platform, unless `export` was told some: the program is refused on others then.
     platforms: tuple[str, ...] = ("cpu", "cuda")
-    nr_devices = 1
     calling_convention_version = maximum_supported_calling_convention_version
     disabled_safety_checks: tuple[DisabledSafetyCheck, ...] = ()
 
@@ -118,6 +121,22 @@ class Exported:
     def out_avals(self) -> tuple[ShapedArray, ...]:
         """The avals of the flat results."""
         return tuple(self.graph.out_avals)
+
+    @property
+    def nr_devices(self) -> int:
+        """Over how many devices it runs; a program for one takes arrays over any number, too."""
+        return self._laid.devices
+
+    def in_shardings_jax(self, mesh: Mesh | AbstractMesh) -> Shardings:
+        """How flat arguments lie over a mesh whose axes have the names of the exported program's.
+
+        None where nothing was said.
+        """
+        return over(mesh, self._laid.ins)
+
+    def out_shardings_jax(self, mesh: Mesh | AbstractMesh) -> Shardings:
+        """Likewise of flat results."""
+        return over(mesh, self._laid.outs)
 
     @property
     def uses_global_constants(self) -> bool:
@@ -154,6 +173,7 @@ class Exported:
                     f"{self.fun_name!r} was exported for {want.str_short()}"
                 )
         self._values([aval_of(x).shape for x in leaves])
+        self._laid.check_called_with(leaves, self.fun_name)
         # Made at the first call, and kept: its cache belongs to it.
         if self._call is None:
             # Other programs are differentiated by the rules of their operations, as under `jit`.
@@ -185,15 +205,18 @@ class Exported:
         return names + [f"kwargs{p}" for p in tree.leaf_paths(kwargs)]
 
     def _plain(self) -> Callable[..., list]:
+        return jit(self._evaluated)
+
+    def _evaluated(self, *leaves: Any) -> list:
+        """The flat results for flat arguments, recorded by the trace that is running."""
+        given = constrained(leaves, self._laid.ins)
         if scope_of([a.shape for a in self.graph.in_avals]) is None:
-            return jit(lambda *leaves: evaluate(self.graph, *leaves))
-
-        # Traced again for each combination of lengths, as any jitted function.
-        def run(*leaves: Any) -> list:
+            found = evaluate(self.graph, *given)
+        else:
+            # Traced again for each combination of lengths, as any jitted function.
             values = self._values([aval_of(x).shape for x in leaves])
-            return evaluated(self.graph, values, leaves)
-
-        return jit(run)
+            found = evaluated(self.graph, values, given)
+        return constrained(found, self._laid.outs)
 
     def _differentiable(self) -> Callable[..., list]:
         """The program with its stored derivative, if it has one."""
@@ -246,7 +269,7 @@ class Exported:
                 filled = list(leaves)
                 for i, x in zip(smooth, xs, strict=True):
                     filled[i] = x
-                results = evaluate(self.graph, *filled)
+                results = self._evaluated(*filled)
                 return [r for r, a in zip(results, outputs, strict=True) if is_inexact(a)]
 
             pull = vjp(smooth_part, *(leaves[i] for i in smooth))[1]
@@ -254,7 +277,7 @@ class Exported:
 
         avals = [*inputs, *(a for a in outputs if is_inexact(a))]
         # A program like any other, so it can be stored and differentiated in turn.
-        return export(jit(backward))(*(struct_of(ShapedArray(a.shape, a.dtype)) for a in avals))
+        return export(jit(backward))(*map(_struct, avals))
 
     def _constraints(self) -> list[str]:
         scope = scope_of([a.shape for a in self.graph.in_avals])
@@ -284,6 +307,7 @@ class Exported:
                 "rules": _has_rules(p.graph),
                 "unchecked": [str(check) for check in p.disabled_safety_checks],
                 "platforms": None if p.platforms is Exported.platforms else p.platforms,
+                "laid": writer.value(tuple(p._laid)),
             }
             for p in programs
         ]
@@ -360,6 +384,7 @@ def export(
         exported.disabled_safety_checks = unchecked
         if chosen:
             exported.platforms = chosen
+        exported._laid = laid_of(stage)
         _check_symbols(graph)
         return exported
 
@@ -385,6 +410,11 @@ def _disabled(checks: Any) -> tuple[DisabledSafetyCheck, ...]:
         if not isinstance(check, DisabledSafetyCheck):
             raise wrong_type(check, "a DisabledSafetyCheck")
     return found
+
+
+def _struct(aval: ShapedArray) -> Any:
+    """Return what stands for an argument of this type, without what is not said of arguments."""
+    return struct_of(ShapedArray(aval.shape, aval.dtype, layout=aval.layout))
 
 
 def _has_rules(graph: Graph) -> bool:
@@ -434,6 +464,8 @@ def deserialize(data: bytes | bytearray | memoryview) -> Exported:
                 if any(name not in (*Exported.platforms, *_ELSEWHERE) for name in chosen):
                     raise ValueError(f"not platforms: {chosen!r}")
                 exported.platforms = tuple(chosen)
+            if "laid" in part:
+                exported._laid = Laid(*reader.value(part["laid"])).checked(graph)
             _verify(exported)
         if exported is None:
             raise ValueError("it is empty")
@@ -474,11 +506,10 @@ def _verify(exported: Exported) -> None:
             if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in like]:
                 raise ValueError("its derivative is one of another program")
     # Every shape rule runs, and the program is planned: what is wrong is found now.
-    traced = exported._plain().trace(
-        *(struct_of(ShapedArray(a.shape, a.dtype)) for a in graph.in_avals)
-    )
-    # A program with symbols is planned when they are numbers.
-    if scope_of([a.shape for a in graph.in_avals]) is None:
+    traced = exported._plain().trace(*map(_struct, graph.in_avals))
+    # A program with symbols is planned when they are numbers, one for several devices when it is
+    # known how these are connected.
+    if scope_of([a.shape for a in graph.in_avals]) is None and exported.nr_devices == 1:
         plain, _ = separated(traced.jaxpr)
         plan = plan_graph(plain)
         driver.build(plan, stored_constants(plan.graph))

@@ -17,10 +17,15 @@ import numpy as np
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.linear_solve import System
 from gpuarray.core import dtypes
+from gpuarray.core.abstract_mesh import AbstractMesh, AxisType
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.dims import Dim, Scope
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
+from gpuarray.core.layout import layout
+from gpuarray.core.memories import Space
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec
 from gpuarray.core.primitive import Primitive, registry
+from gpuarray.core.spec import UNCONSTRAINED
 from gpuarray.export.shapes import dim_of
 from gpuarray.primitives.contract.convolution import ConvDimensionNumbers
 from gpuarray.primitives.contract.fft import FftType
@@ -50,6 +55,7 @@ _ENUMS = {
     c.__name__: c
     for c in (
         AccuracyMode,
+        AxisType,
         DotAlgorithmPreset,
         EigImplementation,
         EighImplementation,
@@ -58,6 +64,7 @@ _ENUMS = {
         Precision,
         RandomAlgorithm,
         RoundingMethod,
+        Space,
         SvdAlgorithm,
     )
 }
@@ -188,6 +195,18 @@ class ValueWriter:
             return {"primitive": x.name}
         if isinstance(x, KeyImpl):
             return {"generator": x.name}
+        if type(x) is frozenset:
+            return {"set": [self.value(y) for y in sorted(x, key=repr)]}
+        # The devices of a mesh do not travel: those that arguments lie on take their place.
+        if isinstance(x, (Mesh, AbstractMesh)):
+            mesh = x.abstract_mesh
+            return {"mesh": [*map(self.value, (mesh.axis_sizes, mesh.axis_names, mesh.axis_types))]}
+        if x is UNCONSTRAINED:
+            return {"unconstrained": None}
+        if isinstance(x, PartitionSpec):
+            return {"spec": [*map(self.value, (x.partitions, x.unreduced, x.reduced))]}
+        if isinstance(x, NamedSharding):
+            return {"sharding": [*map(self.value, (x.mesh, x.spec, x.memory_kind))]}
         name = type(x).__name__
         if _ENUMS.get(name) is type(x):
             return {"enum": [name, x.name]}
@@ -208,7 +227,12 @@ class ValueWriter:
 
     def aval(self, aval: ShapedArray) -> Any:
         # A length with symbols is what it is printed as.
-        return [aval.dtype.name, [_length(n) for n in aval.shape], aval.weak_type]
+        found = [aval.dtype.name, [_length(n) for n in aval.shape], aval.weak_type]
+        if (known := aval.layout) is not None:
+            fields = (known.varying, known.mesh, known.cuts)
+            sums = (known.unreduced, known.reduced)
+            found.append([*map(self.value, (*fields, sums, known.space))])
+        return found
 
     def graph(self, graph: Graph) -> Any:
         """A Graph; its variables are numbers in the order of their definition. Functions with
@@ -352,16 +376,17 @@ class ValueReader:
         return flat.reshape(tuple(shape)).copy()
 
     def _aval(self, body: Any) -> ShapedArray:
-        name, shape, weak = body
+        name, shape, weak, *more = body
+        lies = layout(*map(self.value, more[0])) if more else None
         shape = [self._dim(n) if isinstance(n, str) else n for n in shape]
         if any(isinstance(n, Dim) for n in shape):
             if not all(isinstance(n, Dim) or (type(n) is int and 0 <= n < 2**60) for n in shape):
                 raise ValueError(f"not a shape: {shape}")
-            return ShapedArray(tuple(shape), _dtype_named(name), bool(weak))
+            return ShapedArray(tuple(shape), _dtype_named(name), bool(weak), lies)
         # So many elements no memory holds; beyond, sizes in bytes would overflow 64 bits.
         if not all(type(n) is int and n >= 0 for n in shape) or math.prod(shape) >= 2**60:
             raise ValueError(f"not a shape: {shape}")
-        return ShapedArray(tuple(shape), _dtype_named(name), bool(weak))
+        return ShapedArray(tuple(shape), _dtype_named(name), bool(weak), lies)
 
     def _literal(self, value: Any, aval: ShapedArray) -> Literal:
         """A scalar of this aval."""
@@ -383,6 +408,23 @@ class ValueReader:
 
     def _generator(self, body: Any) -> KeyImpl:
         return implementation(body)
+
+    def _set(self, body: Any) -> frozenset:
+        return frozenset(self.value(y) for y in body)
+
+    def _mesh(self, body: Any) -> AbstractMesh:
+        return AbstractMesh(*map(self.value, body))
+
+    def _unconstrained(self, body: Any) -> Any:
+        return UNCONSTRAINED
+
+    def _spec(self, body: Any) -> PartitionSpec:
+        parts, unreduced, reduced = map(self.value, body)
+        return PartitionSpec(*parts, unreduced=unreduced, reduced=reduced)
+
+    def _sharding(self, body: Any) -> NamedSharding:
+        mesh, spec, kind = map(self.value, body)
+        return NamedSharding(mesh, spec, memory_kind=kind)
 
     def _enum(self, body: Any) -> Any:
         name, member = body
@@ -464,7 +506,7 @@ class ValueReader:
 
 _TAGS = frozenset(
     "float complex tuple list dict dim dtype array aval primitive generator enum record graph "
-    "tree".split()
+    "tree set mesh unconstrained spec sharding".split()
 )
 
 

@@ -77,12 +77,12 @@ def lifted(graph: Graph) -> tuple[Graph, list]:
     outer trace, or over arrays on several devices, its constants become leading inputs.
     """
     # A tracer in a Graph would outlive its trace wherever the Graph is kept.
-    if any(isinstance(c, Tracer) or _is_spread(c) for c in graph.consts):
+    if any(isinstance(c, Tracer) or is_spread(c) for c in graph.consts):
         return opened(graph), list(graph.consts)
     return graph, []
 
 
-def _is_spread(x: Any) -> bool:
+def is_spread(x: Any) -> bool:
     """Whether a constant is an array on several devices: no one of them has its value."""
     place = getattr(x, "_place", None)
     return place is not None and not place.is_single

@@ -388,6 +388,11 @@ def mixed():
     # No process has the value of what is closed over, so a recomputation is given it.
     slope = ga.jit(ga.grad(ga.checkpoint(lambda v: (gnp.sin(v) * y).sum())))(x)
     pieces_are(slope, np.cos(value) * plain, close=1e-4)
+    # So are the rules of what is inside, which tell that they need it when they are called.
+    scaled = ga.custom_vjp(lambda v: gnp.sin(v) * y)
+    scaled.defvjp(lambda v: (scaled(v), v), lambda v, ct: (gnp.cos(v) * y * ct,))
+    slope = ga.jit(ga.grad(lambda v: ga.checkpoint(scaled)(v).sum()))(x)
+    pieces_are(slope, np.cos(value) * plain, close=1e-4)
     key = ga.random.key(3)
     drawn = ga.jit(
         lambda k: ga.random.normal(k, (n, 4)), out_shardings=NamedSharding(mesh, P("x"))

@@ -14,7 +14,9 @@ from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
+from gpuarray.core.layout import reconciled
 from gpuarray.core.value import Array
+from gpuarray.errors import ShardingTypeError
 from gpuarray.functions.outputs import checked_output
 from gpuarray.lax.convert import convert
 from gpuarray.primitives.collective.ops import pcast_p
@@ -194,13 +196,23 @@ def _listed(reasons: list[str], first: str, other: str) -> str:
 
 def _differ(a: ShapedArray, b: ShapedArray) -> bool:
     # Weak types may differ: they are made equal, where they can be, by `promoted`.
-    return a.shape != b.shape or a.dtype != b.dtype
+    return a.shape != b.shape or a.dtype != b.dtype or _lie_apart(a, b)
+
+
+def _lie_apart(a: ShapedArray, b: ShapedArray) -> bool:
+    """Whether no layout is that of both; what one of them does not cut may be cut as the other."""
+    try:
+        reconciled(a.layout, b.layout)
+    except (ShardingTypeError, TypeError):
+        return True
+    return False
 
 
 def _difference(a: ShapedArray, b: ShapedArray) -> str:
     dtypes_differ = "the dtypes do not match" if a.dtype != b.dtype else ""
     shapes_differ = "the shapes do not match" if a.shape != b.shape else ""
-    return " and ".join(filter(None, (dtypes_differ, shapes_differ)))
+    found = " and ".join(filter(None, (dtypes_differ, shapes_differ)))
+    return found or "they lie otherwise: lay one as the other with sharding.reshard or device_put"
 
 
 # ---- branches ----

@@ -213,8 +213,8 @@ NOT_LINEAR = {
     ),
     "a loop": (
         lambda z: lax.fori_loop(0, 2, lambda i, c: whole(c), z),
-        ShardingTypeError,
-        "unreduced=.*in one place and unreduced=",
+        TypeError,
+        r"type float32\[4,4\]{U:x} but the corresponding output carry component has type float32",
     ),
     "a product cut otherwise": (
         lambda z: gnp.dot(reshard(A, P(None, "x")), B, out_sharding=P(unreduced={"x"})),

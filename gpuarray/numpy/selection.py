@@ -29,6 +29,7 @@ from gpuarray.numpy.operands import array, arrays, need_concrete, no_out, promot
 from gpuarray.numpy.promotion import binary, check_arraylike, promote_dtypes, value
 from gpuarray.numpy.shapes import broadcast_shapes, ravel, reshape, stretch
 from gpuarray.primitives.elementwise.arithmetic import ne_p, select_n_p
+from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.memory import accounted
 from gpuarray.runtime.transfer import placed_like, sharding_like
 
@@ -197,10 +198,14 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
     if size is not None:
         fills = tuple([_position(f) for f in fills])
     # Known values: NumPy finds them. Traced ones need a size, and a scan; so do those that are cut
-    # along Explicit axes, as it is an error there to need them whole.
-    typed = size is not None and cuts_of(aval_of(a).layout) is not None
-    traced = size is not None and any(isinstance(f, Tracer) for f in fills)
-    known = None if typed or traced else known_value(a)
+    # along Explicit axes, as it is an error there to need them whole, or over several processes,
+    # none of which has the value.
+    unknown = size is not None and (
+        cuts_of(aval_of(a).layout) is not None
+        or any(isinstance(f, Tracer) for f in fills)
+        or (isinstance(a, ArrayImpl) and not (a.is_fully_addressable or a.is_fully_replicated))
+    )
+    known = None if unknown else known_value(a)
     if known is not None:
         found = [k.astype(dtypes.default_int()) for k in np.nonzero(known)]
         if size is not None:

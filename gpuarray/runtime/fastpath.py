@@ -88,7 +88,7 @@ def several(
         return out
 
     def _with_team(team: spread.Team, places: tuple[Place, ...]) -> Callable[..., Any]:
-        count = len(team.grid.devices)
+        count = sum(device.is_addressable for device in team.grid.devices)
         # Constants do not change from call to call: their buffers are found once.
         behind = spread.constant_rows(team, executable, constants.values)
         ones = [p.is_single for p in places]

@@ -393,6 +393,11 @@ def mixed():
     scaled.defvjp(lambda v: (scaled(v), v), lambda v, ct: (gnp.cos(v) * y * ct,))
     slope = ga.jit(ga.grad(lambda v: ga.checkpoint(scaled)(v).sum()))(x)
     pieces_are(slope, np.cos(value) * plain, close=1e-4)
+    # Numbers beside an array are one row for each device of this process, also in later calls.
+    for _ in range(3):
+        pieces_are(gnp.clip(x, 2, 5), np.clip(value, 2, 5))
+    found = gnp.nonzero(x > 4, size=value.size, fill_value=-1)[0]
+    assert np.asarray(found)[: (value > 4).sum()].tolist() == np.nonzero(value > 4)[0].tolist()
     key = ga.random.key(3)
     drawn = ga.jit(
         lambda k: ga.random.normal(k, (n, 4)), out_shardings=NamedSharding(mesh, P("x"))

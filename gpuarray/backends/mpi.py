@@ -569,7 +569,8 @@ class Processes:
                     # The receiver's number is the tag: it gets one value.
                     device = part.members[target]
                     if source in mine and target in mine:
-                        results[mine[target]] = operands[mine[source]]
+                        # A copy: the sender may write over its operand before the receiver reads.
+                        results[mine[target]] = [np.array(operands[mine[source]][0])]
                     elif source in mine:
                         sent.append(np.ascontiguousarray(operands[mine[source]][0]))
                         requests += world.send(sent[-1], owners[device], device)

@@ -214,6 +214,11 @@ def meaning(
     large = bool(avals) and all(a.size >= _ADDED_FROM and a.dtype.itemsize >= 4 for a in avals)
     if prim is ops.reduce_scatter_p and on_host and large:
         return _scattered(avals, params, size, compile)
+    # What only moves is copied once, from where it is to where it goes.
+    if on_host and prim is ops.ppermute_p and np.all(np.less(params["perm"], size)):
+        return _permuted(params["perm"])
+    if on_host and prim is ops.all_to_all_p and large:
+        return _to_all(params["split_axis"], params["concat_axis"], size)
     params = along_group(params)
     numbers = [a for a in params.get("axes", ()) if isinstance(a, int)]
     # Filled while the function is traced: the axis of each result along which devices lie.
@@ -290,6 +295,31 @@ def _scattered(
         # Views of one sum: nothing is copied.
         parts = np.split(np.asarray(whole), size, axis)
         return [[part if tiled else part.squeeze(axis)] for part in parts]
+
+    return exchange
+
+
+def _permuted(perm: Sequence[tuple[int, int]]) -> Callable[[list[list]], list[list]]:
+    """Return a ppermute as copies of operands: a sender may write over its own before they are
+    read.
+    """
+
+    def exchange(operands: list[list]) -> list[list]:
+        results: list = [None] * len(operands)
+        for source, target in perm:
+            results[target] = [np.array(operands[source][0])]
+        pairs = zip(results, operands, strict=True)
+        return [[np.zeros_like(x)] if row is None else row for row, (x,) in pairs]
+
+    return exchange
+
+
+def _to_all(split: int, joined: int, size: int) -> Callable[[list[list]], list[list]]:
+    """Return an all_to_all as a concatenation of parts of the operands for each device."""
+
+    def exchange(operands: list[list]) -> list[list]:
+        parts = [np.split(np.asarray(x), size, split) for (x,) in operands]
+        return [[np.concatenate(column, joined)] for column in zip(*parts, strict=True)]
 
     return exchange
 

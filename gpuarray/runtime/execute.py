@@ -298,8 +298,9 @@ def launch(
 
         return stream_of(device).submit(job, arrays)
     for array, buffer in zip(arrays, program(*sources, *behind, *owned), strict=True):
-        # On a GPU a result may have to leave its memory; on the host all memories are one.
-        array._bufs = [buffer if program.gpu is None else stored(buffer, device, array._place.kind)]
+        # A result may have to leave the memory of its GPU.
+        kind = array._place.kind
+        array._bufs = [buffer if kind == "device" else stored(buffer, device, kind)]
         # In this order: readers look at `_work` first.
         array._work = None
     return None

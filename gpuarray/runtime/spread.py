@@ -326,11 +326,11 @@ def _filled(
         ]
         sources.clear()
         made = team.fleet(buffers, donated)  # pyright: ignore[reportArgumentType]
-        if team.grid.devices[0].platform != "gpu":
-            return made
-        # Some may have to leave the memory of the GPUs.
-        rows = zip(team.out_places, made, strict=True)
-        return [[*map(partial(stored, kind=p.kind), row, p.devices)] for p, row in rows]
+        # Some results may have to leave the memory of their GPUs.
+        return [
+            row if p.kind == "device" else [*map(partial(stored, kind=p.kind), row, p.devices)]
+            for p, row in zip(team.out_places, made, strict=True)
+        ]
 
     # Other processes meet us in the order of the calls, and so on one thread.
     if team.heavy and not now and not team.spans:

@@ -351,12 +351,11 @@ def known_integer(x: Any) -> int | None:
 @composite(inline=True)
 def _integers_to_integers(x, y):
     """Repeated squaring, for 6 bits of the exponent: 2 ** 64 has wrapped around to 0 already."""
-    zero, one = zero_of(x), constant(1, x)
     # One shape before the loop: it would broadcast in each round otherwise.
     shape = lengths.broadcast(np.shape(x), np.shape(y))
-    x, y = broadcast_to(x, shape), broadcast_to(y, shape)
-    if shape:
-        x, y = (as_type(v, aval_of(v).dtype) for v in (x, y))
+    # Strongly typed: only a power with a known exponent keeps the type of what it multiplies.
+    x, y = (as_type(asarray(broadcast_to(v, shape)), aval_of(v).dtype) for v in (x, y))
+    zero, one = zero_of(x), constant(1, x)
     # 0 to any power but 0 is 0, to a negative one too, as in JAX.
     out = select(and_p.bind(eq_p.bind(x, zero), ne_p.bind(y, zero)), zero, one)
     for _ in range(6):

@@ -18,6 +18,7 @@ from gpuarray.numpy.comparison import logical_and
 from gpuarray.numpy.functions import clip
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, as_tuple, promoted, promoted_inexact
+from gpuarray.numpy.promotion import constant
 from gpuarray.numpy.selection import choose_by, where
 from gpuarray.numpy.shapes import broadcast_to, ravel, reshape, shape
 from gpuarray.numpy.sorting import argsort, searchsorted
@@ -112,7 +113,7 @@ def gradient(f, *varargs, axis=None, edge_order: int | None = None) -> Any:
     axes = tuple(canonical_axis(a, f.ndim) for a in axes)
     # One step for all axes, one for each, or none: 1.
     if not spacing:
-        steps: list[Any] = [f.dtype.type(1)] * len(axes)
+        steps: list[Any] = [constant(1, f)] * len(axes)
     elif len(spacing) == 1:
         steps = spacing * len(axes)
     elif len(spacing) == len(axes):
@@ -264,7 +265,7 @@ def interp(x, xp, fp, left=None, right=None, period=None) -> Array:
     rise, run = f1 - f0, x1 - x0
     # Two points at one place: the lower one's value, without dividing by zero.
     flat = abs(run) <= np.spacing(dtypes.finfo(xp.dtype).eps)
-    run = choose_by(flat, run.dtype.type(1), run)
+    run = choose_by(flat, constant(1, run), run)
     value = where(flat, f0, f0 + (x - x0) / run * rise)
     # "extrapolate" keeps the line of the outermost segment.
     if not isinstance(left, str):

@@ -30,6 +30,7 @@ from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.operands import no_out
 from gpuarray.numpy.promotion import (
+    Weak,
     always,
     arrays,
     binary,
@@ -46,12 +47,14 @@ kind_of = dtypes.kind_of
 inexact = dtypes.to_inexact_dtype
 
 
-def _float_function(name: str, run: Callable[..., Any], what: str, example: str) -> Any:
+def _float_function(
+    name: str, run: Callable[..., Any], what: str, example: str, weak: Weak = "kept"
+) -> Any:
     """A function of real or complex numbers: integers and booleans become floats first."""
     # The example is the call and its result, for the docstring.
     call, _, result = example.partition(" -> ")
     return documented(
-        unary(name, always(run), inexact),
+        unary(name, always(run), inexact, weak=weak),
         f"""{what}
 
     Shape contract: the shape of x; integers become floats.
@@ -244,12 +247,14 @@ deg2rad = radians = _float_function(
     lambda x: lax.mul(x, constant(math.pi / 180, x)),
     "Degrees as radians.",
     "deg2rad(gnp.array([180.0])) -> Array([3.1415927], dtype=float32)",
+    weak="scalars",
 )
 rad2deg = degrees = _float_function(
     "rad2deg",
     lambda x: lax.mul(x, constant(180 / math.pi, x)),
     "Radians as degrees.",
     "rad2deg(gnp.array([gnp.pi])) -> Array([180.], dtype=float32)",
+    weak="scalars",
 )
 
 # ---- rounding ----
@@ -350,7 +355,7 @@ def _rounded(a, decimals: int) -> Array:
     wide = as_type(a, dtypes.float32, a.weak_type) if a.dtype.itemsize < 4 else a
     factor = constant(10**decimals, wide)
     rounded = lax.div(_to_even(lax.mul(wide, factor)), factor)
-    return as_type(rounded, a.dtype, a.weak_type)
+    return as_type(rounded, a.dtype, a.weak_type and not a.ndim)
 
 
 _round = composite(_rounded, static=("decimals",), eager=False, name="round")
@@ -464,6 +469,6 @@ def angle(z, deg: bool = False) -> Array:
     if kind_of(z.dtype) in "biu":
         z = as_type(z, dtypes.default_float())
     out = arctan2(imag(z), real(z))
-    # arctan2 of Python numbers is weak; an angle is not.
-    out = as_type(out, out.dtype)
+    # The imaginary part of a real number is no number of the caller's: its angle is strongly typed.
+    out = as_type(out, out.dtype, out.weak_type and kind_of(z.dtype) == "c")
     return rad2deg(out) if deg else out

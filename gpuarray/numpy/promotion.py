@@ -86,6 +86,9 @@ def arrays(name: str, *xs: Any) -> list[Array]:
 
 def common_dtype(name: str, xs: list[Any], to: Callable[[Any], Any] | None) -> tuple[Any, bool]:
     """The dtype and weak type that values promote to, taken through `to`."""
+    # One value is what it is: truth values compared from weak numbers stay weak, as in JAX.
+    if to is None and len(xs) == 1:
+        return dtypes.dtype_and_weak(xs[0])
     try:
         dtype, weak = dtypes.lattice_result_type(*xs)
     # Random keys do not promote: the message names the function that was given one.
@@ -106,16 +109,24 @@ def convert(x: Any, dtype: Any, weak: bool) -> Any:
     return x if rule is None else rule(x)
 
 
-def _conversion(key: Any, dtype: Any, weak: bool) -> Callable[[Any], Any] | None:
-    """The function that converts operands of one aval or scalar type; None for nothing to do."""
+def _conversion(
+    key: Any, dtype: Any, weak: bool, decided: bool = True
+) -> Callable[[Any], Any] | None:
+    """The function that converts operands of one aval or scalar type; None for nothing to do.
+
+    Parameters
+    ----------
+    decided :
+        Whether an operand beside it makes the result strongly typed, where it is to be.
+    """
     if not isinstance(key, type):
         # None: nothing to convert.
         if key.dtype == dtype and key.weak_type == weak:
             return None
         if key.dtype == dtype and key.weak_type:
-            # Only a name changes, and the other operand's strong type decides that: a recorded
+            # Only a name changes. If the other operand's strong type decides that, a recorded
             # program says it, a value at hand need not.
-            return lambda x: x if is_base() else converted(x, dtype, weak)
+            return lambda x: x if decided and is_base() else converted(x, dtype, weak)
         return lambda x: converted(x, dtype, weak)
     kind = dtypes.kind_of(dtype)
     # Floats that a setting update narrows become the integers that an array of them becomes.
@@ -383,9 +394,9 @@ def unary(
 
     def plan(x: Any, key: Any) -> Callable[[Any], Array]:
         dtype, weak = common_dtype(name, [x], to)
-        weak = weak and _stays_weak(stays, key)
+        stay = weak and _stays_weak(stays, key)
         run = pick(dtype)
-        rule = _conversion(key, dtype, weak)
+        rule = _conversion(key, dtype, stay, decided=not weak)
         return run if rule is None else lambda x: run(rule(x))
 
     def function(x, /):
@@ -432,9 +443,9 @@ def binary(
 
     def plan(x: Any, y: Any, kx: Any, ky: Any) -> Callable[[Any, Any], Array]:
         dtype, weak = common_dtype(name, [x, y], to)
-        weak = weak and _stays_weak(stays, kx, ky)
+        stay = weak and _stays_weak(stays, kx, ky)
         run = pick(dtype)
-        fx, fy = _conversion(kx, dtype, weak), _conversion(ky, dtype, weak)
+        fx, fy = (_conversion(k, dtype, stay, decided=not weak) for k in (kx, ky))
         # Ranks differ: axes are added at each call, and the setting about that is asked.
         ranks = {k.ndim for k in (kx, ky) if not isinstance(k, type) and k.ndim}
         # A setting that forbids it means the user's expressions, not what functions here are made

@@ -218,6 +218,8 @@ def sinc(x) -> Array:
     Array([1.        , 0.63661975], dtype=float32)
     """
     (x,) = promote_args_inexact("sinc", x)
+    if np.ndim(x):  # only a scalar stays weakly typed
+        x = as_type(x, x.dtype)
     one = constant(1, x)
     angle = lax.mul(constant(np.pi, x), x)
     # Near zero the power series: in derivatives of the quotient large terms cancel there.

@@ -38,7 +38,7 @@ def logit(x: ArrayLike) -> Array:
     >>> logit(gnp.array([0.0, 0.5, 1.0]))
     Array([-inf,   0.,  inf], dtype=float32)
     """
-    (x,) = inexact("logit", x)
+    (x,) = strong_with_axes(inexact("logit", x))
     return lax.log(x / (like(1, x) - x))
 
 

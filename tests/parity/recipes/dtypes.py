@@ -155,7 +155,29 @@ EXPRESSIONS = [
     ]),
 ]
 
+# Weakly typed arrays and scalars: eager, and traced.
+WEAK = [
+    (name, [
+        f"{jit}(lambda x: {text})({x})"
+        for jit in ("", "jax.jit")
+        for x in ("jnp.full((2,), 2.5)", "jnp.full((2,), 3)", "jnp.asarray(2.0)", "jnp.asarray(3)")
+    ])
+    for name, text in [
+        *[
+            (f"jnp.{f}", f"jnp.{f}(x)")
+            for f in "deg2rad rad2deg sinc round sqrt square abs i0 nan_to_num floor".split()
+        ],
+        ("jnp.round", "jnp.round(x, 1)"),
+        ("jnp.invert", "~(x < 2.0)"), ("jnp.logical_not", "jnp.logical_not(x < 2)"),
+        ("jnp.power", "2**x"), ("jnp.power", "x**2"), ("jnp.power", "x**x"),
+        ("jnp.gradient", "jnp.gradient(jnp.ravel(jnp.stack([x, x])))"),
+        ("jnp.interp", "jnp.interp(x, jnp.ravel(x), jnp.ravel(x))"),
+        ("jnp.hypot", "jnp.hypot(x, x)"), ("jnp.logaddexp2", "jnp.logaddexp2(x, x)"),
+        ("scipy.special.logit", "scipy.special.logit(x)"),
+    ]
+]
+
 CASES = [
     *calls(SECTION, "jnp.", TABLE), *calls(SECTION, "dtypes.", DTYPES),
-    *expressions(SECTION, EXPRESSIONS),
+    *expressions(SECTION, EXPRESSIONS), *expressions(SECTION, WEAK),
 ]

@@ -163,3 +163,30 @@ def test_traced_text():
     assert "c:f32[3] = convert_element_type[new_dtype=float32 weak_type=False] b" in text
     assert "mul 2.0:f32[] a" in text
     assert "add a 0.10000000149011612:f32[]" in text
+
+
+#: Which of these results of weakly typed operands are weak: of an array, of a scalar, as in JAX.
+WEAK_RESULTS = {
+    "not": (lambda x: ~(x < 2.0), True, True),
+    "deg2rad": (gnp.deg2rad, False, True),
+    "sinc": (gnp.sinc, False, True),
+    "round": (gnp.round, True, True),
+    "one decimal": (lambda x: gnp.round(x, 1), False, True),
+    "hypot": (lambda x: gnp.hypot(x, x), False, True),
+    "gradient": (lambda x: gnp.gradient(gnp.ravel(gnp.stack([x, x]))), True, True),
+    "interp": (lambda x: gnp.interp(x, gnp.ravel(x), gnp.ravel(x)), True, True),
+    "logit": (ga.scipy.special.logit, False, True),
+}
+
+
+@pytest.mark.parametrize("name", WEAK_RESULTS)
+@pytest.mark.parametrize("jit", [lambda f: f, ga.jit], ids=["eager", "jit"])
+def test_results_of_weak_operands(name, jit):
+    function, of_arrays, of_scalars = WEAK_RESULTS[name]
+    assert jit(function)(gnp.full((2,), 2.5)).weak_type == of_arrays
+    assert jit(function)(gnp.asarray(2.5)).weak_type == of_scalars
+
+
+def test_powers_with_a_traced_exponent_are_strong():
+    assert not ga.jit(lambda n: 2**n)(3).weak_type
+    assert ga.jit(lambda n: n**2)(3).weak_type

@@ -6,6 +6,8 @@ step of the plain formula does not.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gpuarray import lax
@@ -271,4 +273,28 @@ def bessel_i0(x):
 def _bessel_i0_jvp(primals, tangents):
     (x,), (t,) = primals, tangents
     # The derivative of I0 is I1.
-    return bessel_i0(x), lax.mul(t, unscaled(lax.bessel_i1e, x, x))
+    return bessel_i0(x), lax.mul(t, bessel_i1(x))
+
+
+@custom_jvp
+def bessel_i1(x):
+    return unscaled(lax.bessel_i1e, x, x)
+
+
+#: I1(x) / x is the sum of these times (x / 2)^2k.
+_I1_OVER_X = [0.5 / (math.factorial(k) * math.factorial(k + 1)) for k in range(9)]
+
+
+@bessel_i1.defjvp
+def _bessel_i1_jvp(primals, tangents):
+    """I0(x) - I1(x) / x."""
+    (x,), (t,) = primals, tangents
+    y, one = bessel_i1(x), constant(1, x)
+    # Near zero the power series, whose derivatives of all orders are right there too.
+    near = lax.lt(lax.abs(x), one)
+    square = lax.square(lax.mul(constant(0.5, x), select(near, x, zero_of(x))))
+    series = zero_of(square)
+    for c in reversed(_I1_OVER_X):
+        series = lax.add(lax.mul(series, square), constant(c, x))
+    ratio = select(near, series, lax.div(y, select(near, one, x)))
+    return y, lax.mul(t, lax.sub(bessel_i0(x), ratio))

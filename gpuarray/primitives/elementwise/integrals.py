@@ -118,13 +118,19 @@ def _fresnel(part: int):
     return in_double(rule)
 
 
+#: sin(x) / x is the sum of these times x^2k, and log(1 + u) / u that of the others times
+#: 2 z^2k / (2 + u), where z is u / (2 + u). The highest power first.
+_SINC = [(-1) ** k / math.factorial(2 * k + 1) for k in range(7, -1, -1)]
+_LOG_OVER = [1 / (2 * k + 1) for k in range(11, -1, -1)]
+
+
 def _sinc_derivative(t, y, x):
-    """t sin(x) / x, with the limit 1 at 0."""
-    zero = do.eq(x, constant(x, 0))
-    # The quotient is taken at 1 instead of 0, so that no nan reaches derivatives of higher order.
-    safe = do.select_n(zero, x, full_like(x, 1))
-    slope = do.div(do.sin(safe, accuracy=None), safe)
-    return do.mul(t, do.select_n(zero, slope, full_like(x, 1)))
+    """t sin(x) / x, by its power series near 0."""
+    # The quotient would lose digits there in derivatives of higher order, and at 0 all of them.
+    near = do.lt(do.abs(x), constant(x, 0.5))
+    series = polynomial(do.square(do.select_n(near, full_like(x, 0), x)), _SINC)
+    safe = do.select_n(near, x, full_like(x, 1))
+    return do.mul(t, do.select_n(near, do.div(do.sin(safe, accuracy=None), safe), series))
 
 
 # The argument of the sine and cosine in Fresnel's integrals.
@@ -168,13 +174,15 @@ fresnel_cos_p = special_function(
 
 
 def _spence_derivative(t, y, x):
-    """t log(x) / (1 - x), with the limit -1 at 1."""
-    one = constant(x, 1)
-    there = do.eq(x, one)
-    # The quotient is taken at 2 instead of 1, as above at 0.
-    safe = do.select_n(there, x, full_like(x, 2))
-    slope = do.div(_log(safe), do.sub(one, safe))
-    return do.mul(t, do.select_n(there, slope, full_like(x, -1)))
+    """t log(x) / (1 - x), by a power series near 1."""
+    away = do.sub(x, constant(x, 1))
+    near = do.lt(do.abs(away), constant(x, 0.3))
+    u = do.select_n(near, full_like(x, 0), away)
+    above = do.add(u, constant(x, 2))
+    series = do.div(_scaled(2, polynomial(do.square(do.div(u, above)), _LOG_OVER)), above)
+    safe = do.select_n(near, x, full_like(x, 2))
+    quotient = do.div(_log(safe), do.sub(safe, constant(x, 1)))
+    return do.neg(do.mul(t, do.select_n(near, quotient, series)))
 
 
 spence_p = special_function(

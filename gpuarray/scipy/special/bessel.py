@@ -20,7 +20,7 @@ from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.operands import arrays, need_concrete
-from gpuarray.numpy.smooth import bessel_i0, unscaled
+from gpuarray.numpy.smooth import bessel_i0, bessel_i1
 from gpuarray.scipy.special.operands import inexact, like, recorded_steps, strong
 
 
@@ -42,21 +42,6 @@ def i1e(x: ArrayLike) -> Array:
     return lax.bessel_i1e(*inexact("i1e", x))
 
 
-@custom_jvp
-def _i1(x: Array) -> Array:
-    return unscaled(lax.bessel_i1e, x, x)
-
-
-def _i1_slope(t: Array, out: Array, x: Array) -> Array:
-    """I0(x) - I1(x) / x, 1/2 at 0; near it I1 may be a subnormal number, without digits."""
-    near = abs(x) < float(dtypes.finfo(out.dtype).eps)
-    safe = gnp.where(near, like(1, x), x)
-    return t * gnp.where(near, like(0.5, x), bessel_i0(safe) - out / safe)
-
-
-_i1.defjvps(_i1_slope)
-
-
 def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind of order 0. Any shape; same shape out.
 
@@ -72,7 +57,7 @@ def i1(x: ArrayLike) -> Array:
     >>> i1(1.0).round(4)
     Array(0.5652, dtype=float32, weak_type=True)
     """
-    return _i1(*inexact("i1", x))
+    return bessel_i1(*inexact("i1", x))
 
 
 # ---- orders 0 to v ----

@@ -198,10 +198,11 @@ def _log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
 def _log_ndtr_slope(series_order, primals, tangents):
     (x,), (t,) = primals, tangents
     x = single_or_double(x, "log_ndtr")
-    low = gnp.minimum(x, 0.0)
+    # Chosen and not clipped: at 0 the derivative of an extreme would be a half.
+    low, high = gnp.where(x < 0, x, 0), gnp.where(x < 0, 0, x)
     # The density over the distribution function; on the left both are scaled by exp(x^2 / 2).
     left = (2 / _ROOT_2PI) / erfcx_p.bind(low * -_ROOT_HALF)
-    right = lax.exp(-0.5 * x * x) / (_ROOT_2PI * ndtr(gnp.maximum(x, 0.0)))
+    right = lax.exp(-0.5 * x * x) / (_ROOT_2PI * ndtr(high))
     return log_ndtr(x, series_order), t * gnp.where(x < 0, left, right)
 
 

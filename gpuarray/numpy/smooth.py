@@ -164,10 +164,12 @@ def _pick_hypot(dtype):
 
 def _scaled_length(x, y):
     """The larger size (1 instead of 0), and the length in units of it: no square overflows."""
-    x, y = lax.abs(x), lax.abs(y)
-    one, large = constant(1, x), lax.max(x, y)
-    unit = select(lax.eq(large, zero_of(large)), one, large)
-    return unit, lax.sqrt(lax.add(one, lax.square(lax.div(lax.min(x, y), unit))))
+    # One or the other, as extremes of equal sizes would share their derivative.
+    first = lax.ge(lax.abs(x), lax.abs(y))
+    large, small = select(first, x, y), select(first, y, x)
+    one, size = constant(1, x), lax.abs(large)
+    unit = select(lax.eq(size, zero_of(size)), one, size)
+    return unit, lax.sqrt(lax.add(one, lax.square(lax.div(small, unit))))
 
 
 def _ends(x, y):

@@ -179,14 +179,21 @@ def _power(log: Array, lmbda: Array) -> Array:
     return gnp.where(at_zero, log, lax.expm1(gnp.multiply(safe, log)) / safe)
 
 
+def _times(factor: Array, log: Array) -> Array:
+    """factor * log, and 0 where the factor is 0 and the logarithm infinite."""
+    # Where it is finite, the derivative by the factor is kept.
+    nothing = (factor == 0) & gnp.isinf(log)
+    return factor * gnp.where(nothing, like(0, log), log)
+
+
 def _power_by_log(log: Array, lmbda: Array) -> Array:
     """The derivative by x, or by 1 + x: exp((lmbda - 1) log)"""
-    return gnp.where(lmbda == 1, like(1, log), lax.exp((lmbda - 1) * log))
+    return lax.exp(_times(lmbda - 1, log))
 
 
 def _power_by_exponent(t: Array, out: Array, log: Array, lmbda: Array) -> Array:
     # By Taylor's series near 0, where the two terms of the quotient cancel.
-    u = gnp.where(lmbda == 0, like(0, log), log * lmbda)
+    u = _times(lmbda, log)
     small = abs(u) < 0.02
     safe = gnp.where(small, like(1, lmbda), lmbda)
     series = log * log * (1 / 2 + u * (1 / 3 + u * (1 / 8 + u * (1 / 30 + u / 144))))

@@ -12,7 +12,7 @@ from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
 from gpuarray.scipy import special
-from gpuarray.scipy.stats.operands import floats
+from gpuarray.scipy.stats.operands import clamped, floats
 
 
 def logpdf(
@@ -55,7 +55,7 @@ def cdf(
     Array([0.1069, 0.3813], dtype=float32)
     """
     x, a, b, loc, scale = floats("beta.cdf", x, a, b, loc, scale)
-    return special.betainc(a, b, gnp.clip((x - loc) / scale, 0, 1))
+    return special.betainc(a, b, clamped(0.0, (x - loc) / scale, 1.0))
 
 
 def logcdf(
@@ -79,7 +79,7 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
     """
     x, a, b, loc, scale = floats("beta.sf", x, a, b, loc, scale)
     # The upper tail directly: 1 - cdf would lose its digits.
-    return special.betainc(b, a, 1 - gnp.clip((x - loc) / scale, 0, 1))
+    return special.betainc(b, a, 1 - clamped(0.0, (x - loc) / scale, 1.0))
 
 
 def logsf(

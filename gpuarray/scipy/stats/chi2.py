@@ -12,7 +12,7 @@ from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
 from gpuarray.scipy import special
-from gpuarray.scipy.stats.operands import floats
+from gpuarray.scipy.stats.operands import clamped, floats
 
 
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -49,7 +49,7 @@ def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
     x, df, loc, scale = floats("chi2.cdf", x, df, loc, scale)
     # The gamma distribution of shape df / 2; of no degrees of freedom there is none.
     half = gnp.where(df > 0, 0.5 * df, np.nan)
-    return special.gammainc(half, 0.5 * gnp.maximum((x - loc) / scale, 0))
+    return special.gammainc(half, 0.5 * clamped(0.0, (x - loc) / scale, np.inf))
 
 
 def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -71,7 +71,7 @@ def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     """
     x, df, loc, scale = floats("chi2.sf", x, df, loc, scale)
     # The upper tail directly: 1 - cdf would lose its digits.
-    return special.gammaincc(0.5 * df, 0.5 * gnp.maximum((x - loc) / scale, 0))
+    return special.gammaincc(0.5 * df, 0.5 * clamped(0.0, (x - loc) / scale, np.inf))
 
 
 def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

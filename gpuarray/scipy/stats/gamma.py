@@ -12,7 +12,7 @@ from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
 from gpuarray.scipy import special
-from gpuarray.scipy.stats.operands import floats
+from gpuarray.scipy.stats.operands import clamped, floats
 
 
 def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -48,7 +48,7 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     x, a, loc, scale = floats("gamma.cdf", x, a, loc, scale)
     # gammainc is defined at a = 0, the distribution is not.
     a = gnp.where(a > 0, a, np.nan)
-    return special.gammainc(a, gnp.maximum((x - loc) / scale, 0))
+    return special.gammainc(a, clamped(0.0, (x - loc) / scale, np.inf))
 
 
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -70,7 +70,7 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
     """
     x, a, loc, scale = floats("gamma.sf", x, a, loc, scale)
     # The upper tail directly: 1 - cdf would lose its digits.
-    return special.gammaincc(a, gnp.maximum((x - loc) / scale, 0))
+    return special.gammaincc(a, clamped(0.0, (x - loc) / scale, np.inf))
 
 
 def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

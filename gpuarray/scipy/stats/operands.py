@@ -36,6 +36,13 @@ def positive(name: str, *xs: Any) -> list[Array]:
     return [*rest, gnp.where(scale > 0, scale, np.nan)]
 
 
+def clamped(low: float, x: Array, high: float) -> Array:
+    """`x` limited to [low, high]. Where it is not inside, its derivative is 0, even if that of what
+    follows is infinite at the limit (a product with 0 would be nan).
+    """
+    return lax.clamp(lax.full_like(x, low, shape=()), x, lax.full_like(x, high, shape=()))
+
+
 def log_of_gumbel_tail(y: Array) -> Array:
     """log(1 - exp(-exp(y))), which is y itself as soon as exp(y) is small."""
     # 1 - exp(-e) is e up to rounding once e is below eps.

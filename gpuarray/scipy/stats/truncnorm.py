@@ -21,22 +21,31 @@ def _log_mass(a: Array, b: Array) -> Array:
     # By symmetry an interval above 0 is mirrored to the lower tail.
     right = a > 0
     low, high = gnp.where(right, -b, a), gnp.where(right, -a, b)
-    top = special.log_ndtr(gnp.minimum(high, 0))
+    # Both formulas are computed; the one that is not taken gets an interval of its own kind, so
+    # that it has finite derivatives.
+    below = high <= 0
+    far, near = gnp.where(below, low, -2), gnp.where(below, high, -1)
+    top = special.log_ndtr(near)
     # log(exp(top) - exp(bottom)) without leaving the logarithms.
-    tail = top + lax.log1p(-lax.exp(special.log_ndtr(gnp.minimum(low, high)) - top))
+    tail = top + lax.log1p(-lax.exp(special.log_ndtr(far) - top))
     # Around 0 the mass is large: one minus both tails loses nothing.
-    middle = lax.log1p(-special.ndtr(low) - special.ndtr(-high))
-    return gnp.where(high <= 0, tail, middle)
+    left, right = gnp.where(below, -1, low), gnp.where(below, 1, high)
+    middle = lax.log1p(-special.ndtr(left) - special.ndtr(-right))
+    return gnp.where(below, tail, middle)
 
 
 def _log_share(y: Array, a: Array, b: Array, below: bool) -> Array:
     """How much of the mass between a and b is on one side of y; near all of it, from the rest."""
-    inside = gnp.clip(y, a, b)
+    # Somewhere between a and b where y is not: intervals without mass have no derivatives.
+    ends = gnp.where(a > -np.inf, a, b - 2), gnp.where(b < np.inf, b, a + 2)
+    within = gnp.where((a == -np.inf) & (b == np.inf), 0, 0.5 * (ends[0] + ends[1]))
+    inside = gnp.where((y <= a) | (y >= b), within, y)
     whole = _log_mass(a, b)
     under, over = _log_mass(a, inside) - whole, _log_mass(inside, b) - whole
     share, rest = (under, over) if below else (over, under)
     # Close to 1 the other side's share is the exact one.
-    out = gnp.where(share > -0.1, lax.log1p(-lax.exp(rest)), share)
+    most = share > -0.1
+    out = gnp.where(most, lax.log1p(-lax.exp(gnp.where(most, rest, -1))), share)
     low, high = (-np.inf, 0.0) if below else (0.0, -np.inf)
     return gnp.where(y <= a, low, gnp.where(y >= b, high, out))
 

@@ -80,3 +80,58 @@ def test_third_derivatives_in_float32_keep_their_digits(name):
     with ga.enable_x64(True):
         exact = np.asarray(third(gnp.asarray(beside.astype("float64"))))
     np.testing.assert_allclose(found, exact, 2e-3, 2e-4)
+
+
+#: Functions of two numbers, and points where a rule compares them, or one of them with a number.
+TOGETHER = {
+    "hypot": (gnp.hypot, [(2.0, 2.0), (2.0, -2.0), (3.0, 0.0)]),
+    "boxcox": (special.boxcox, [(2.0, 0.0), (2.0, 1.0)]),
+    "boxcox1p": (special.boxcox1p, [(1.0, 0.0), (1.0, 1.0)]),
+    "betaln": (special.betaln, [(2.0, 2.0), (20.0, 20.0)]),
+    "logaddexp": (gnp.logaddexp, [(1.0, 1.0)]),
+    "logaddexp2": (gnp.logaddexp2, [(1.0, 1.0)]),
+    "arctan2": (gnp.arctan2, [(1.0, 1.0), (0.0, 1.0)]),
+    "kl_div": (special.kl_div, [(2.0, 2.0)]),
+    "xlogy": (special.xlogy, [(1.0, 1.0), (0.0, 2.0)]),
+    "power": (gnp.power, [(2.0, 0.0), (2.0, 1.0), (1.0, 2.0)]),
+    "t.logpdf": (stats.t.logpdf, [(0.0, 1.0)]),
+    "vonmises.logpdf": (stats.vonmises.logpdf, [(0.0, 1.0)]),
+    "truncnorm.logpdf": (lambda a, b: stats.truncnorm.logpdf(0.5, a, b), [(0.0, 2.0)]),
+    "truncnorm.logcdf": (lambda x, b: stats.truncnorm.logcdf(x, -3.0, b), [(0.0, 2.0)]),
+    "truncnorm.logsf": (lambda x, a: stats.truncnorm.logsf(x, a, 2.0), [(1.0, 0.0)]),
+    "truncnorm in a tail": (lambda a, b: stats.truncnorm.logpdf(-19.5, a, b), [(-20.0, -19.0)]),
+    "truncnorm near an end": (lambda x, b: stats.truncnorm.logcdf(x, -20.0, b), [(-9.0, 20.0)]),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_mixed_derivatives_are_the_slopes_beside_a_point(name):
+    f, points = TOGETHER[name]
+    first = lambda v: f(v[0], v[1])
+    with ga.enable_x64(True):
+        for before in (first, ga.grad(first), ga.hessian(first)):
+            beside = np.asarray(points)[:, None, None] + (
+                STEP * np.arange(-3, 4)[:, None, None] * np.eye(2)
+            ).reshape(7, 2, 2)
+            at = np.asarray(points)
+            found = np.asarray(ga.jit(ga.vmap(ga.jacfwd(before)))(gnp.asarray(at)))
+            values = np.asarray(ga.jit(ga.vmap(ga.vmap(ga.vmap(before))))(gnp.asarray(beside)))
+            slopes = np.moveaxis(np.einsum("pk...,k->p...", values, WEIGHTS) / STEP, 1, -1)
+            scale = np.abs(slopes).max()
+            np.testing.assert_allclose(found, slopes, 1e-6, 1e-6 * max(1, scale))
+
+
+@pytest.mark.parametrize("name", ["gamma", "chi2", "beta", "truncnorm", "pareto", "expon"])
+@pytest.mark.parametrize("what", ["cdf", "sf"])
+def test_probabilities_beyond_the_support_have_no_slope(name, what):
+    parameters = {
+        "gamma": (0.5,),
+        "chi2": (1.0,),
+        "beta": (0.5, 0.5),
+        "expon": (),
+        "pareto": (2.0,),
+    }
+    given = parameters.get(name, (-1.0, 2.0))
+    x = gnp.asarray([-2.0, -1.5] + ([1.5, 3.0] if name == "beta" else []))
+    slope = ga.grad(lambda x: getattr(getattr(stats, name), what)(x, *given))
+    assert (ga.vmap(slope)(x) == 0).all()

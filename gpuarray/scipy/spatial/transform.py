@@ -6,6 +6,7 @@ Floor 6. In: quaternions, matrices, vectors or angles; one, or a stack along a l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from gpuarray.core.value import Array
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.numpy.shapes import stretch
+from gpuarray.scipy.special.operands import polynomial as _polynomial
 
 
 def _parts(q: Array) -> tuple[Array, Array]:
@@ -46,31 +48,33 @@ def _product(p: Array, q: Array) -> Array:
     return _unit(gnp.concatenate([vector, scalar], axis=-1))
 
 
-def _scaled_sine(angle: Array) -> Array:
-    """sin(angle / 2) / angle."""
-    square = angle * angle
-    # sin(angle / 2) / angle, by its series near 0.
-    small = angle <= 1e-3
-    # Both branches are computed, so that neither may divide by 0.
-    safe = gnp.where(small, 1, angle)
-    return gnp.where(small, 0.5 - square / 48 + square * square / 3840, gnp.sin(safe / 2) / safe)
+#: Power series in the square of an angle, or of a tangent: of sin(x / 2) / x, cos(x / 2), and
+#: arctan(x) / x. The highest power first.
+_SINE = tuple((-0.25) ** k / (2 * math.factorial(2 * k + 1)) for k in range(7, -1, -1))
+_COSINE = tuple((-0.25) ** k / math.factorial(2 * k) for k in range(7, -1, -1))
+_ARCTAN = tuple((-1) ** k / (2 * k + 1) for k in range(13, -1, -1))
 
 
 def _of_rotvec(v: Array) -> Array:
-    angle = _norm(v)
-    return gnp.concatenate([_scaled_sine(angle) * v, gnp.cos(angle / 2)], axis=-1)
+    """The quaternion sin(x / 2) v / x, cos(x / 2), where x is the length of v."""
+    # Near 0 in terms of the square: a length has no second derivative at 0.
+    square = (v * v).sum(-1, keepdims=True)
+    small = square < 0.25
+    few, angle = gnp.where(small, square, 0), gnp.sqrt(gnp.where(small, 1, square))
+    sine = gnp.where(small, _polynomial(_SINE, few), gnp.sin(angle / 2) / angle)
+    cosine = gnp.where(small, _polynomial(_COSINE, few), gnp.cos(angle / 2))
+    return gnp.concatenate([sine * v, cosine], axis=-1)
 
 
 def _to_rotvec(q: Array) -> Array:
     # q and -q are one rotation: the one of at most half a turn.
     v, w = _parts(gnp.where(q[..., 3:] < 0, -q, q))
-    sine = _norm(v)
-    angle = 2 * gnp.arctan2(sine, w)
-    small = angle <= 1e-3
-    square = angle * angle
-    safe = gnp.where(small, 1, sine)
-    ratio = gnp.where(small, 2 + square / 12 + 7 * square * square / 2880, angle / safe)
-    return ratio * v
+    square = (v * v).sum(-1, keepdims=True)
+    small = 16 * square < w * w
+    near = gnp.where(small, w, 1)
+    series = _polynomial(_ARCTAN, gnp.where(small, square, 0) / (near * near)) / near
+    sine = gnp.sqrt(gnp.where(small, 1, square))
+    return 2 * gnp.where(small, series, gnp.arctan2(sine, w) / sine) * v
 
 
 def _of_matrix(m: Array) -> Array:

@@ -12,6 +12,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from gpuarray.scipy import special, stats
+from gpuarray.scipy.spatial.transform import Rotation
 
 #: Functions, and points where they are smooth.
 SMOOTH = {
@@ -119,6 +120,36 @@ def test_mixed_derivatives_are_the_slopes_beside_a_point(name):
             slopes = np.moveaxis(np.einsum("pk...,k->p...", values, WEIGHTS) / STEP, 1, -1)
             scale = np.abs(slopes).max()
             np.testing.assert_allclose(found, slopes, 1e-6, 1e-6 * max(1, scale))
+
+
+ROTATIONS = {
+    "matrix": lambda v: Rotation.from_rotvec(v).as_matrix(),
+    "quaternion": lambda v: Rotation.from_rotvec(v).as_quat(),
+    "there and back": lambda v: (
+        Rotation.from_rotvec(v) * Rotation.from_euler("x", v[0])
+    ).as_rotvec(),
+    "parameters": lambda v: Rotation.from_rotvec(v).as_mrp(),
+}
+
+
+@pytest.mark.parametrize("name", ROTATIONS)
+@pytest.mark.parametrize("size", [0.0, 1e-4, 0.5, 2.0])
+def test_derivatives_of_small_rotations(name, size):
+    """At no rotation at all, and on both sides of where a series takes over."""
+    f, at = ROTATIONS[name], np.array([0.6, 0.0, -0.8]) * size
+    along = np.array([0.5, 1.0, 0.25])
+
+    def on_the_line(s):
+        return f(at + s * along)
+
+    with ga.enable_x64(True):
+        before = on_the_line
+        for _ in range(3):
+            found = ga.jacfwd(before)(0.0)
+            values = np.stack([before(STEP * k) for k in range(-3, 4)])
+            slope = np.einsum("k...,k->...", values, WEIGHTS) / STEP
+            np.testing.assert_allclose(found, slope, 1e-6, 1e-6)
+            before = ga.jacfwd(before)
 
 
 @pytest.mark.parametrize("name", ["gamma", "chi2", "beta", "truncnorm", "pareto", "expon"])

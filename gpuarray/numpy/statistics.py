@@ -311,7 +311,7 @@ def _cumprod(a, axis, dtype):
 def _cumulate(name: str, run: Callable[..., Array], a, axis, dtype, widen=False) -> Array:
     (a,) = arrays(name, a)
     # Flattened, as NumPy's.
-    if axis is None or a.ndim == 0:
+    if axis is None:
         cuts = cuts_of(aval_of(a).layout)
         if a.ndim > 1 and cuts and any(cuts) and not resolving.depth:
             raise ShardingTypeError(

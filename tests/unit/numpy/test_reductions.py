@@ -380,3 +380,10 @@ def test_running_sums_are_rounded_once_an_element(shape, axis, reverse, dtype):
         wanted = ufunc.accumulate(given.astype(np.result_type(dtype, "d")), axis)
         found = np.asarray(getattr(ga.lax, name)(x, axis, reverse))
         np.testing.assert_allclose(found, wanted[flip] if reverse else wanted, rtol=2e-7)
+
+
+@pytest.mark.parametrize("function", [gnp.cumsum, gnp.cumprod, gnp.nancumsum, gnp.nancumprod])
+def test_running_results_of_a_scalar_have_no_axis(function):
+    assert function(gnp.float32(2)).tolist() == [2.0]
+    with pytest.raises(ValueError, match="out of bounds"):
+        function(gnp.float32(2), axis=0)

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray.core import dtypes
+from gpuarray.core.dims import Dim
 from gpuarray.core.value import Array
 from gpuarray.lax.lengths import typed
 from gpuarray.lax.slicing import reaching
@@ -211,6 +212,9 @@ def roll(a, shift, axis: int | Sequence[int] | None = None) -> Array:
         shift = shift % max(a.shape[axes[0]], 1)  # however large it is
     own = getattr(shift, "__jax_array__", None)  # of an array of the user's
     shift = shift if own is None else own()
+    if any(type(s) is Dim for s in as_tuple(shift)):  # half a symbolic length, say
+        amounts = [typed(s, np.dtype(np.int32)) for s in as_tuple(shift)]
+        shift = lax.concatenate([reshape(s, (1,)) for s in amounts], 0)
     shifts = shift if isinstance(shift, (Array, np.ndarray)) else np.asarray(shift)
     if not shifts.size:  # by nothing, along no axis: no list of integers says that it is one
         shifts = np.asarray(shifts, np.int32)

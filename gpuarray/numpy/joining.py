@@ -20,6 +20,7 @@ from gpuarray.core.layout import out_given
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
+from gpuarray.lax.lengths import typed
 from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.indexer import known_value, wrapped
 from gpuarray.numpy.indexing import getitem
@@ -574,7 +575,7 @@ def insert(arr, obj, values, axis: int | None = None) -> Array:
     values = _values_to_insert(values, arr, where, axis)
     count = values.shape[axis]
     known = known_value(where)
-    if known is not None:
+    if known is not None and type(n) is not Dim:
         # As NumPy: negative positions count from the end, others are moved to the ends.
         known = np.clip(np.where(known < 0, known + n, known), 0, n)
         positions = np.broadcast_to(known, (count,))
@@ -583,7 +584,9 @@ def insert(arr, obj, values, axis: int | None = None) -> Array:
         both = lax.concatenate([arr, values], axis)
         return getitem(both, (slice(None),) * axis + (order,))
     where = lax.clamp(
-        np.int32(0), lax.convert_element_type(wrapped(where, n), np.int32), np.int32(n)
+        np.int32(0),
+        lax.convert_element_type(wrapped(where, n), np.int32),
+        typed(n, np.dtype(np.int32)),
     )
     return _insert_traced(arr, stretch(where, (count,)), values, axis)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray.core import dtypes
+from gpuarray.core.dims import Dim
 from gpuarray.core.value import Array
 from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.operands import array
@@ -43,10 +44,11 @@ def packbits(a, axis: int | None = None, bitorder: str = "big") -> Array:
     bits = lax.convert_element_type(lax.ne(a, a.dtype.type(0)), np.uint8)
     bits = moveaxis(bits, axis, -1)
     # Zeros fill up the last byte.
-    missing = -bits.shape[-1] % 8
-    if missing:
+    count = (bits.shape[-1] + 7) // 8
+    missing = 8 * count - bits.shape[-1]
+    if type(missing) is Dim or missing:
         bits = lax.pad(bits, np.uint8(0), [(0, 0, 0)] * (bits.ndim - 1) + [(0, missing, 0)])
-    bits = reshape(bits, (*bits.shape[:-1], bits.shape[-1] // 8, 8))
+    bits = reshape(bits, (*bits.shape[:-1], count, 8))
     # Each bit in its place of the byte; the bits of a byte do not overlap.
     placed = lax.shift_left(bits, _spread(shifts, bits.shape))
     return moveaxis(lax.reduce_or(placed, (placed.ndim - 1,)), -1, axis)

@@ -275,3 +275,16 @@ def test_errors_name_what_was_obtained():
             program.call(np.ones(shape, np.float32))
     with pytest.raises(ValueError, match="parsed 3 already and 'like' shape has only 2 dimensions"):
         export.symbolic_shape("b, 7, c, ...", like=(4, 7))
+
+
+def test_rolls_by_parts_of_a_length():
+    same(lambda x: (gnp.fft.fftshift(x), gnp.fft.ifftshift(x)), ROW, spec="b")
+    same(gnp.fft.fftshift, MATRIX, spec="a, b")
+    same(lambda x: gnp.roll(x, (x.shape[0] // 2, 1), (0, 1)), MATRIX, spec="a, b")
+
+
+def test_elements_put_in_and_bits_put_together():
+    same(lambda x: (gnp.insert(x, 1, 5.0), gnp.insert(x, -1, 5.0)), ROW, spec="b")
+    same(lambda x: gnp.insert(x, gnp.array([0, 2, 2]), gnp.arange(3.0)), ROW, spec="b")
+    for length in (6, 8, 17):
+        same(lambda x: gnp.packbits(x > 2), gnp.arange(length), spec="b")

@@ -60,6 +60,8 @@ def explain(
     GPU of architecture `arch`, and `registers` and `spills` where NVRTC is here; no GPU is needed.
     What runs on the host even then says why: its fact `on the host`. Steps in which devices send
     values to each other have the facts `axes`, `devices`, `bytes a device` and `why`.
+    `intermediates` says of values between kernels whether they are stored or computed where they
+    are read, and why.
 
     With `platform="native"`, or on a CPU while the setting `native` is on, the steps are those of
     native code: the fact `call` says which of them are one call of a compiled function, or that

@@ -13,6 +13,7 @@ from gpuarray.compiler.check import check_graph, check_steps
 from gpuarray.compiler.fuse.fuse import fuse
 from gpuarray.compiler.fuse.group import FusedGroup, Refusal, Step
 from gpuarray.compiler.lower.choose import choose_forms, named
+from gpuarray.compiler.lower.decisions import Decision
 from gpuarray.compiler.lower.epilogues import fuse_epilogues
 from gpuarray.compiler.lower.horizontal import fuse_horizontally
 from gpuarray.compiler.lower.inline import inline_producers
@@ -90,23 +91,27 @@ def _plan_for_device(plan: Plan) -> Plan:
         _check(fuse, graph, steps)
     else:
         steps, refusals = _unchosen(plan), plan.refusals
-    found = _lower_for_device(graph, steps, refusals, fusion)
+    found, decisions = _lower_for_device(graph, steps, refusals, fusion)
     # Reductions of many arrays in one launch, where they do not lose more by it.
     if fusion and _totals(graph) >= TARGET.fewest_alike:
         steps, refusals = fuse(graph, flows=True, apart=True)
         _check(fuse, graph, steps)
-        found = min(found, _lower_for_device(graph, steps, refusals, fusion), key=_cost)
+        other, others = _lower_for_device(graph, steps, refusals, fusion)
+        if _cost(other) < _cost(found):
+            found, decisions = other, others
     # Last: a form depends on all that the kernel reads, inlined producers included.
     fused, refusals = found
     made = choose_forms(fused)
     _check(choose_forms, graph, made, fused, lowered=True)
-    return Plan(graph, (made, refusals), fusion)
+    return Plan(graph, (made, refusals), fusion, decisions)
 
 
 def _lower_for_device(
     graph: Graph, steps: list[Step], refusals: list[Refusal], fusion: bool
-) -> Steps:
-    """Fused steps as a device runs them, but for the forms of kernels."""
+) -> tuple[Steps, dict[Var, Decision]]:
+    """Fused steps as a device runs them, but for the forms of kernels, and why values between them
+    are stored or inlined.
+    """
     if fusion:
         # Before inlining, so that each pass is inlined into for what it reads itself.
         fused, (steps, more) = steps, split_into_passes(steps)
@@ -114,7 +119,7 @@ def _lower_for_device(
         _check(split_into_passes, graph, steps, fused)
         fused, steps = steps, fold_columns_with_rows(graph, steps)
         _check(fold_columns_with_rows, graph, steps, fused)
-    fused, steps = steps, inline_producers(graph, steps, fusion)
+    fused, (steps, decisions) = steps, inline_producers(graph, steps, fusion)
     _check(inline_producers, graph, steps, fused, lowered=True)
     if fusion:
         fused, steps = steps, fuse_epilogues(graph, steps)
@@ -127,8 +132,8 @@ def _lower_for_device(
             if _temporary(graph, together) > few:
                 together = fuse_horizontally(steps, TARGET.small_group)
         _check(fuse_horizontally, graph, together, steps, lowered=True)
-        return together, refusals
-    return [*steps], refusals
+        return (together, refusals), decisions
+    return ([*steps], refusals), decisions
 
 
 def _temporary(graph: Graph, steps: Sequence[DeviceStep]) -> int:
@@ -175,11 +180,12 @@ def _plan_for_native(plan: Plan) -> Plan:
         fused, (steps, more) = steps, split_into_passes(steps, native.is_slow)
         refusals = [*refusals, *more]
         _check(split_into_passes, graph, steps, fused)
-    fused, steps = steps, inline_producers(graph, steps, fusion, native.FORMS, True)
+    fused = steps
+    steps, decisions = inline_producers(graph, steps, fusion, native.FORMS, True)
     _check(inline_producers, graph, steps, fused, lowered=True)
     fused, steps = steps, choose_forms(steps)
     _check(choose_forms, graph, steps, fused, lowered=True)
-    return Plan(graph, (steps, refusals), fusion)
+    return Plan(graph, (steps, refusals), fusion, decisions)
 
 
 def _rewrite(stage: Callable[[Graph], Graph], graph: Graph) -> Graph:
@@ -209,15 +215,25 @@ def _is_checked() -> bool:
 class Plan(Struct, frozen=False, eq=False):
     """A simplified graph and the steps that compute it.
 
-    made: the steps, and what did not fuse; None: they are found when they are asked for, since a
-    device may have others
+    Attributes
+    ----------
+    made :
+        The steps, and what did not fuse; None: they are found when they are asked for, since a
+        device may have others.
+    decisions :
+        Why values between steps are stored or inlined, where a plan is for emitted kernels.
+    halves :
+        By the id of a step: an exchange that others run beside.
+    overlaps :
+        Whether exchanges are such, here and in the Graphs of loops inside.
     """
 
     graph: Graph
     made: Steps | None = None
     fusion: bool = True
-    halves: dict[int, Halves] = {}  # by the id of a step: an exchange that others run beside
-    overlaps: bool = False  # whether exchanges are such, here and in the Graphs of loops inside
+    decisions: dict[Var, Decision] = {}
+    halves: dict[int, Halves] = {}
+    overlaps: bool = False
 
     @cached_property
     def fused(self) -> Steps:

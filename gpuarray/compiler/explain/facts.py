@@ -13,13 +13,20 @@ from typing import Any
 from gpuarray.compiler.explain import tables
 from gpuarray.compiler.explain.costs import Cost, on_host
 from gpuarray.compiler.explain.records import Boundary as Boundary
+from gpuarray.compiler.explain.records import Intermediate as Intermediate
 from gpuarray.compiler.explain.records import Operation as Operation
 from gpuarray.compiler.explain.records import Record, StepRecord
 from gpuarray.compiler.explain.records import Value as Value
 from gpuarray.compiler.fuse.group import Refusal
 from gpuarray.compiler.lower.choose import form_of
 from gpuarray.compiler.lower.kernel import Batch, DeviceStep
-from gpuarray.compiler.lower.steps import group_in, step_inputs, step_outputs, step_work
+from gpuarray.compiler.lower.steps import (
+    group_in,
+    inlined_values,
+    step_inputs,
+    step_outputs,
+    step_work,
+)
 from gpuarray.compiler.lower.words import describe
 from gpuarray.compiler.lower.words import operations as step_operations
 from gpuarray.compiler.pipeline import Plan
@@ -79,6 +86,7 @@ def explain_plan(
     # Values that all readers compute inline are never in memory, so they are no inputs.
     stored = {v for s in plan.steps for v in step_outputs(s)}
     unstored = {v for e in plan.graph.eqns for v in e.outvars} - stored
+    maker = {v: names[id(s)] for s in shown for v in step_outputs(s)}
     # The cost beside that of running each operation alone.
     return Explanation(
         name or plan.graph.debug_name or "function",
@@ -89,10 +97,11 @@ def explain_plan(
             )
             for s in shown
         ),
-        _boundaries(plan.refusals, {v: names[id(s)] for s in shown for v in step_outputs(s)}),
+        _boundaries(plan.refusals, maker),
         plan.bytes_unfused,
         sum(e.primitive.kind is not Kind.VIEW for e in plan.graph.eqns),
         plan.temporary_bytes,
+        intermediates=_intermediates(plan, maker, [(s, names[id(s)]) for s in shown]),
     )
 
 
@@ -108,6 +117,37 @@ def _boundaries(refusals: list[Refusal], maker: dict[Var, str]) -> tuple[Boundar
     # Left out: steps that are gone by now, and two that have become one kernel.
     kept = dict.fromkeys(f for f in found if f[0] and f[1] and f[0] != f[1])
     return tuple(Boundary(*f) for f in kept)
+
+
+def _intermediates(
+    plan: Plan, maker: dict[Var, str], shown: Sequence[tuple[DeviceStep, str]]
+) -> tuple[Intermediate, ...]:
+    """What was decided of the values between steps, results of the program left out."""
+    computed: dict[Var, list[str]] = {}
+    for step, name in shown:
+        for v in inlined_values(step):
+            computed.setdefault(v, []).append(name)
+    results = set(plan.graph.outvars)
+    made_by = {v: e for e in plan.graph.eqns for v in e.outvars}
+    found = []
+    for v, (reason, cost, times) in plan.decisions.items():
+        steps = computed.get(v, []) if reason.inline else [maker[v]] if v in maker else []
+        # Values that nothing reads, and those of equations that a pass has replaced, are nowhere.
+        if v not in results and v in made_by and steps:
+            eqn = made_by[v]
+            found.append(
+                Intermediate(
+                    v.aval.str_short(True),
+                    _operation(eqn, eqn.primitive.name),
+                    stored=not reason.inline,
+                    steps=tuple(dict.fromkeys(steps)),
+                    reason=reason.sentence,
+                    thresholds=reason.thresholds,
+                    cost=cost,
+                    times=times,
+                )
+            )
+    return tuple(found)
 
 
 def _is_view(step: DeviceStep) -> bool:

@@ -130,11 +130,53 @@ class Boundary(Struct):
         return f"{self.first} -> {self.second}: {self.reason}"
 
 
+class Intermediate(Struct):
+    """A value between operations: whether it is stored in memory, or computed where it is read.
+
+    Attributes
+    ----------
+    text :
+        Its type: `f32[2000,3000]`.
+    operation :
+        What computes it, and the line that asked for it.
+    stored :
+        Whether a step writes it to memory.
+    steps :
+        The step that writes it, or those that compute it.
+    reason, thresholds :
+        Why, and the fields of `Target` and `Processor` (`gpuarray/core/target.py`) that say so.
+    cost, times :
+        Multiply-adds that an element takes, and how often an element would be computed on average;
+        None where it did not depend on them.
+    """
+
+    text: str
+    operation: Operation
+    stored: bool
+    steps: tuple[str, ...]
+    reason: str
+    thresholds: tuple[str, ...] = ()
+    cost: float | None = None
+    times: float | None = None
+
+    def __str__(self) -> str:
+        line = f" ({self.operation.user_line})" if self.operation.file else ""
+        does = "is stored by" if self.stored else "is computed in"
+        numbers = ""
+        if self.cost is not None:
+            numbers = f" [{self.cost:.3g} multiply-adds, read {self.times:.3g} times]"
+        what = f"{self.operation.name} {self.text}{line}"
+        return f"{what} {does} {', '.join(self.steps)}: {self.reason}{numbers}"
+
+
 class Record(Struct):
     """The steps of a function in the order in which they run, and what they cost.
 
     Attributes
     ----------
+    intermediates :
+        Why values between operations are stored or computed where they are read: on a GPU, and in
+        native code. Of what one step computes and uses itself there is nothing to decide.
     bytes_unfused, launches_unfused :
         The same cost if each operation were a step of its own.
     temporary_bytes :
@@ -150,6 +192,7 @@ class Record(Struct):
     launches_unfused: int
     temporary_bytes: int
     remarks: tuple[str, ...] = ()
+    intermediates: tuple[Intermediate, ...] = ()
 
     @property
     def kernels(self) -> list[StepRecord]:

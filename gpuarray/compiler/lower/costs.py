@@ -1,6 +1,6 @@
 """Which equations can be inlined, and what that costs.
 
-Floor 3. In: equations. Out: numbers, by which inline.py decides what becomes a kernel of its own.
+Floor 3. In: equations. Out: numbers, by which decisions.py says what becomes a kernel of its own.
 They come from the element rules of primitives (core/element_rules.py).
 """
 

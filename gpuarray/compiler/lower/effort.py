@@ -1,7 +1,7 @@
 """What an element of a value takes if it is computed where it is read.
 
-Floor 3. In: equations, noted producers first. Out: `Effort`, the numbers by which inline.py judges
-them: their costs, how many follow one another, and how long their text is.
+Floor 3. In: equations, noted producers first. Out: `Effort`, the numbers by which decisions.py
+judges them: their costs, how many follow one another, and how long their text is.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from gpuarray.compiler.lower.costs import can_inline, cost_of, times_of
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.core.target import TARGET
 
 #: Stands for a read from memory among the equations that an element takes.
 _READ = Eqn(Primitive("read", register=False), [], [], {})
@@ -41,12 +40,14 @@ class Effort:
     ----------
     work :
         The equations that an element takes, each with its cost.
+    depth :
+        How many of them follow one another.
     """
 
     def __init__(self, index: GraphIndex):
         self.index = index
         self.work: dict[Var, dict[Eqn, float]] = {}
-        self._depth: dict[Var, int] = {}
+        self.depth: dict[Var, int] = {}
         # How many operations each of its equations is in the text: each place at which a value is
         # made, another view of it or another choice, has all that makes it.
         self._written: dict[Var, dict[Eqn, int]] = {}
@@ -55,7 +56,7 @@ class Effort:
         """Note what an element of a result takes."""
         operands = [self.index.base(a, is_any_view)[0] for a in variables(eqn)]
         self.work[v] = self._work_of(eqn)
-        self._depth[v] = 1 + max((self._depth.get(a, 0) for a in operands), default=0)
+        self.depth[v] = 1 + max((self.depth.get(a, 0) for a in operands), default=0)
         behind = [self._texts_of(a) for a in variables(eqn)]
         # The tests of a choice are written too.
         if eqn.primitive.kind is Kind.MOVEMENT:
@@ -70,15 +71,12 @@ class Effort:
 
     def forget(self, v: Var) -> None:
         """The value is in memory."""
-        for noted in (self.work, self._depth, self._written):
+        for noted in (self.work, self.depth, self._written):
             noted.pop(v, None)
 
-    def is_too_much(self, v: Var) -> bool:
-        """Whether compilers would take too long for it."""
-        # A value whose bytes take longer than a launch is worth more text.
-        large = v.aval.nbytes >= TARGET.launch_bytes
-        most = TARGET.written_large if large else TARGET.written
-        return self._depth[v] > TARGET.depth or sum(self._written[v].values()) > most
+    def length(self, v: Var) -> int:
+        """How many operations the text of an element has."""
+        return sum(self._written[v].values())
 
     def _work_of(self, eqn: Eqn) -> dict[Eqn, float]:
         # An equation that several operands share counts once.

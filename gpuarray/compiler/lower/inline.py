@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
 
 from gpuarray.compiler.fuse.group import (
     FusedGroup,
@@ -34,6 +33,19 @@ from gpuarray.compiler.lower.costs import (
     is_index_operand,
     reads_of,
 )
+from gpuarray.compiler.lower.decisions import (
+    CHANGING,
+    FOLDED,
+    NEEDED,
+    ROUTINE,
+    TOGETHER,
+    UNFUSED,
+    Candidate,
+    Consumer,
+    Decision,
+    Reason,
+    decide,
+)
 from gpuarray.compiler.lower.effort import Effort, is_any_view, is_free, variables
 from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, Top, User
 from gpuarray.compiler.lower.pieces import alias_steps, as_single_view, split_wide_join
@@ -48,13 +60,12 @@ from gpuarray.compiler.lower.scatters import (
 )
 from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort
 from gpuarray.compiler.lower.user import custom_steps, is_custom, reads_memory
-from gpuarray.compiler.lower.vectors import keeps_from_vectors
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.sweep import is_sweep
 from gpuarray.core.graph import Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind
-from gpuarray.core.target import PROCESSOR, TARGET
+from gpuarray.core.target import TARGET
 from gpuarray.primitives.movement import build
 
 
@@ -64,22 +75,13 @@ def inline_producers(
     fusion: bool = True,
     forms: Collection[type[Kernel]] = FORMS,
     serial: bool = False,
-) -> list[Step]:
-    """The steps that a device runs, in order. Without fusion nothing is inlined. Equations that
-    would be kernels of a form which is not among `forms` stay routines of a library. `serial`:
-    updates are written one after another.
+) -> tuple[list[Step], dict[Var, Decision]]:
+    """The steps that a device runs, in order, and why each value between steps is stored or not.
+    Without fusion nothing is inlined. Equations that would be kernels of a form which is not among
+    `forms` stay routines of a library. `serial`: updates are written one after another.
     """
-    return _Inliner(graph, steps, fusion, forms, serial).run()
-
-
-class Consumer(NamedTuple):
-    """A step that reads a value (None: the value is copied), how many elements it reads in all, and
-    whether it uses them as indices.
-    """
-
-    reader: Step | None
-    reads: int
-    is_index: bool
+    inliner = _Inliner(graph, steps, fusion, forms, serial)
+    return inliner.run(), inliner.decisions
 
 
 # Two answers to "which value is behind this one" (`GraphIndex.base`): any view, or only those
@@ -109,6 +111,7 @@ class _Inliner:
         self.required: dict[Var, None] = {}  # values that must be in memory, in order
         self.uses: dict[Var, list[Consumer]] = {}
         self.inlined: set[Var] = set()  # values computed where they are read
+        self.decisions: dict[Var, Decision] = {}  # on the results of steps
         self.effort = Effort(self.index)  # of values, as if they were inlined
         self.materialized: set[Var] = {*graph.invars, *graph.constvars}
         self.order: list[Step] = []
@@ -244,19 +247,26 @@ class _Inliner:
         """Decide whether the results of a step are computed where they are read."""
         outs = step.outputs if isinstance(step, FusedGroup) else step.outvars
         eqns = [m.eqn for m in step.members] if isinstance(step, FusedGroup) else [step]
-        possible = self.can_inline_results(step)
+        refused = self.why_stored(step)
         # Note what elements would take, since later results of the same step are judged by it.
-        for eqn in eqns:
-            for v in eqn.outvars:
-                if possible:
+        if refused is None:
+            for eqn in eqns:
+                for v in eqn.outvars:
                     self.effort.note(v, eqn)
-        computed = isinstance(step, FusedGroup) and not step.reduced
-        # All or none: a step that writes one of its results computes the others on the way.
-        if possible and all(self.is_worth_inlining(v, computed) for v in outs):
-            self.inlined.update(outs)
-            return
-        for v in outs:
-            self.effort.forget(v)
+            computed = isinstance(step, FusedGroup) and not step.reduced
+            found = {v: self.decide(v, computed) for v in outs}
+            # All or none: a step that writes one of its results computes the others on the way.
+            if all(d.inline for d in found.values()):
+                self.inlined.update(outs)
+            else:
+                found = {v: Decision(TOGETHER) if d.inline else d for v, d in found.items()}
+        else:
+            found = dict.fromkeys(outs, Decision(refused))
+        for v, decision in found.items():
+            # Outputs of reductions may have been decided before.
+            self.decisions.setdefault(v, decision)
+            if v not in self.inlined:
+                self.effort.forget(v)
 
     def without_cheap_outputs(self, step: Step) -> Step:
         """Copy of a reduction without the outputs over its rows that cost their readers no more to
@@ -276,7 +286,8 @@ class _Inliner:
             made = [m.eqn.outvars[0] for m in chain]
             for u, m in zip(made, chain, strict=True):
                 self.effort.note(u, m.eqn)
-            if not self.is_worth_inlining(v, False):
+            self.decisions[v] = decision = self.decide(v, False)
+            if not decision.inline:
                 for u in made:
                     self.effort.forget(u)
                 left.append(v)
@@ -307,22 +318,22 @@ class _Inliner:
                     waiting.append(o.var)
         return [m for m in members_in_order(group) if m in chain]
 
-    def can_inline_results(self, step: Step) -> bool:
-        """Whether the results of a step can be computed element by element, and none of them is
-        needed in memory.
+    def why_stored(self, step: Step) -> Reason | None:
+        """Why all results of a step are stored; None if they can be computed element by element,
+        and none of them is needed in memory.
         """
         if not self.fusion:
-            return False
-        if isinstance(step, FusedGroup):
-            # A reduction needs whole rows, a loop its steps: neither has single elements to offer,
-            # but for a sum of few products, say, of which there are more than what it reads.
-            simple = (
-                (not step.reduced or self.is_outer(step))
-                and step.is_fused
-                and all(self.can_inline(m.eqn) for m in step.members)
-            )
-            return simple and not any(v in self.required for v in step.outputs)
-        return self.can_inline(step) and not any(v in self.required for v in step.outvars)
+            return UNFUSED
+        outs = step.outputs if isinstance(step, FusedGroup) else step.outvars
+        if any(v in self.required for v in outs):
+            return NEEDED
+        if isinstance(step, Eqn):
+            return None if self.can_inline(step) else ROUTINE
+        if not (step.is_fused and all(self.can_inline(m.eqn) for m in step.members)):
+            return FOLDED if step.has_flow else ROUTINE
+        # A reduction needs whole rows, a loop its steps: neither has single elements to offer, but
+        # for a sum of few products, say, of which there are more than what it reads.
+        return FOLDED if step.reduced and not self.is_outer(step) else None
 
     def is_outer(self, group: FusedGroup) -> bool:
         """Whether a group folds, along a short axis, arrays that are not much larger than the
@@ -334,65 +345,29 @@ class _Inliner:
         made = sum(v.aval.size for v in group.outputs)
         return folded <= TARGET.folded_inline and narrow and read <= TARGET.folded_reads * made
 
-    def is_worth_inlining(self, v: Var, computed: bool) -> bool:
-        """Whether a value costs no more computed where it is read than through memory.
+    def decide(self, v: Var, computed: bool) -> Decision:
+        """Whether a value costs no more computed where it is read than through memory, and why.
 
         Parameters
         ----------
         computed :
             Whether it is the result of a fused group, rather than of data movement.
         """
-        # Unread values cost nothing; a copy reads every element once and keeps it: that is memory.
-        uses = self.uses.get(v, [])
-        if not uses or any(u.reader is None for u in uses):
-            return not uses
-        # Limits of what compiles well.
-        if self.effort.is_too_much(v):
-            return False
-        # How often each element would be computed, on average.
-        times = sum(u.reads for u in uses) / max(v.aval.size, 1)
-        if self.serial and times > 0.5:
-            readers = [u.reader for u in uses]
-            if keeps_from_vectors(self.made_by[v], self.effort.work[v], readers):
-                return False
-        if computed and any(_is_fused(u.reader, self.serial and times > 1) for u in uses):
-            return False  # fusion refused to merge these two, for a reason
-        sources = len(self.sources_behind(v))
-        if any(len(self.sources_read_by(u.reader)) + sources > TARGET.arguments for u in uses):
-            return False
-        # Cheap enough for any number of readers: less than a read, or few elements or indices.
-        cost = sum(self.effort.work[v].values())
-        cheap = cost <= TARGET.cheap and (
-            v.aval.size <= TARGET.few_elements or all(u.is_index for u in uses)
+        effort = self.effort
+        return decide(
+            Candidate(
+                v,
+                self.made_by[v],
+                self.uses.get(v, ()),
+                effort.work[v],
+                effort.depth[v],
+                effort.length(v),
+                computed,
+                self.serial,
+                self.sources_behind,
+                self.sources_read_by,
+            )
         )
-        if cheap or cost <= TARGET.free:
-            return True
-        # Several readers would each compute it, in less time than bytes take that are not moved.
-        # So does one that reads elements several times, such as neighbours of each of its own.
-        readers = list({id(u.reader): u.reader for u in uses}.values())
-        if len(readers) > 1 or (computed and times > 1):
-            work = sum(u.reads for u in uses) * cost
-            if work <= TARGET.instructions_a_byte * self.bytes_saved(v, readers):
-                return True
-        if len(readers) > 1:
-            return False
-        # One reader: what repetitions add must be less than memory or another launch.
-        if times <= 1:
-            return cost <= TARGET.once
-        again = cost * (times - 1)
-        # Another kernel costs a GPU a launch, a CPU next to nothing.
-        apart = PROCESSOR.apart_work if self.serial else TARGET.launch_work
-        return again <= TARGET.repeated or (cost <= TARGET.once and again * v.aval.size <= apart)
-
-    def bytes_saved(self, v: Var, readers: list[Step | None]) -> int:
-        """Bytes that are not moved if each reader computes a value: it is neither written nor read,
-        but what it is computed from may be read by more steps.
-        """
-        behind, saved = self.sources_behind(v), v.aval.nbytes
-        for reader in readers:
-            more = behind - self.sources_read_by(reader)
-            saved += v.aval.nbytes - sum(s.aval.nbytes for s in more)
-        return saved
 
     # ---- producers of inlined values ----
     def is_in_memory(self, v: Var) -> bool:
@@ -556,7 +531,10 @@ class _Inliner:
             behind = self.inputs_of([a], self.producers_behind([a]))
             # An operand computed from what the update changes would be read while it changes.
             if any(self.resolve(v) is changed for v in behind):
-                self.inlined.discard(self.memory_of(a))
+                base = self.memory_of(a)
+                if base in self.inlined:
+                    self.inlined.remove(base)
+                    self.decisions[base] = Decision(CHANGING)
                 self.materialize(a)
         return True
 
@@ -586,13 +564,3 @@ def copy_kernel(v: Var, eqn: Eqn, producers, inputs_of) -> FusedGroup:
 def is_unread(step: Step) -> bool:
     """Whether a group has no outputs left: nobody reads what it would compute."""
     return isinstance(step, FusedGroup) and not step.outputs
-
-
-def _is_fused(step: Step | None, alone: bool) -> bool:
-    """Whether a step is one into which fusion refused to merge the value that it reads. Pointwise
-    steps do not count, unless each value is to be made once: they may read pieces of it, which
-    fusion does not merge.
-    """
-    if not isinstance(step, FusedGroup) or not step.is_fused:
-        return False
-    return alone or bool(step.reduced) or step.has_flow

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from gpuarray.compiler.fuse.group import FusedGroup, members_in_order
 from gpuarray.compiler.fuse.order import in_order
-from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, Scatter
+from gpuarray.compiler.lower.kernel import Batch, DeviceStep, Kernel, Scatter
 from gpuarray.core.element_rules import rule_of
 from gpuarray.core.graph import Eqn, Var, storage_dtype
 from gpuarray.core.primitive import Kind
@@ -53,6 +53,14 @@ def named_operations(step: DeviceStep) -> str:
 def group_in(step: Kernel | FusedGroup) -> FusedGroup:
     """The group that a kernel computes."""
     return step.group if isinstance(step, Kernel) else step
+
+
+def inlined_values(step: DeviceStep) -> list[Var]:
+    """The values that a step computes where it reads them, instead of reading them from memory."""
+    if isinstance(step, Eqn):
+        return []
+    groups = step.parts if isinstance(step, Batch) else [group_in(step)]
+    return [v for group in groups for v in group.inlined]
 
 
 # ---- steps by their numbers, while a pass puts some of them together ----

@@ -1,6 +1,6 @@
 """What keeps loops of native code from being vectorised: much work under conditions or beside them.
 
-Floor 3. In: equations and steps. Out: answers by which inline.py puts values into memory that a
+Floor 3. In: equations and steps. Out: answers by which decisions.py puts values into memory that a
 kernel could also compute where it reads them.
 """
 

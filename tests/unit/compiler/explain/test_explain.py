@@ -7,6 +7,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray import lax
 from gpuarray.compiler.explain.facts import Operation, StepFacts, Value, tables
 
 ROWS, COLUMNS = 200, 300
@@ -86,6 +87,55 @@ def test_nothing_to_do_is_explained_too():
     assert (e.launches, e.bytes_moved) == (0, 0)
     assert "0 kernels" in str(e)
     ElementTree.fromstring(e.to_svg())
+
+
+# ---- what is stored and what is computed where it is read ----
+
+
+def padded(x):
+    y = gnp.cumsum(x, axis=1)
+    padded = lax.pad(y, 0.0, [(1, 1, 0), (0, 0, 0)])
+    return padded[1:] - padded[:-1]
+
+
+def by_operation(e):
+    return {(i.operation.name, i.text): i for i in e.intermediates}
+
+
+def test_intermediates_are_stored_or_computed_for_a_reason():
+    e = ga.explain(padded, platform="cuda")(X)
+    found = by_operation(e)
+    stored = found["cumsum", f"f32[{ROWS},{COLUMNS}]"]
+    computed = found["pad", f"f32[{ROWS + 2},{COLUMNS}]"]
+    assert (stored.stored, stored.steps) == (True, (e.kernels[0].name,))
+    assert (computed.stored, computed.steps) == (False, (e.kernels[1].name,))
+    assert "kernel of its own" in stored.reason and "reading it" in computed.reason
+    assert computed.thresholds == ("Target.free",)
+    # Half of the elements are read twice, the rest once and never.
+    assert (computed.cost, round(computed.times or 0)) == (2.0, 2)
+    line = padded.__code__.co_firstlineno + 2
+    text = f"pad f32[{ROWS + 2},{COLUMNS}] (test_explain.py:{line}) is computed in k1_map: "
+    assert str(computed).startswith(text)
+    # The same in native code. NumPy runs steps as they were fused: nothing was decided.
+    assert by_operation(ga.explain(padded, platform="native")(X)).keys() == found.keys()
+    assert ga.explain(padded)(X).intermediates == ()
+
+
+@pytest.mark.parametrize("platform", ["cuda", "native"])
+def test_intermediates_are_where_they_are_said_to_be(platform):
+    def program(x, w):
+        y = gnp.tanh(x) * 2
+        z = gnp.pad(y, 1)
+        return gnp.sum(z[1:] * z[:-1], axis=0), y @ w, gnp.cumsum(y[::2], axis=1)[3]
+
+    e = ga.explain(program, platform=platform)(X, ga.ShapeDtypeStruct((COLUMNS, 8), "float32"))
+    steps = {s.name: s for s in e.steps}
+    written = {v.text for s in e.steps for v in s.outputs}
+    assert {i.stored for i in e.intermediates} == {True, False}
+    for i in e.intermediates:
+        assert i.steps and steps.keys() >= set(i.steps)
+        assert i.stored == (i.text in written)
+        assert all(i.operation.name in steps[name].ops for name in i.steps)
 
 
 def test_a_jitted_function_keeps_its_options():

@@ -237,20 +237,20 @@ PROGRAMS = {
     "columns, few": (lambda x: gnp.sum(x, 0), (floats(900, 5),)),
     "columns, int8": (lambda x: gnp.max(x, 0), (LEAST,)),
     # Far from zero, so that what nobody read or corrected shows.
-    "columns, in one sweep": (lambda x: gnp.var(x, 0), (floats(4100, 9) * 3 - 300,)),
-    "columns, in one sweep and another": (
+    "columns, in one pass": (lambda x: gnp.var(x, 0), (floats(4100, 9) * 3 - 300,)),
+    "columns, in one pass and another": (
         lambda x: (x - gnp.mean(x, 0)) / gnp.var(x, 0),
         (np.sort(floats(6001, 5), 0) * 3 - 300,),
     ),
-    "columns, softmax in one sweep": (
+    "columns, softmax in one pass": (
         lambda x: gnp.log(gnp.exp(x - gnp.max(x, 0)).sum(0)),
         (floats(4100, 9) - 20,),
     ),
-    "columns, softmax in one sweep and another": (
+    "columns, softmax in one pass and another": (
         lambda x: nn.softmax(x, 0),
         (np.sort(floats(6001, 5), 0) - 20,),
     ),
-    "rows, in one sweep": (lambda x: nn.logsumexp(x, -1), (floats(2, 40_000) * 3 - 300,)),
+    "rows, in one pass": (lambda x: nn.logsumexp(x, -1), (floats(2, 40_000) * 3 - 300,)),
     # The beginning in registers, and the rest in shared memory that the launch sets aside.
     "rows, held": (lambda x: x / gnp.sum(x * x, -1, keepdims=True), (floats(2, 17_001),)),
     "rows and columns, both": (
@@ -539,7 +539,7 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"atomicInc.*\[\+ -> -", "the bytes between slots serve as well"),
     (r"all.*b < \du;.*\[(?:< -> <=|.*more\])", "the slot behind the last adds nothing"),
     (r"base\d = 0;.*\[0 -> 1", "nothing refers to it yet"),
-    (r"in one sweep: .*for \(unsigned k = .*\[\+= -> -=", "one turn is all"),
+    (r"in one pass: .*for \(unsigned k = .*\[\+= -> -=", "one turn is all"),
     (r"row < (\d+)u; row \+= \1u.*(?:more\]$|\[\+= -> -=)", "there is a block for each row"),
     (r"deep; b < (\d+)u; b \+= \1u.*\[\+= -> -=", "one round is all"),
     (r"deep; b < (\d+)u; b \+= \1u.*\[\1u -> .*more\]$", "one round is all"),

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from gpuarray import config, util
-from gpuarray.control.checkpoint import Decision, name_p, remat_p
+from gpuarray.control.checkpoint import PolicyAnswer, name_p, remat_p
 from gpuarray.control.graph_edits import lifted
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import axis_env
@@ -34,11 +34,11 @@ from gpuarray.transforms.references import Ref, threaded, threading, values_of, 
 from gpuarray.transforms.tracing import TracedFunction, stage
 
 #: What a policy may answer beside True and False.
-Saveable = Decision("Saveable", True)
-Recompute = Decision("Recompute", False)
+Saveable = PolicyAnswer("Saveable", True)
+Recompute = PolicyAnswer("Recompute", False)
 
 
-class Offloadable(Decision):
+class Offloadable(PolicyAnswer):
     """Keep the value in the memory `dst`, such as "pinned_host"; it is brought back when read."""
 
     def __init__(self, src: str, dst: str):

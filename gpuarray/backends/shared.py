@@ -249,11 +249,11 @@ def meaning(
             found.append(total)
         return found
 
-    # One sweep over large operands, without a stack of copies. Narrow floats are added up in
+    # One pass over large operands, without a stack of copies. Narrow floats are added up in
     # float32 and rounded once, which the batch rule does.
-    sweep = prim in _added and large and not numbers
-    stacks = on_host and not sweep
-    fun = added if sweep else batched if stacks else taken_apart
+    one_pass = prim in _added and large and not numbers
+    stacks = on_host and not one_pass
+    fun = added if one_pass else batched if stacks else taken_apart
     if stacks:
         flat = [a.update(shape=(size, *a.shape), layout=None) for a in avals]
     else:

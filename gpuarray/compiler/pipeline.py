@@ -38,7 +38,7 @@ from gpuarray.compiler.rewrite.reductions import share_reductions
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
 from gpuarray.compiler.rewrite.split_axes import split_axes
-from gpuarray.compiler.rewrite.sweeps import sweep_products
+from gpuarray.compiler.rewrite.sweep_products import sweep_products
 from gpuarray.compiler.rewrite.windows import fold_windows_by_axis
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind

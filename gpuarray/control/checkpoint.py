@@ -189,7 +189,7 @@ def _note(inputs: list[Var], now: Graph, saved: int) -> str:
     return "\n".join(lines)
 
 
-class Decision:
+class PolicyAnswer:
     """A policy's answer with a name, usable as a bool; `space` is where the value is kept."""
 
     def __init__(self, name: str, keep: bool, space: Space = Space.Device):
@@ -210,7 +210,7 @@ def _keeps(policy: Callable | None, eqn: Eqn) -> Space | None:
     if policy is None:
         return None
     if decision := policy(eqn.primitive, *(a.aval for a in eqn.invars), **eqn.params):
-        return decision.space if isinstance(decision, Decision) else Space.Device
+        return decision.space if isinstance(decision, PolicyAnswer) else Space.Device
     # A call is judged by what it consists of.
     inner = None if eqn.primitive.inline is None else eqn.primitive.inline(eqn)
     if inner is None:

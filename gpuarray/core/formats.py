@@ -2,6 +2,9 @@
 
 Floor 1. In: what a user says of an array's memory. Out: plain data, and an error where an array
 cannot lie so: here each device holds its piece row by row, without tiles, as NumPy does by default.
+
+`Layout` is the name that JAX has for it in public. Other modules here import it as `MemoryLayout`:
+the Layout of a value's type says how it lies over devices (core/layout.py).
 """
 
 from __future__ import annotations

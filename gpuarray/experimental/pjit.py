@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gpuarray.functions.jit import Jitted, jitted
-from gpuarray.functions.layouts import UNSPECIFIED
+from gpuarray.functions.shardings import UNSPECIFIED
 from gpuarray.lax.programs import with_sharding_constraint as with_sharding_constraint
 
 __all__ = ["pjit", "with_sharding_constraint"]

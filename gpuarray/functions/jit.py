@@ -28,8 +28,8 @@ from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.core.tracebacks import boundary, clean
 from gpuarray.functions import argnums, misses, stages, structs
 from gpuarray.functions.donation import donated_leaves, given_away
-from gpuarray.functions.layouts import UNSPECIFIED, Layouts, Where, layouts, run
 from gpuarray.functions.outputs import checked_output
+from gpuarray.functions.shardings import UNSPECIFIED, ShardingOptions, Where, run, sharding_options
 from gpuarray.primitives.reshard import laid
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, fastpath, host, key_reuse, lazy
@@ -38,7 +38,7 @@ from gpuarray.runtime.execute import Constants, Executable
 from gpuarray.transforms import trace_cache
 from gpuarray.transforms.passing import Referring
 from gpuarray.transforms.references import Ref
-from gpuarray.transforms.tracing import Touched, TracedFunction, inferred, stage
+from gpuarray.transforms.tracing import ReferenceAccessed, TracedFunction, inferred, stage
 from gpuarray.util import cached_property
 
 
@@ -51,7 +51,7 @@ class Options(NamedTuple):
     donate_argnames: tuple[str, ...] = ()
     keep_unused: bool = False
     inline: bool = False
-    layouts: Layouts | None = None
+    shardings: ShardingOptions | None = None
     purpose: str = "jit"  # what it is traced for
 
 
@@ -142,7 +142,7 @@ class Jitted:
         if self._referring is None:
             try:
                 return self._call_without_references(args, kwargs)
-            except Touched as touched:
+            except ReferenceAccessed as touched:
                 # A reference that the function closes over: from now on it is an argument and a
                 # result.
                 self._referring = self._with_references([touched.ref])
@@ -274,10 +274,10 @@ class Jitted:
             return [checked_output(x, result, i, info) for i, x in enumerate(leaves)]
 
         # 2. The types that arguments have inside: with in_shardings, those that these give them.
-        layouts, avals = self._options.layouts, call.avals
+        shardings, avals = self._options.shardings, call.avals
         dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
-        if layouts is not None:
-            given = layouts.for_arguments(dynamic, kwargs, avals, info.arg_names)
+        if shardings is not None:
+            given = shardings.for_arguments(dynamic, kwargs, avals, info.arg_names)
             avals = [
                 a if s is None else laid_out(s).typed(a) for a, s in zip(avals, given, strict=True)
             ]
@@ -288,9 +288,9 @@ class Jitted:
             graph = misses.timed(info, lambda: stage(flat, avals, info, threads=True))
         # Where each result is to lie, if options of `jit` say so.
         where = None
-        if layouts is not None:
+        if shardings is not None:
             result = tree.unflatten_raw(out_spec, graph.out_avals)
-            where = layouts.for_call(dynamic, kwargs, result, graph, info.arg_names)
+            where = shardings.for_call(dynamic, kwargs, result, graph, info.arg_names)
         options = self._options
         # 3. Which leaves are given away, by number from here on.
         donated = donated_leaves(call.spec, options.donate_argnums, options.donate_argnames)
@@ -392,7 +392,7 @@ class Jitted:
         if not any(isinstance(x, Ref) for x in tree.flatten_raw((args, kwargs))[0]):
             try:
                 return self._traced(args, kwargs)
-            except Touched as signal:
+            except ReferenceAccessed as signal:
                 # A Ref that the function closes over: trace again, with its value as one more
                 # argument.
                 touched.append(signal.ref)
@@ -642,6 +642,8 @@ def jitted(
         donate_names,
         bool(keep_unused),
         bool(inline),
-        layouts(device if device is not None else backend, in_shardings, out_shardings, what),
+        sharding_options(
+            device if device is not None else backend, in_shardings, out_shardings, what
+        ),
     )
     return Jitted(fun, options)

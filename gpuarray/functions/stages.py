@@ -20,7 +20,7 @@ from gpuarray.core.graph import Graph
 from gpuarray.core.sharding import Device, Place
 from gpuarray.core.trace import Tracer
 from gpuarray.functions.donation import given_away
-from gpuarray.functions.layouts import Where, delete_moved, run, same_pieces, team_for
+from gpuarray.functions.shardings import Where, delete_moved, run, same_pieces, team_for
 from gpuarray.functions.structs import ShapeDtypeStruct as ShapeDtypeStruct
 from gpuarray.functions.structs import check_stated as check_stated
 from gpuarray.functions.structs import struct_of as struct_of

@@ -11,7 +11,8 @@ from typing import Any
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.formats import Format, Layout
+from gpuarray.core.formats import Format
+from gpuarray.core.formats import Layout as MemoryLayout
 from gpuarray.core.layout import cuts_of, with_names
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
@@ -43,7 +44,7 @@ class ShapeDtypeStruct:
         self._exact = False  # whether it is the type of an array that exists
         self._layout = None
         if isinstance(sharding, Format):
-            if sharding.layout is Layout.AUTO:
+            if sharding.layout is MemoryLayout.AUTO:
                 raise TypeError(
                     "`Layout.AUTO` cannot be used in place of a Layout in a `ShapeDtypeStruct`. "
                     f"Got {sharding}"

@@ -292,7 +292,7 @@ class Counterpart:
         if (self.name, name) in _CONVERTED:
             return _CONVERTED[self.name, name]
         if name == "order":
-            return _order if self.name in _ORDERED else _layout
+            return _order if self.name in _ORDERED else _memory_order
         kinds = ((_NUMBERS, _numbers), (_SEVERAL, _several), (_POSITIONS, _positions))
         for names, convert in (*kinds, (_ARRAYS, as_operand)):
             if name in names:
@@ -413,8 +413,8 @@ def _check_cast(given: dict[str, Any], casting: Any) -> None:
             raise TypeError(f"cannot cast {dtypes.dtype(x)} to {wanted} with casting={casting!r}")
 
 
-def _layout(x: Any) -> Any:
-    """No argument where a layout in memory is asked for."""
+def _memory_order(x: Any) -> Any:
+    """No argument where an order in memory is asked for."""
     return _NOTHING if x is None or x in ("C", "F", "A", "K") else x
 
 

@@ -43,7 +43,7 @@ from gpuarray.transforms.partition.split import Partitioned, partition
 SEVERAL_ASYNC_FROM = 1 << 22
 
 
-class Division:
+class SpreadProgram:
     """A program cut into that of one device: how its inputs and its results lie.
 
     `fixed` says how results of its equations lie, where that is known already.
@@ -122,7 +122,7 @@ def _specs_of(graph: Graph, grid: Grid, places: Sequence[Place | None]) -> list[
     return ins
 
 
-class Team(Division):
+class Team(SpreadProgram):
     """The program of several devices, and what runs it."""
 
     def __init__(
@@ -363,7 +363,7 @@ def laid_as(graph: Graph, places: tuple[Place | None, ...]) -> Laid | None:
     # sums.
     if len(meshes) > 1 or any(p is not None and _concerns_sums(p.sharding) for p in places):
         return None
-    made = Division(graph, Grid(meshes), places, [None] * len(graph.outvars))
+    made = SpreadProgram(graph, Grid(meshes), places, [None] * len(graph.outvars))
     if any(map(_concerns_sums, (p.sharding for p in made.out_places))):
         return None
     if made.spans and has_exchanges(made.parts.local):

@@ -17,7 +17,8 @@ from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.abstract_mesh import AbstractMesh, AxisType
 from gpuarray.core.avals import MASKED, ShapedArray, aval_of
-from gpuarray.core.formats import Format, Layout
+from gpuarray.core.formats import Format
+from gpuarray.core.formats import Layout as MemoryLayout
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.memories import KIND_OF, Space
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
@@ -91,7 +92,7 @@ def _for_each(name: str, given: Any, x: Any, count: int) -> list:
         given = sharding_in_context(given, "device_put", "device")
     if given is None or isinstance(given, (bool, Device, Sharding, str, Place, Format, Space)):
         return [given] * count
-    if isinstance(given, Layout):
+    if isinstance(given, MemoryLayout):
         raise ValueError(
             "`device_put` takes a Device, a Sharding, a Format or a pytree of these, and got a "
             f"Layout: {given}. Say where the array is to lie, too: Format(layout, sharding)."
@@ -117,7 +118,7 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
     if isinstance(x, np.ma.MaskedArray):
         raise ValueError(MASKED)
     if isinstance(target, Format):
-        if target.layout is Layout.AUTO:
+        if target.layout is MemoryLayout.AUTO:
             raise ValueError(
                 "sharding and layout in a `Format` must be concrete for device_put. Got "
                 f"{target} for input {aval_of(x).str_short()}"

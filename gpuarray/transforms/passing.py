@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from gpuarray.primitives.define import do
 from gpuarray.pytree import tree
 from gpuarray.transforms.references import Ref, ReturnedReference, holding, values_of, write_back
-from gpuarray.transforms.tracing import Kept, Touched
+from gpuarray.transforms.tracing import ReferenceAccessed, ReferenceKept
 from gpuarray.util import Struct
 
 
@@ -234,7 +234,8 @@ class Referring:
     statics :
         Numbers and names of arguments that are passed on as they are.
     jitted :
-        Makes the compiled function of the one without side effects; it lets `Touched` pass.
+        Makes the compiled function of the one without side effects; it lets `ReferenceAccessed`
+        pass.
     touched :
         Refs from outside that the function is known to access.
     names :
@@ -291,13 +292,13 @@ class Referring:
                 return use(self.made[2], (held, *args), kwargs | named), refs
             # The function accesses a Ref from outside: traced again, with its value as one more
             # argument.
-            except Touched as touched:
+            except ReferenceAccessed as touched:
                 self.touched.append(touched.ref)
             except ReturnedReference as error:
                 raise self._explained(error, leaves, called) from None
             # A rule for cotangents keeps a Ref of ours: traced again with the caller's own in its
             # place.
-            except Kept as signal:
+            except ReferenceKept as signal:
                 calls, number = signal.ref._passed
                 if calls is not self:
                     raise

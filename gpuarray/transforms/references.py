@@ -4,9 +4,9 @@ Floor 3. In: Refs, and functions that read and write them. Out: functions withou
 which take the values of Refs and return the new ones.
 
 A Ref belongs to the trace it was made in. If a function that is being staged accesses one from
-outside, the trace of that function cannot hold what it writes. `Touched` then ends the trace, and
-the code that staged the function (jit, scan, cond, ...) stages it again with the Ref's value as one
-more argument and one more result (`threading`).
+outside, the trace of that function cannot hold what it writes. `ReferenceAccessed` then ends the
+trace, and the code that staged the function (jit, scan, cond, ...) stages it again with the Ref's
+value as one more argument and one more result (`threading`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpuarray.primitives.define import do
 from gpuarray.primitives.slices import Slice
 from gpuarray.pytree.registration import register_pytree_node
 from gpuarray.transforms.batch import BatchTrace
-from gpuarray.transforms.tracing import GraphTrace, Kept, Touched, TracedFunction
+from gpuarray.transforms.tracing import GraphTrace, ReferenceAccessed, ReferenceKept, TracedFunction
 from gpuarray.util import Struct
 
 
@@ -88,7 +88,7 @@ class Ref:
         self._value = value
 
     def _check_access(self) -> None:
-        """Check that the current trace may access it, and raise Touched if a staged one may not."""
+        """Check that the current trace may access it; ReferenceAccessed if a staged one may not."""
         if isinstance(self._value, _Freed):
             raise errors.DeletedBufferError(
                 f"A mutable array reference of type {self.type} was used after free_ref: read it "
@@ -105,7 +105,7 @@ class Ref:
                 )
             # A Graph cannot write to a reference: the value must be an argument of it.
             if isinstance(here, GraphTrace):
-                raise Touched(self)
+                raise ReferenceAccessed(self)
             here = here.parent
 
     def _check_level(self, value: Any) -> None:
@@ -132,9 +132,11 @@ class Ref:
         )
 
     def check_kept(self) -> None:
-        """Raise Kept where it only stands for another Ref, which a rule for cotangents needs."""
+        """Raise ReferenceKept where it only stands for another Ref, which a rule for cotangents
+        needs.
+        """
         if self._passed is not None:
-            raise Kept(self)
+            raise ReferenceKept(self)
 
     def is_alive(self) -> bool:
         """Whether the trace it was made in is still running, in this thread."""
@@ -390,7 +392,7 @@ def threading(attempt: Callable[[list[Ref]], Any]) -> Any:
     while True:
         try:
             return attempt(refs)
-        except Touched as touched:
+        except ReferenceAccessed as touched:
             if any(touched.ref is ref for ref in refs):
                 raise  # it is from outside the caller as well
             refs.append(touched.ref)

@@ -260,7 +260,7 @@ def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list
     return found
 
 
-class Touched(BaseException):
+class ReferenceAccessed(BaseException):
     """Signals that a function being staged accesses a reference from outside.
 
     A BaseException, because it is for the code that stages the function, and not to be caught by
@@ -272,7 +272,7 @@ class Touched(BaseException):
         self.ref = ref
 
 
-class Kept(BaseException):
+class ReferenceKept(BaseException):
     """Signals that a rule keeps a reference that only stands for one of a jitted function's caller.
 
     The function is staged again with the caller's reference itself, to which the rule can write.
@@ -291,7 +291,8 @@ def stage(
 ) -> Graph:
     """Trace `fun`, which takes flat tracers and returns a flat list, into a Graph.
 
-    With `threads` the caller catches `Touched` and traces again, with the reference as an argument.
+    With `threads` the caller catches `ReferenceAccessed` and traces again, with the reference as an
+    argument.
     """
     outer = traces.state.trace
     trace = GraphTrace(info)
@@ -304,7 +305,7 @@ def stage(
         # A setting for debugging: the Graph is type-checked as it was recorded.
         if config.state.enable_checks:
             verify(graph)
-    except Touched as touched:
+    except ReferenceAccessed as touched:
         if threads:
             raise
         raise ValueError(

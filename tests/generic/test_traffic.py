@@ -1,7 +1,7 @@
 """The bytes that `explain` says a kernel moves, against every load and store of the simulator.
 
 In: programs whose kernels have all forms, on small arrays. Out: for each kernel what its text says
-that it reads and writes, and what the simulator counts: each byte once for each sweep, that is
+that it reads and writes, and what the simulator counts: each byte once for each pass, that is
 between two meetings of threads. Loads of one byte by many threads count once: caches serve them.
 """
 
@@ -56,7 +56,7 @@ def rows_of(x, i, j):
 
 
 def both_ways(x):
-    """Rows and columns in one sweep."""
+    """Rows and columns in one pass."""
     y = nn.softmax(x)
     return y, (y * x).sum(0)
 

@@ -79,7 +79,7 @@ class TiledGroup:
         self.cut_reduced = [i for i in sorted(group.reduced) if chunks[i] < group.axes[i]]
         self.made = group.made
         self.most_threads = max(1, int(step_work(group) / WORTH_A_THREAD))
-        self.sweeps = [_Sweep(self, p) for p in passes]
+        self.passes = [_TiledPass(self, p) for p in passes]
 
     @cached_property
     def tiles(self) -> list[tuple]:
@@ -90,14 +90,14 @@ class TiledGroup:
     def __call__(self, *loads) -> list:
         values: dict[Var, Any] = {}
         # Results are allocated before tiles run, so that each writes to its place.
-        for sweep in self.sweeps:
-            for v in sweep.plan.stored:
+        for one in self.passes:
+            for v in one.plan.stored:
                 values[v] = memory.empty(v.aval.shape, storage_dtype(v.aval))
-            sweep.run(loads, values)
+            one.run(loads, values)
         return [values[v] for v in self.group.outputs]
 
 
-class _Sweep:
+class _TiledPass:
     """One pass over the tiles, as a generated Python function."""
 
     def __init__(self, owner: TiledGroup, plan: Pass):
@@ -143,7 +143,7 @@ class _Sweep:
                 return name
             if o.var not in in_pass and o.var not in self.known:
                 self.known.append(o.var)
-            # Made in this sweep, or finished in an earlier one and read from there.
+            # Made in this pass, or finished in an earlier one and read from there.
             if o.var in in_pass:
                 return names[o.var] + reorder(o.order, o.var.aval.ndim)
             number = self.known.index(o.var)
@@ -204,12 +204,12 @@ class _Sweep:
         args += [f"O{i}" for i in range(len(plan.stored))]
         args += [f"Q{i}" for i in range(len(plan.partial))]
         args += [f"K{i}" for i in range(len(self.known))]
-        lines = [f"def sweep(tiles, scratch, {', '.join(args)}):"]
+        lines = [f"def run_pass(tiles, scratch, {', '.join(args)}):"]
         lines += ["    for x in tiles:", "        S = scratch(x[-2])"]
         lines += [f"        {line}" for line in body]
         self.source = "\n".join(lines)
         exec(compile(self.source, f"<{owner.group.name}>", "exec"), self.space)  # noqa: S102 - text made here, of generated names only
-        return self.space["sweep"]
+        return self.space["run_pass"]
 
     # The function that runs after the tiles, on whole values: members that need all partial
     # results.
@@ -270,7 +270,7 @@ class _Sweep:
             *partial,
             *(values[v] for v in self.known),
         ]
-        # A sweep may have nothing to do per tile: all its members come after.
+        # A pass may have nothing to do per tile: all its members come after.
         if plan.members:
 
             def work(some: Iterable[tuple]) -> None:
@@ -421,7 +421,7 @@ def tiled(group: FusedGroup) -> TiledGroup | None:
         break
     # Cutting a reduced axis takes a pass for each level of reductions, if that is possible.
     cut = [i for i in group.reduced if chunks[i] < group.axes[i]]
-    # Without a cut reduced axis every tile sees whole rows: one sweep.
+    # Without a cut reduced axis every tile sees whole rows: one pass.
     passes = one_pass(group) if not cut else split_passes(group)
     if passes is None:
         return None

@@ -83,7 +83,7 @@ class ColumnsTemplate(OnlineTemplate):
                     head = f"for ({t} k = {first}; k < {n(length)}; k += {n(step * ahead)}) {{"
                     guard = f"j >= {n(length)}" if length % (step * ahead) else ""
                     turns = Turns(head, f"k + u * {n(step)}", guard, ahead, 1, reduced)
-                    states, references = self.sweep_online(one, turns, what)
+                    states, references = self.online_pass(one, turns, what)
                     if s.splits > 1:
                         work = self.merge_online_blocks(one, states, references, s, *between)
                     else:

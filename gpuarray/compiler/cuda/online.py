@@ -1,4 +1,4 @@
-"""Sums that follow another fold in the same sweep: the softmax's beside the largest element, the
+"""Sums that follow another fold in the same pass: the softmax's beside the largest element, the
 squares beside the mean.
 
 Floor 3. In: a joined Pass (lower/online.py). Out: `OnlineTemplate`, the part of the templates of
@@ -71,7 +71,7 @@ class OnlineTemplate(Template):
         return made or member.eqn.primitive.weight > 1
 
     # ---- the loop ----
-    def sweep_online(
+    def online_pass(
         self, one: Pass, turns: Turns, comment: str
     ) -> tuple[dict[Var, str], list[Reference]]:
         """Write the loop of a joined pass; returns the names of partial results and references."""

@@ -1,4 +1,4 @@
-"""Reductions of rows and of columns in one sweep: a block goes over rows, and keeps its columns.
+"""Reductions of rows and of columns in one pass: a block goes over rows, and keeps its columns.
 
 Floor 3. In: a RowColumns kernel. Out: its KernelSource. The threads of a block share a row, as in
 rows.py, and each thread has the same columns in every row: their folds stay in its registers until

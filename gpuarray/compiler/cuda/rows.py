@@ -67,7 +67,7 @@ class RowsTemplate(RowLoops):
             if one.halves:
                 turns = self.long_turns(one, schedule, length, reduced)
                 what = f"pass {number + 1} over the row"
-                self.merge_online(one, *self.sweep_online(one, turns, what), schedule)
+                self.merge_online(one, *self.online_pass(one, turns, what), schedule)
                 continue
             if one.members or one.stored:
                 what = f"pass {number + 1} over the row" if one.partial else "write the row"
@@ -290,7 +290,7 @@ class SharedRowsTemplate(RowsTemplate):
         head = f"for ({self.index_type} k = {first}; k < {n(length)}; k += {n(step * ahead)}) {{"
         guard = f"j >= {n(length)}" if length % (step * ahead) else ""
         turns = Turns(head, f"k + u * {n(step)}", guard, ahead, s.width, reduced)
-        states, references = self.sweep_online(one, turns, "a part of the row")
+        states, references = self.online_pass(one, turns, "a part of the row")
         return self.written_by_last(
             s, self.merge_online_blocks(one, states, references, s, *between)
         )

@@ -88,7 +88,7 @@ class RowLoops(OnlineTemplate):
             head = f"for ({t} j = {start}; j < {n(length)}; j += {stride}) {{"
             turn = self.bytes_a_turn(s.width, members)
             ahead = turns_ahead(turn, s, 2, operations, self.room) if turn else 2
-            # Stretches of one row are one sweep over it.
+            # Stretches of one row are one pass over it.
             (self.touched.unrolled if first else self.touched.begin)(ahead)
             self.line(1, f"#pragma unroll {ahead}")
             self.line(1, head, comment)

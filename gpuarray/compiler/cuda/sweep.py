@@ -14,7 +14,7 @@ import re
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.lower.schedule import Schedule
-from gpuarray.compiler.rewrite.sweep import Factor, Read, Sweep
+from gpuarray.compiler.rewrite.sweep import Factor, Read, SweepSpace
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer, expression
 from gpuarray.compiler.text.reader import bracketed
@@ -35,7 +35,7 @@ class SweepTemplate(Template):
         super().__init__(kernel, options)
         (member,) = kernel.group.members
         self.eqn = member.eqn
-        self.sweep: Sweep = self.eqn.params["sweep"]
+        self.sweep: SweepSpace = self.eqn.params["sweep"]
         self.operands = [a for a in self.eqn.invars if isinstance(a, Var)]
         # Positions are written by `place` below, not by the loops over axes of other templates.
         self.set_order([])

@@ -17,7 +17,7 @@ def grade(kernel: KernelSource) -> float:
     """The least time for the work of a kernel, divided by the time that its launch should take.
 
     The least: a launch, then every byte once at full speed, or the arithmetic if that takes longer.
-    What costs more: sweeps that read again, blocks that do not divide among the multiprocessors,
+    What costs more: passes that read again, blocks that do not divide among the multiprocessors,
     too few bytes under way while a thread waits, and accesses that are narrow.
     """
     s, moved = kernel.schedule, kernel.traffic
@@ -26,6 +26,6 @@ def grade(kernel: KernelSource) -> float:
     # Reads wait where too few of them are under way.
     waited = moved.bytes_written + moved.partial
     shared = kernel.shared_bytes + kernel.room
-    waited += sum(waited_for(s, n, ahead, shared) for n, ahead in moved.sweeps)
+    waited += sum(waited_for(s, n, ahead, shared) for n, ahead in moved.passes)
     accesses = moved.accesses * TARGET.instructions_an_access / TARGET.instructions_a_byte
     return least / (TARGET.launch_bytes + max(waited, work + accesses) / busy(s))

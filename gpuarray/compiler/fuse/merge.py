@@ -294,22 +294,22 @@ def _keeps_extent(
 
 def _waits(members: list[Member], one: GroupBuilder, reduced: frozenset[int]) -> bool:
     """Whether a value over P x R that costs more than reading it waits for a reduction over R: then
-    another sweep over the row would compute it again. In softmax the exponentials do, in a variance
+    another pass over the row would compute it again. In softmax the exponentials do, in a variance
     only what is read from memory.
     """
-    sweep: dict[Var, int] = {}  # how many reductions, one after another, a value needs
+    pass_of: dict[Var, int] = {}  # how many reductions, one after another, a value needs
     cost: dict[Var, float] = {}  # multiply-adds of an element of a value over P x R
-    # `sweep`: the pass over the row in which a value is known, one more behind each fold.
+    # `pass_of`: the pass over the row in which a value is known, one more behind each fold.
     for member in (*one.members, *members):
-        read = [o.var for o in member.operands if isinstance(o, Inner) and o.var in sweep]
-        now = max((sweep[v] for v in read), default=0)
-        if any(sweep[v] < now and cost[v] > TARGET.free for v in read):
+        read = [o.var for o in member.operands if isinstance(o, Inner) and o.var in pass_of]
+        now = max((pass_of[v] for v in read), default=0)
+        if any(pass_of[v] < now and cost[v] > TARGET.free for v in read):
             return True
         is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
         wide = not reduced.isdisjoint(member.dims)
         total = member.eqn.primitive.weight + sum(cost[v] for v in read)
         for v in member.eqn.outvars:
-            sweep[v], cost[v] = now + is_reduction, total if wide else 0.0
+            pass_of[v], cost[v] = now + is_reduction, total if wide else 0.0
     return False
 
 

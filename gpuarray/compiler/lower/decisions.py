@@ -1,7 +1,7 @@
 """Why a value is stored in memory, or computed where it is read.
 
-Floor 3. In: a Candidate, a value that could be either, with what inline.py knows of it. Out: a
-Decision, which `explain` shows. `RULES` is the whole of it, top to bottom: the first reason that
+Floor 3. In: an InlineCandidate, a value that could be either, with what inline.py knows of it. Out:
+a Decision, which `explain` shows. `RULES` is the whole of it, top to bottom: the first reason that
 holds decides.
 """
 
@@ -38,7 +38,7 @@ class Reason(NamedTuple):
     inline: bool
     sentence: str
     thresholds: tuple[str, ...] = ()
-    holds: Callable[[Candidate], bool] = lambda candidate: False
+    holds: Callable[[InlineCandidate], bool] = lambda candidate: False
 
 
 class Decision(NamedTuple):
@@ -66,7 +66,7 @@ class Consumer(NamedTuple):
     is_index: bool
 
 
-class Candidate(Struct, frozen=False, eq=False):
+class InlineCandidate(Struct, frozen=False, eq=False):
     """A value that can be computed element by element, and that no step needs in memory.
 
     Attributes
@@ -314,7 +314,7 @@ RULES = (
 )
 
 
-def decide(candidate: Candidate) -> Decision:
+def decide(candidate: InlineCandidate) -> Decision:
     """The decision of the first of `RULES` that holds."""
     reason = next(reason for reason in RULES if reason.holds(candidate))
     return Decision(reason, candidate.cost, candidate.times)

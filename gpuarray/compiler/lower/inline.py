@@ -40,9 +40,9 @@ from gpuarray.compiler.lower.decisions import (
     ROUTINE,
     TOGETHER,
     UNFUSED,
-    Candidate,
     Consumer,
     Decision,
+    InlineCandidate,
     Reason,
     decide,
 )
@@ -355,7 +355,7 @@ class _Inliner:
         """
         effort = self.effort
         return decide(
-            Candidate(
+            InlineCandidate(
                 v,
                 self.made_by[v],
                 self.uses.get(v, ()),

@@ -84,7 +84,7 @@ class Rows(Kernel):
     Attributes
     ----------
     passes :
-        Sweeps over the row.
+        Passes over the row.
     length :
         Elements of a row.
     shared :
@@ -117,7 +117,7 @@ class Columns(Kernel):
     Attributes
     ----------
     passes :
-        Sweeps down the columns.
+        Passes down the columns.
     length :
         Elements of a column.
     """

@@ -1,4 +1,4 @@
-"""Passes that share a sweep: sums that follow a fold of the same row while it is not yet finished.
+"""Two passes in one: sums that follow a fold of the same row while it is not yet finished.
 
 Floor 3. In: the Passes of a group. Out: Passes, some of them joined. A softmax sums exponentials
 of differences to the largest element, a variance squares of differences to the mean: a pass for the
@@ -7,7 +7,7 @@ one, and then a pass for the other. But such sums can be corrected when what the
     sum exp(x - b) = sum exp(x - a) exp(a - b)
     sum (x - b)^2  = sum (x - a)^2 + n (a - b)^2,  where a is the mean of these n elements
 
-So both are found in one sweep: of each few elements first the fold, which gives the reference so
+So both are found in one pass: of each few elements first the fold, which gives the reference so
 far, then the correction, then the sum. Threads and blocks merge in the same way.
 """
 
@@ -24,7 +24,7 @@ from gpuarray.core.rewrite import algebra_of
 
 
 def join_passes(group: FusedGroup, passes: list[Pass]) -> list[Pass]:
-    """The passes, with each pair that can share a sweep as one."""
+    """The passes, with each pair that can be one pass joined."""
     made: list[Pass] = []
     for one in passes:
         first = made[-1] if made else None
@@ -36,11 +36,11 @@ def join_passes(group: FusedGroup, passes: list[Pass]) -> list[Pass]:
 
 
 def _joined(group: FusedGroup, first: Pass, second: Pass) -> Pass | None:
-    """Two passes as one sweep; None where a result of the second needs the first to be finished."""
+    """Two passes as one; None where a result of the second needs the first to be finished."""
     # Only passes that fold and no more: what is stored or carried for each element has to be final.
     if not second.partial or first.stored or second.stored or first.carried or second.carried:
         return None
-    # Every fold of the second sweep has to be one that can be corrected.
+    # Every fold of the second pass has to be one that can be corrected.
     followers = [_follower(group, first, v) for v in second.partial]
     if not all(followers):
         return None

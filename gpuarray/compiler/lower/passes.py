@@ -1,4 +1,4 @@
-"""The passes of a group: which sweeps over P x R compute it, before any machine is chosen.
+"""The passes of a group: which loops over P x R compute it, before any machine is chosen.
 
 Floor 3. In: a FusedGroup. Out: its Passes. One suffices while a row (all of R) is seen whole. Where
 rows are split, over tiles on a CPU or over threads on a GPU, there is a pass for each level of
@@ -42,22 +42,22 @@ class Follower(Struct):
 
 
 class Pass(Struct):
-    """One sweep over the rows: which members it runs, and what it keeps.
+    """One loop over the rows: which members it runs, and what it keeps.
 
-    Where `halves` are two passes, they share the sweep (online.py): the reductions of the second
-    are `followers`, and `members` and `after` are those of both.
+    Where `halves` are two passes, it does the work of both (online.py): the reductions of the
+    second are `followers`, and `members` and `after` are those of both.
     """
 
     members: list[Member]
     partial: list[Var]  # reductions whose per-tile results are kept and merged
     stored: list[Var]  # outputs written tile by tile
     after: list[Member]  # members that need only finished values, run once at the end
-    carried: list[Var] = []  # what later sweeps read of this one's values
+    carried: list[Var] = []  # what later passes read of this one's values
     halves: tuple[Pass, ...] = ()
     followers: tuple[Follower, ...] = ()
 
     def in_order(self) -> list[Member]:
-        """All members that the sweep runs, and those behind it, each behind those that it needs."""
+        """All members that the pass runs, and those behind it, each behind those that it needs."""
         if not self.halves:
             return [*self.members, *self.after]
         found = (m for half in self.halves for m in half.in_order())
@@ -65,7 +65,7 @@ class Pass(Struct):
 
 
 def one_pass(group: FusedGroup) -> list[Pass]:
-    """A single sweep that runs every member, for when each row is seen whole."""
+    """A single pass that runs every member, for when each row is seen whole."""
     return [Pass(list(members_in_order(group)), [], list(group.outputs), [])]
 
 

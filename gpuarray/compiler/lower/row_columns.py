@@ -1,4 +1,4 @@
-"""Rows and columns in one sweep: reductions over both axes of what a kernel reads once.
+"""Rows and columns in one pass: reductions over both axes of what a kernel reads once.
 
 Floor 3. In: the fused steps of a device. Out: the same, where a group that reduces rows and one
 that reduces columns of the same values have become two others. The first goes over the rows, each
@@ -38,7 +38,7 @@ from gpuarray.primitives.cuda_rules import is_half
 
 
 def fold_columns_with_rows(graph: Graph, steps: list[Step]) -> list[Step]:
-    """The steps, with pairs of groups that reduce rows and columns of the same values in one sweep
+    """The steps, with pairs of groups that reduce rows and columns of the same values in one pass
     and one small fold.
     """
     pairs = _pairs(steps)
@@ -105,7 +105,7 @@ def _slots(one: FusedGroup, two: FusedGroup, rows: int, length: int) -> int:
     folds = [m for m in two.members if m.eqn.primitive.kind is Kind.REDUCTION]
     slots = row_column_slots(rows, length, len(folds), row_itemsize(one))
     wide = {x.source for x in two.loads() if math.prod(x.shape) == rows * length}
-    # One sweep reads these arrays once, two groups read them twice.
+    # One pass reads these arrays once, two groups read them twice.
     saved = sum(storage_dtype(v.aval).itemsize for v in wide) * rows * length
     # 16-bit partial results are kept as floats of 4 bytes, and are written and read: hence 2.
     left = sum(max(4, storage_dtype(m.eqn.outvars[0].aval).itemsize) for m in folds)
@@ -190,7 +190,7 @@ def _apart(one: FusedGroup, two: FusedGroup) -> tuple[FusedGroup, FusedGroup] | 
     needed, waiting = set(), list(moved)
     while waiting:
         member = two.made[waiting.pop()]
-        # A fold of columns ends with the last row, when the sweep over the rows is over.
+        # A fold of columns ends with the last row, when the pass over the rows is over.
         if member.eqn.primitive.kind is Kind.REDUCTION:
             return None
         needed.add(id(member))
@@ -251,7 +251,7 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
             (aval,) = prim.out_avals([operand.aval], params)
             partial[out] = Var(aval)
             eqn = Eqn(prim, [operand], [partial[out]], params, member.eqn.site)
-            # The first dimension counts blocks: it is no axis of the sweep, since a block writes
+            # The first dimension counts blocks: it is no axis of the pass, since a block writes
             # one row.
             rows.add(Member(eqn, moved.operands, moved.space, (None, *moved.dims)))
         elif any(d in two.reduced for d in member.dims):
@@ -271,7 +271,7 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
 
 def _only_reads(after: Sequence[Member], folds: Sequence[Member], one: FusedGroup) -> bool:
     """Whether members over columns need the folds and what is in memory, and nothing that only the
-    sweep over the rows has.
+    pass over the rows has.
     """
     known = {v for m in (*folds, *after) for v in m.eqn.outvars}
     for o in (o for m in after for o in m.operands):
@@ -327,7 +327,7 @@ def _builder(group: FusedGroup) -> GroupBuilder:
 def _wait_for_one_another(
     k: int, other: int, steps: dict[int, Step], maker: dict[Var, int]
 ) -> bool:
-    """Whether one of two steps needs the other through further ones: they cannot be one sweep."""
+    """Whether one of two steps needs the other through further ones: they cannot share a pass."""
 
     def needs(reader: int, made: int) -> bool:
         # A direct use is what joining is for; a path through a third step would be a cycle.

@@ -112,12 +112,12 @@ def _is_slow(group: FusedGroup, passes: int) -> bool:
         # A row of few vectors is held in registers, others in shared memory as far as it goes.
         held = s.steps or (s.rows_a_block == 1 and length * itemsize <= TARGET.row_shared_bytes)
         held = held or row_room(s, length, width * itemsize, 0) is not None
-        sweeps, ahead = (1 if held else passes), turns_ahead(width * itemsize, s, max(2, s.steps))
+        rounds, ahead = (1 if held else passes), turns_ahead(width * itemsize, s, max(2, s.steps))
     else:
         width, s = 1, schedule_columns(rows, length, False, len(group.members))
-        sweeps, ahead = passes, turns_ahead(itemsize, s, 8)
+        rounds, ahead = passes, turns_ahead(itemsize, s, 8)
     waited = waited_for(s, read, ahead * width * itemsize)
-    one = (sweeps * waited + written) / busy(s)
+    one = (rounds * waited + written) / busy(s)
     # The passes have as many blocks as there is room for, but a block for each row of many, which
     # waits as one kernel does; each but the first costs a launch.
     many = order and order[-1] in group.reduced and rows >= TARGET.full_grid // 2
@@ -135,7 +135,7 @@ def _reads(one: Pass) -> set[Var]:
 
 def _piece(group: FusedGroup, one: Pass, needed: set[Var]) -> FusedGroup:
     """One pass as a group; the results of earlier passes are read from memory."""
-    # What runs in the sweep, and what follows from its reductions over rows.
+    # What runs in the pass, and what follows from its reductions over rows.
     members = one.in_order()
     here = {v for m in members for v in m.eqn.outvars}
     # A pass that only writes has no reduction: all its axes are parallel.

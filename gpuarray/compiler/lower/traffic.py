@@ -1,9 +1,9 @@
 """How many bytes a kernel moves, counted from the places that its text reads and writes.
 
-Floor 3. In: the positions of accesses, sweep by sweep, as writers note them. Out: `Traffic`.
+Floor 3. In: the positions of accesses, pass by pass, as writers note them. Out: `Traffic`.
 
-A place counts once in each sweep over the data, however many threads read it: caches serve
-neighbours. What a later sweep reads again counts again, since a row or an array may have left the
+A place counts once in each pass over the data, however many threads read it: caches serve
+neighbours. What a later pass reads again counts again, since a row or an array may have left the
 caches by then. Of a lookup in memory at most as many places count as are looked up.
 """
 
@@ -29,9 +29,9 @@ class Traffic(Struct):
     partial :
         Bytes of partial results that blocks leave for one another, written and read.
     once :
-        Bytes of all arrays if each place that is read were read in one sweep.
-    sweeps :
-        What each sweep reads, and how much of that a thread asks for before it waits.
+        Bytes of all arrays if each place that is read were read in one pass.
+    passes :
+        What each pass reads, and how much of that a thread asks for before it waits.
     accesses :
         How many loads and stores threads make, in vectors or single elements.
     """
@@ -40,7 +40,7 @@ class Traffic(Struct):
     written: dict[Var, int] = {}
     partial: int = 0
     once: int = 0
-    sweeps: tuple[tuple[int, int], ...] = ()
+    passes: tuple[tuple[int, int], ...] = ()
     accesses: int = 0
 
     @property
@@ -77,24 +77,24 @@ class _Access(Struct):
     width: int
 
 
-class Touched:
+class PlacesRead:
     """The places that the text of a kernel reads, noted while it is written.
 
-    `most` limits how many elements a sweep reads of each array; 0: nothing is noted.
+    `most` limits how many elements a pass reads of each array; 0: nothing is noted.
     """
 
     def __init__(self) -> None:
         self.most: int | None = None
-        self._ahead = [1]  # of each sweep, how many turns of its loop are under way together
+        self._ahead = [1]  # of each pass, how many turns of its loop are under way together
         self._places: dict[tuple[int, Var], dict[Index, _Access]] = {}
 
     def begin(self, ahead: int = 1) -> None:
-        """Begin another sweep over the data: a loop, `ahead` turns of which are written out."""
+        """Begin another pass over the data: a loop, `ahead` turns of which are written out."""
         self._ahead.append(0)
         self.unrolled(ahead)
 
     def unrolled(self, turns: int) -> None:
-        """Note that `turns` turns of the loop of this sweep are written out."""
+        """Note that `turns` turns of the loop of this pass are written out."""
         self._ahead[-1] = max(1, turns)
 
     def note(self, source: Var, index: Index, most: int | None = None, width: int = 1) -> None:
@@ -117,31 +117,31 @@ class Touched:
         self, written: dict[Var, int], partial: int, width: int, last: int | None
     ) -> Traffic:
         """What a kernel moves whose threads compute `width` neighbours along the axis `last`."""
-        # Per sweep what it moves and asks for; over all sweeps each place once, which is the
+        # Per pass what it moves and asks for; over all passes each place once, which is the
         # least.
         together: dict[Var, dict[Index, _Access]] = {}
         moved, under_way = [0] * len(self._ahead), [0] * len(self._ahead)
         accesses = 0
-        for (sweep, v), places in self._places.items():
+        for (number, v), places in self._places.items():
             size = storage_dtype(v.aval).itemsize
             known = together.setdefault(v, {})
             for index, access in places.items():
                 if index not in known or known[index].most < access.most:
                     known[index] = access
-            moved[sweep] += _bytes(v, places)
+            moved[number] += _bytes(v, places)
             for index, access in places.items():
                 # What varies along a vector is read by each of its elements.
                 many = width if last is None or last in axes_of(index) else 1
                 # The turns of a short loop are written out, and read together.
                 turns = math.prod(n for axis, n in _lengths(index).items() if axis < 0)
                 many *= turns if turns <= TARGET.written_out else 1
-                under_way[sweep] += size * max(access.width, many) * self._ahead[sweep]
+                under_way[number] += size * max(access.width, many) * self._ahead[number]
                 accesses += min(_distinct(index), access.most) // access.width
         sizes = {v: storage_dtype(v.aval).itemsize for v in written}
         accesses += sum(n // (sizes[v] * width) for v, n in written.items())
-        sweeps = ((n, ahead) for n, ahead in zip(moved, under_way, strict=True) if n)
+        passes = ((n, ahead) for n, ahead in zip(moved, under_way, strict=True) if n)
         once = sum(_bytes(v, places) for v, places in together.items())
-        return Traffic(self.read(), written, partial, once, tuple(sweeps), accesses)
+        return Traffic(self.read(), written, partial, once, tuple(passes), accesses)
 
 
 def _bytes(v: Var, places: dict[Index, _Access]) -> int:

@@ -1,8 +1,9 @@
 """Sweeps: products whose elements are used where they are made, and never are in memory.
 
-Floor 3. Plain data, made by sweeps.py and written out by cuda/sweep.py. The elements of a sweep
-have batch axes, row axes and column axes. A block of threads owns some rows and sweeps over all
-columns, or the other way round: tile by tile it multiplies, computes what is pointwise, and folds.
+Floor 3. Plain data, made by sweep_products.py and written out by cuda/sweep.py. A SweepSpace has
+batch axes, row axes and column axes. A block of threads owns some rows and sweeps over all columns,
+or the other way round: tile by tile it multiplies, computes what is pointwise, and folds. The form
+of its kernel is `Sweep` (lower/kernel.py).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Online(Struct, eq=False):
     exponential: Eqn
 
 
-class Sweep(Struct, eq=False):
+class SweepSpace(Struct, eq=False):
     """What one kernel computes of a space of products.
 
     Attributes
@@ -124,11 +125,11 @@ class Sweep(Struct, eq=False):
         return range(end, len(self.space)) if self.owns_rows else range(self.batch, end)
 
 
-def _no_numpy(*_, sweep: Sweep):
+def _no_numpy(*_, sweep: SweepSpace):
     raise AssertionError("a sweep is made for devices only, whose kernel runs it")
 
 
-def _work(avals, *, sweep: Sweep) -> float:
+def _work(avals, *, sweep: SweepSpace) -> float:
     size = 1
     for n in sweep.space:
         size *= n
@@ -148,7 +149,7 @@ sweep_p = Primitive(
 )
 
 
-def swept(sweep: Sweep, operands: list[Var], results: list[Var], site: Any) -> Eqn:
+def swept(sweep: SweepSpace, operands: list[Var], results: list[Var], site: Any) -> Eqn:
     """Return the equation of a sweep."""
     return Eqn(sweep_p, list(operands), list(results), {"sweep": sweep}, site)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load
 from gpuarray.compiler.lower.accesses import Accesses
-from gpuarray.compiler.lower.traffic import Touched
+from gpuarray.compiler.lower.traffic import PlacesRead
 from gpuarray.compiler.text import folds
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression, repeated
@@ -89,7 +89,7 @@ class Reader:
         self.uses: dict[Access, int] = {}  # number of accesses that each access is an operand of
         self.reads = 0  # number of names given to what is read
         self.guards = 0  # number of guards around the current expression
-        self.touched = Touched()  # the places that are read
+        self.touched = PlacesRead()  # the places that are read
 
     def line(self, depth: int, text: str, comment: str = "") -> None:
         self.lines.append(commented("    " * depth + text, comment))

@@ -1,8 +1,8 @@
 """Divisions: how an equation is evaluated on pieces, found once for each kind of equation.
 
 Floor 3. In: an equation, how its operands are cut and how its results are wanted. Out: a
-`Division`, plain data. It depends on the primitive, its parameters and the avals, and on layouts:
-the layers of a model, and programs that are partitioned again, have few different ones.
+`Division`, plain data. It depends on the primitive, its parameters, the avals, and how values are
+cut: the layers of a model, and programs that are partitioned again, have few different ones.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def division(
 ) -> Division | None:
     """Return how an equation is evaluated on pieces; None: by every device on whole operands."""
     if _is_plain(eqn):
-        found = _of_one_layout(eqn, specs, wanted[0], grid)
+        found = _of_one_cut(eqn, specs, wanted[0], grid)
         if found is not None:
             return found
     key = ("cut", tuple(specs), tuple(wanted))
@@ -97,7 +97,7 @@ def _is_plain(eqn: Eqn) -> bool:
     return bool(shape) and all(not a.aval.ndim or a.aval.shape == shape for a in eqn.invars)
 
 
-def _of_one_layout(
+def _of_one_cut(
     eqn: Eqn, specs: Sequence[Spec], wanted: Spec | None, grid: Grid
 ) -> Division | None:
     """Return what `_division` finds where operands are cut alike; None where they are not."""

@@ -82,14 +82,14 @@ def test_random_programs(tiny_tiles, fuzz_count):
 
 def test_the_oracle_can_fail(tiny_tiles, monkeypatch):
     """A planted fault in the tile runner is found and shrunk to a few steps."""
-    honest = tiles._Sweep.run
+    honest = tiles._TiledPass.run
 
     def faulty(self, loads, values):
         honest(self, loads, values)
         for v in self.plan.stored:
             values[v].reshape(-1)[-1] += 1.0
 
-    monkeypatch.setattr(tiles._Sweep, "run", faulty)
+    monkeypatch.setattr(tiles._TiledPass, "run", faulty)
     with ga.enable_x64(True):
         for seed in range(50):
             program = programs.generate(seed)

@@ -124,9 +124,9 @@ COUNT = _define(
     Fold(ZERO, ADD, state=np.int32, lift="({0} > 0 ? 1 : 0)", ufunc=np.add),
     result=lambda dtype: np.dtype("int32"),
 )
-#: In one sweep: the largest element so far, and the sum of exponentials beside it.
+#: In one pass: the largest element so far, and the sum of exponentials beside it.
 LOG_SUM_EXP = _define(
-    "log_sum_exp_in_one_sweep",
+    "log_sum_exp_in_one_pass",
     lambda x, axes: np.logaddexp.reduce(x.astype(np.float64), axis=axes).astype(x.dtype),
     Fold(
         (Identity.LOWEST, ZERO),
@@ -308,7 +308,7 @@ def test_folds_of_primitives_on_the_simulator(shape, axes):
 
 
 @pytest.mark.parametrize(("shape", "axes"), LADDER, ids=str)
-def test_two_numbers_make_a_logsumexp_of_one_sweep(shape, axes):
+def test_two_numbers_make_a_logsumexp_of_one_pass(shape, axes):
     simulated.need_compiler()
     x = _numbers(shape) * np.float32(40)
     x[x < -150] = -np.inf

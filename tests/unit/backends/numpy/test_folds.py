@@ -190,4 +190,4 @@ def test_what_is_also_an_output_is_computed_once(monkeypatch):
     np.testing.assert_allclose(e, np.exp(x), rtol=1e-6)
     np.testing.assert_allclose(total, np.exp(x).sum(dtype=np.float64), rtol=1e-6)
     (group,) = groups
-    assert [s.source.count("exp") for s in group.sweeps] == [1]
+    assert [s.source.count("exp") for s in group.passes] == [1]

@@ -1,4 +1,4 @@
-"""Sums that follow another fold in the same sweep: what is read once, and what comes out.
+"""Sums that follow another fold in the same pass: what is read once, and what comes out.
 
 In: softmax and variances over columns, long rows and whole arrays, with infinities, nans and large
 offsets in awkward places. Out: texts with one loop, and NumPy's values in float64, from the
@@ -32,7 +32,7 @@ COLUMNS, LONG = golden.shape("float32", 16384, 4096), golden.shape("bfloat16", 1
 
 
 @pytest.mark.parametrize(
-    ("function", "aval", "sweeps"),
+    ("function", "aval", "passes"),
     [
         (lambda x: gnp.var(x, 0), COLUMNS, 1),
         (lambda x: (x.mean(0), x.std(0)), COLUMNS, 1),
@@ -50,10 +50,10 @@ COLUMNS, LONG = golden.shape("float32", 16384, 4096), golden.shape("bfloat16", 1
         (lambda x: (x - lax.reduce_precision(x.mean(0), 8, 7)).var(0), COLUMNS, 2),
     ],
 )
-def test_how_often_the_data_is_gone_over(function, aval, sweeps, monkeypatch):
+def test_how_often_the_data_is_gone_over(function, aval, passes, monkeypatch):
     plan_for(monkeypatch, launch_bytes=1 << 40)  # one kernel, whatever it costs
     (text,) = emitted(function, aval)
-    assert loops(text) == sweeps, text
+    assert loops(text) == passes, text
 
 
 def values(shape, seed=0, dtype="f4") -> np.ndarray:
@@ -142,7 +142,7 @@ def test_blocks_that_share_rows(rows):
 @pytest.mark.parametrize("shape", [(40, 64), (700, 33), (4096, 12), (70_000, 3), (1, 5)])
 @pytest.mark.parametrize("offset", [0, 1e4])
 def test_variances_of_columns(shape, offset):
-    """As exact as two sweeps are, however far from 0 the elements lie, and in whatever order."""
+    """As exact as two passes are, however far from 0 the elements lie, and in whatever order."""
     x = values(shape) + np.float32(offset)
     if shape[0] > 1:
         x[0] = 0 if offset else 1e4  # what a thread sees first lies far from the rest

@@ -84,7 +84,7 @@ def test_long_rows_are_held_where_a_launch_sets_memory_aside():
     # Too long for shared memory alone: the beginning is in registers.
     kernel = emitted(nn.softmax, golden.shape("bfloat16", 8192, 131072))
     assert "and registers" in kernel.text and kernel.room == (131072 - 2 * 8192) * 2
-    # What one sweep finds is held nowhere.
+    # What one pass finds is held nowhere.
     assert emitted(nn.logsumexp, golden.shape("bfloat16", 8192, 131072)).room == 0
 
 

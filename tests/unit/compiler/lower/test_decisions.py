@@ -14,7 +14,7 @@ import pytest
 
 from gpuarray.compiler.fuse.group import FusedGroup
 from gpuarray.compiler.lower import decisions
-from gpuarray.compiler.lower.decisions import RULES, Candidate, Consumer, Reason, decide
+from gpuarray.compiler.lower.decisions import RULES, Consumer, InlineCandidate, Reason, decide
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind, Primitive
@@ -41,7 +41,7 @@ def uses(*readers: object, times: float = 1.0, is_index: bool = False) -> list:
     return [Consumer(r, int(times * N), is_index) for r in readers]  # pyright: ignore
 
 
-def candidate(**changes) -> Candidate:
+def candidate(**changes) -> InlineCandidate:
     """A value of data movement that a kernel reads once, and whose elements take 10."""
     fields = {
         "value": VALUE,
@@ -55,7 +55,7 @@ def candidate(**changes) -> Candidate:
         "sources_behind": lambda v: {X},
         "sources_read_by": lambda step: {X, Y},
     }
-    return Candidate(**(fields | changes))
+    return InlineCandidate(**(fields | changes))
 
 
 def named(name: str) -> Reason:
@@ -150,7 +150,7 @@ def fields_read(function: FunctionType) -> set[str]:
             machine = {"TARGET": "Target", "PROCESSOR": "Processor"}.get(str(name), "")
             if "GLOBAL" in instruction.opname and isinstance(names.get(name), FunctionType):
                 waiting.append((names[name].__code__, names[name].__globals__))
-            of_candidate = vars(Candidate).get(name) if isinstance(name, str) else None
+            of_candidate = vars(InlineCandidate).get(name) if isinstance(name, str) else None
             getter = getattr(of_candidate, "fget", None) or getattr(of_candidate, "func", None)
             if isinstance(getter, FunctionType):
                 waiting.append((getter.__code__, getter.__globals__))

@@ -1,4 +1,4 @@
-"""Reductions of rows and of columns of the same values in one sweep.
+"""Reductions of rows and of columns of the same values in one pass.
 
 In: gradients of normalisations, and programs that need sums both ways. Out: bytes; on the simulator
 the values of NumPy, with blocks that have many rows each.
@@ -124,7 +124,7 @@ def test_operands_are_read_once(plans_only, function, columns, dtype):
         (lambda x: (nn.softmax(x), x.sum(0)), [(1 << 15, 256)]),  # so would blocks of short rows
         (lambda x: (nn.softmax(x), x.sum(0)), [(1 << 12, 1 << 16)]),  # rows too long for registers
         (lambda x: (nn.softmax(x, 1), x.sum((0, 2))), [(4096, 64, 64)]),  # other axes
-        (lambda x: (nn.softmax(x), (x - x.sum(0)).sum(0)), [(1 << 15, 512)]),  # two sweeps down
+        (lambda x: (nn.softmax(x), (x - x.sum(0)).sum(0)), [(1 << 15, 512)]),  # two passes down
         (lambda x: (x.sum(0), nn.softmax(x - x.sum(0))), [(1 << 15, 4096)]),  # one after the other
     ],
 )

@@ -24,7 +24,7 @@ from gpuarray.compiler.rewrite.sweep import (
     Factor,
     Online,
     Read,
-    Sweep,
+    SweepSpace,
     is_sweep,
     swept,
 )
@@ -70,7 +70,7 @@ def _without_unread(eqn: Eqn, read: set) -> Eqn:
     """A sweep without the folds behind its product, where nothing reads them."""
     if len(eqn.outvars) == 1 or read.intersection(eqn.outvars[1:]):
         return eqn
-    sweep: Sweep = eqn.params["sweep"]
+    sweep: SweepSpace = eqn.params["sweep"]
     params = {"sweep": sweep.replace(avals=sweep.avals[:1])}
     return eqn.replace(outvars=eqn.outvars[:1], params=params)
 
@@ -284,7 +284,7 @@ class _Space:
         alone = 2 * _bytes(made) + sum(_bytes(e.invars) + _bytes(e.outvars) for e in summed)
         return moved < alone
 
-    def is_worth(self, sweep: Sweep) -> bool:
+    def is_worth(self, sweep: SweepSpace) -> bool:
         """Whether it saves bytes, and keeps the machine busy."""
         size, widest = math.prod(self.shape), max(sweep.features, *(f.steps for f in sweep.factors))
         owned, swept = (math.prod(self.shape[i] for i in r) for r in (sweep.owned, sweep.swept))
@@ -300,7 +300,7 @@ class _Space:
             return False
         return batch * -(-owned // 64) >= TARGET.multiprocessors // 2
 
-    def plain(self, eqn: Eqn) -> tuple[Sweep, list[Var], list[Var]] | None:
+    def plain(self, eqn: Eqn) -> tuple[SweepSpace, list[Var], list[Var]] | None:
         """Return the sweep of a fold or a product, its operands and its results."""
         side = self.product_side(eqn)
         if side is None:
@@ -315,14 +315,14 @@ class _Space:
             other, features, out = needed.product(eqn, side[0])
         if not needed.is_readable:
             return None
-        sweep = Sweep(
+        sweep = SweepSpace(
             self.shape, self.batch, self.rows, columns, tuple(needed.factors), tuple(needed.leaves),
             tuple(needed.members), value, eqn if side is None else None, other, features, out, None,
             tuple(v.aval for v in eqn.outvars),
         )  # fmt: skip
         return sweep, needed.sources, list(eqn.outvars)
 
-    def online(self, eqn: Eqn) -> tuple[Sweep, list[Var], list[Var]] | None:
+    def online(self, eqn: Eqn) -> tuple[SweepSpace, list[Var], list[Var]] | None:
         """Return one sweep for a product with weights that their own row scales: softmax(x) v.
 
         Its results are the product, the largest score and the sum of the weights.
@@ -352,7 +352,7 @@ class _Space:
         if not needed.is_readable:
             return None
         outs = [*eqn.outvars, *largest.outvars, *total.outvars]
-        sweep = Sweep(
+        sweep = SweepSpace(
             self.shape, self.batch, self.rows, True, tuple(needed.factors), tuple(needed.leaves),
             tuple(needed.members), scores, None, other, features, out,
             Online(largest, total, exponential), tuple(v.aval for v in outs),

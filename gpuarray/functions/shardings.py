@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from gpuarray.control.call import same_device
 from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.formats import Format, Layout
+from gpuarray.core.formats import Format
+from gpuarray.core.formats import Layout as MemoryLayout
 from gpuarray.core.graph import Graph
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import EMPTY, entered_mesh, get_mesh, sharding_in_context
@@ -82,7 +83,7 @@ class Prefix(NamedTuple):
         return leaf
 
 
-class Layouts(NamedTuple):
+class ShardingOptions(NamedTuple):
     """Where a jitted function runs, as its options say it: part of its cache key.
 
     `device` is that of `device=` and `backend=`, which move every argument, wherever it was put.
@@ -337,9 +338,9 @@ def _named(i: int, x: ArrayImpl, info: TracedFunction | None) -> str:
     )
 
 
-def layouts(
+def sharding_options(
     target: Any, in_shardings: Any, out_shardings: Any, what: str = "jit"
-) -> Layouts | None:
+) -> ShardingOptions | None:
     """The options of `jit`, checked and combined; None if none is given."""
     device = None if target is None else devices.place_for(target).device
     # The arguments are a tuple.
@@ -356,7 +357,7 @@ def layouts(
         )
     if device is None and ins is None and outs is None and what == "jit":
         return None
-    return Layouts(device, ins, outs, what)
+    return ShardingOptions(device, ins, outs, what)
 
 
 def same_pieces(a: Place, b: Place, shape: tuple[int, ...]) -> bool:
@@ -394,7 +395,7 @@ def _other_memory(kind: str, x: Any) -> ValueError:
 
 
 def _ends(x: Any) -> bool:
-    return x is None or isinstance(x, (Sharding, PartitionSpec, Format, Layout))
+    return x is None or isinstance(x, (Sharding, PartitionSpec, Format, MemoryLayout))
 
 
 def _prefix(name: str, shardings: Any, what: str) -> Prefix | None:
@@ -405,7 +406,7 @@ def _prefix(name: str, shardings: Any, what: str) -> Prefix | None:
     # The default of all arguments may be said of some of them.
     leaves = [None if leaf is UNSPECIFIED else leaf for leaf in leaves]
     for leaf in leaves:
-        if isinstance(leaf, Layout):
+        if isinstance(leaf, MemoryLayout):
             raise ValueError(
                 f"`{what}` does not accept a Layout without a sharding in {name}: wrap it, as in "
                 f"Format(layout, sharding). Got {leaf}"

@@ -29,7 +29,7 @@ TABLE = {
     "custom_derivatives": "custom_derivatives",
     "dispatch": "interpreters.xla runtime.transfer wait_for_tokens=effects_barrier",
     "distributed": "compat.leftovers",
-    "dtypes": "dtypes core.dtypes core.extended compat.leftovers",
+    "dtypes": "dtypes core.dtypes core.promotion core.extended compat.leftovers",
     "effects": "extend.core",
     "flatten_util": "flatten_util",
     "interpreters": "",

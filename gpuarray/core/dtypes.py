@@ -1,7 +1,7 @@
-"""Data types: which exist, what they are called, and how they combine.
+"""Data types: which exist, what they are called, and what is to be known of them.
 
 In: dtypes, anything that names one, and values. Out: NumPy dtypes (or a `KeyDtype`) that obey the
-x64 setting. Floor 1: config, core.lattice, core.extended.
+x64 setting. Floor 1: config, core.lattice, core.extended. How they combine is in promotion.py.
 
 Unless the setting is on, 64-bit types become 32-bit ones where an array gets its dtype from
 outside: from Python, from NumPy, or by name. An existing array keeps its dtype whatever the setting
@@ -32,10 +32,6 @@ from gpuarray.util import Symbolic
 _state = config.state
 
 
-class TypePromotionError(ValueError):
-    """The types of several values have no common type that they convert to implicitly."""
-
-
 # -- the types --------------------------------------------------------------------------------
 
 
@@ -62,21 +58,23 @@ complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 # The dtype of derivatives with respect to integers. It has a single value and takes no memory.
 float0 = np.dtype([("float0", np.void, 0)])
 
-_BY_NAME: dict[str, np.dtype] = {
+#: NumPy's dtypes by the names that the promotion lattice has for them, and the other way round.
+BY_NAME: dict[str, np.dtype] = {
     name: np.dtype(getattr(ml_dtypes, name, name)) for name in lattice.NODES if "*" not in name
 }
-_NAME = {dtype: name for name, dtype in _BY_NAME.items()}
+NAMES = {dtype: name for name, dtype in BY_NAME.items()}
 _KIND: dict[Any, str] = {
     bool_: "b",
-    **{_BY_NAME[n]: n[0] for n in lattice.INTS + lattice.SMALL_INTS},  # 'i' or 'u'
-    **{_BY_NAME[n]: "f" for n in lattice.FLOATS + lattice.SMALL_FLOATS},
-    **{_BY_NAME[n]: "c" for n in lattice.COMPLEX},
+    **{BY_NAME[n]: n[0] for n in lattice.INTS + lattice.SMALL_INTS},  # 'i' or 'u'
+    **{BY_NAME[n]: "f" for n in lattice.FLOATS + lattice.SMALL_FLOATS},
+    **{BY_NAME[n]: "c" for n in lattice.COMPLEX},
     float0: "0",
 }
 OF_ARRAYS = frozenset(_KIND)  # the NumPy dtypes that arrays have
 # Full width; settings narrow these (see canonicalize_dtype).
 _PYTHON: dict[type, np.dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
-_NARROW = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
+#: What 64-bit dtypes become without x64.
+NARROW = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
 
 #: What an element of a kernel can be; keys are what they are stored as.
 _IN_KERNELS = frozenset(
@@ -94,7 +92,7 @@ def is_beyond(dtype: Any) -> bool:
     >>> is_beyond(float64), is_beyond(float32)
     (True, False)
     """
-    return dtype in _NARROW and not _state.enable_x64
+    return dtype in NARROW and not _state.enable_x64
 
 
 def kind_of(dtype: Any) -> str:
@@ -122,8 +120,8 @@ def as_dtype(dtype: Any) -> Any:
     """Return the NumPy dtype (or the extended one) that `dtype` names, at full width."""
     if isinstance(dtype, (np.dtype, ExtendedDType)):
         return dtype
-    if isinstance(dtype, str) and dtype in _BY_NAME:  # NumPy knows no names of ml_dtypes
-        return _BY_NAME[dtype]
+    if isinstance(dtype, str) and dtype in BY_NAME:  # NumPy knows no names of ml_dtypes
+        return BY_NAME[dtype]
     if not hasattr(dtype, "shape"):  # scalar constructors such as gpuarray.numpy.float32
         own = getattr(dtype, "dtype", None)
         if isinstance(own, (np.dtype, ExtendedDType)):
@@ -160,7 +158,7 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
     narrow = not _state.enable_x64
     if isinstance(dtype, type) and dtype in _PYTHON and _state.default_dtype_bits == "32":
         narrow = True
-    result = _NARROW.get(full, full) if narrow else full
+    result = NARROW.get(full, full) if narrow else full
     memo[dtype] = result
     return result
 
@@ -317,167 +315,6 @@ def scalar_type_of(x: Any) -> type:
         return types[kind_of(own)]
     except KeyError:
         raise TypeError(f"Invalid scalar value {_brief(x)}: dtype {own} is not numeric") from None
-
-
-# -- promotion --------------------------------------------------------------------------------
-
-
-# The name of a dtype in the promotion lattice.
-def _node(dtype: Any, weak: bool) -> str:
-    name = _NAME.get(dtype)
-    if name is None:
-        raise ValueError(
-            f"dtype={dtype!r} is not a valid dtype for type promotion; expected a number or bool "
-            "dtype. Random keys and float0 values combine only with their own kind."
-        )
-    if weak:
-        # Weak values of one kind are the same node, whatever their width.
-        return {"i": "int*", "u": "int*", "f": "float*", "c": "complex*"}.get(_KIND[dtype], name)
-    return name
-
-
-_WEAK_TYPES = {"int*": int, "float*": float, "complex*": complex}
-
-
-def _no_path(nodes: Any, strict: bool) -> TypePromotionError:
-    names = tuple(
-        f"weak {n[:-1]}" if n in _WEAK_TYPES else n for n in sorted(nodes, key=lattice.NODES.index)
-    )
-    text = f"Input dtypes {names} have no available implicit dtype promotion path"
-    if strict:
-        return TypePromotionError(
-            f"{text} when jax_numpy_dtype_promotion=strict. Convert the inputs with .astype(...), "
-            "or set jax_numpy_dtype_promotion=standard."
-        )
-    if set(nodes).intersection(lattice.SMALL_FLOATS):
-        text += ". To avoid unintended promotion, floats of 8 bits and less do not mix"
-    elif set(nodes).intersection(lattice.SMALL_INTS):
-        text += ". To avoid unintended promotion, integers of 4 bits and less do not mix"
-    return TypePromotionError(f"{text}. Convert explicitly, for example with x.astype('float32').")
-
-
-def _combine(pairs: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
-    """Promote (dtype, weak) pairs. A 64-bit type comes out only where one goes in."""
-    dtypes = {d for d, _ in pairs}
-    weak = all(w for _, w in pairs)
-    strict = _state.numpy_dtype_promotion == "strict"
-    # One type only: promotion changes nothing but the width.
-    if len(pairs) == 1 or (len(dtypes) == 1 and not weak):
-        result = pairs[0][0]
-        return result, weak and result != bool_
-    # Among weak values only, widths still count; next to a strong one just their kind does.
-    keep = weak and not strict
-    nodes = frozenset(_node(d, w and not keep) for d, w in pairs)
-    found = lattice.least_upper_bound(nodes, strict)
-    if found is None:
-        raise _no_path(nodes, strict)
-    if found in _WEAK_TYPES:
-        return canonicalize_dtype(_WEAK_TYPES[found]), True
-    result = _BY_NAME[found]
-    if dtypes.isdisjoint(_NARROW):  # uint32 with int32 would need int64
-        result = canonicalize_dtype(result)
-    return result, keep and found != "bool"
-
-
-def promote2(dtype_a: Any, weak_a: bool, dtype_b: Any, weak_b: bool) -> tuple[Any, bool]:
-    """Return (dtype, weak_type) of a binary operation's common type; one dict lookup when known.
-
-    >>> promote2(float16, False, int32, False)
-    (dtype('float16'), False)
-    """
-    # Of two strong and weak types, for each set of settings.
-    memo = _state.trace_key.promotions
-    key = (dtype_a, weak_a, dtype_b, weak_b)
-    try:
-        return memo[key]
-    except KeyError:
-        found = memo[key] = _combine(((dtype_a, weak_a), (dtype_b, weak_b)))
-        return found
-
-
-def dtype_and_weak(x: Any) -> tuple[Any, bool]:
-    """Return what promotion sees of a value, or of a dtype given in its place.
-
-    >>> dtype_and_weak(2.0), dtype_and_weak(float), dtype_and_weak(np.float32(2))
-    ((dtype('float32'), True), (dtype('float32'), True), (dtype('float32'), False))
-    """
-    kind = type(x)
-    if kind in _PYTHON:
-        return canonicalize_dtype(kind), kind is not bool
-    # An array or a tracer.
-    aval = getattr(x, "aval", None)
-    if aval is not None:
-        return aval.dtype, aval.weak_type
-    if kind is type and x in _PYTHON:
-        return canonicalize_dtype(x), x is not bool
-    return dtype(x), bool(getattr(x, "weak_type", False))
-
-
-def lattice_result_type(*args: Any) -> tuple[Any, bool]:
-    """Return (dtype, weak_type) that values, or dtypes in their place, promote to together.
-
-    >>> lattice_result_type(np.float16(1), 2.0)
-    (dtype('float16'), False)
-    """
-    if len(args) == 2:
-        return promote2(*dtype_and_weak(args[0]), *dtype_and_weak(args[1]))
-    pairs = tuple(dtype_and_weak(x) for x in args)
-    memo = _state.trace_key.promotions
-    try:
-        return memo[pairs]
-    except KeyError:
-        found = memo[pairs] = _combine(pairs)
-        return found
-
-
-def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
-    """Return the dtype that values, or dtypes in their place, promote to together.
-
-    With `return_weak_type_flag` the result is a pair (dtype, weak_type).
-
-    >>> result_type(np.int8(1), np.uint8(1)), result_type(np.int32(1), 2.5)
-    (dtype('int16'), dtype('float32'))
-    """
-    if not args:
-        raise ValueError("at least one array or dtype is required")
-    # None stands for the default float type, as in NumPy.
-    found, weak = lattice_result_type(*(default_float() if x is None else x for x in args))
-    return (found, weak) if return_weak_type_flag else found
-
-
-def promote_types(a: Any, b: Any) -> Any:
-    """Return the type to which two dtypes promote; Python's number types count as weak.
-
-    >>> promote_types("int32", "float16"), promote_types("bfloat16", float)
-    (dtype('float16'), dtype(bfloat16))
-    """
-    return _promoted(a, b, _state.numpy_dtype_promotion == "strict")
-
-
-def wider(a: Any, b: Any) -> Any:
-    """Return the type to which two dtypes promote, even if the settings forbid implicit promotion.
-
-    It is for the library's own intermediate values.
-
-    >>> wider("float16", "float32")
-    dtype('float32')
-    """
-    return _promoted(a, b, False)
-
-
-def _promoted(a: Any, b: Any, strict: bool) -> Any:
-    nodes = []
-    for d in (a, b):
-        if isinstance(d, ExtendedDType):
-            raise TypeError(f"Cannot interpret '{d}' as a data type that promotes")
-        weak = isinstance(d, type) and d in (int, float, complex)
-        nodes.append(_node(as_dtype(d), weak))
-    found = lattice.least_upper_bound(frozenset(nodes), strict)
-    if found is None:
-        raise _no_path(frozenset(nodes), strict)
-    if found == "int64" and found not in nodes and not _state.enable_x64:
-        found = "int32"  # uint32 with a signed type: nothing wider is there
-    return _PYTHON[_WEAK_TYPES[found]] if found in _WEAK_TYPES else _BY_NAME[found]
 
 
 # -- questions about types --------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.control.graph_edits import opened
-from gpuarray.core import dtypes
+from gpuarray.core import promotion
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
@@ -145,7 +145,7 @@ def _widened(x: Any, out: ShapedArray) -> Any:
     given = aval_of(x)
     if not given.weak_type or given.dtype == out.dtype:
         return x
-    return convert(x, dtypes.promote2(given.dtype, True, out.dtype, out.weak_type)[0], False)
+    return convert(x, promotion.promote2(given.dtype, True, out.dtype, out.weak_type)[0], False)
 
 
 def check_carry(

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
 from gpuarray.nn.normalize import logsumexp, softmax
@@ -81,7 +81,7 @@ def dot_product_attention(
     # G, S).
     grouped = (batch, length, shared, heads // max(shared, 1), width)
     # Scores of half floats are kept in float32 up to the softmax.
-    wide = dtypes.wider(q.dtype, np.float32)
+    wide = promotion.wider(q.dtype, np.float32)
     scores = lax.dot_general(
         q.reshape(grouped), k, (((4,), (3,)), ((0, 2), (0, 2))), preferred_element_type=wide
     )

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.value import Array
 
 _E4M3, _E8M0, _E2M1 = dtypes.float8_e4m3fn, dtypes.float8_e8m0fnu, dtypes.float4_e2m1fn
@@ -88,7 +88,7 @@ def scaled_matmul(
             )
     dtype = dtypes.check_user_dtype(preferred_element_type, "scaled_matmul")
     # Sums run in single precision at least, and are rounded once at the end.
-    wide = dtypes.wider(dtype, np.float32)
+    wide = promotion.wider(dtype, np.float32)
     a, b = _dequantized("lhs", a, a_scales, wide), _dequantized("rhs", b, b_scales, wide)
     product = lax.dot_general(a, b, (((2,), (2,)), ((0,), (0,))), preferred_element_type=wide)
     return product.astype(dtype)

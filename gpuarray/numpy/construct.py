@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import config, lax, util
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import FLOAT0, MASKED, ShapedArray, no_dtype_of_arrays
 from gpuarray.core.sharding import Device, Sharding
@@ -220,7 +220,7 @@ def _from_sequence(xs: list | tuple, wanted: Any) -> Array:
         # The dtype that all leaves promote to.
         if wanted is None:
             # Of no elements there is no type: the default float is taken, as NumPy does.
-            wanted = dtypes.result_type(*(kind() for kind in kinds)) if kinds else None
+            wanted = promotion.result_type(*(kind() for kind in kinds)) if kinds else None
         return _owned(_of_python(xs, wanted or dtypes.default_float()))
     if any(x is None for x in leaves):
         raise ValueError(_MISSING)
@@ -229,7 +229,7 @@ def _from_sequence(xs: list | tuple, wanted: Any) -> Array:
         types = {x.dtype for x in leaves if isinstance(x, Array)}
         # Random keys promote with nothing, not even with themselves.
         same_keys = len(types) == 1 and not isinstance(next(iter(types)), np.dtype)
-        wanted = types.pop() if same_keys else dtypes.result_type(*leaves)
+        wanted = types.pop() if same_keys else promotion.result_type(*leaves)
     # Arrays are stacked on their device; all else is read by NumPy in one go.
     if any(isinstance(x, Array) for x in leaves) or any(hasattr(k, "__jax_array__") for k in kinds):
         return _stacked(xs, wanted)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray import config
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array, surface
 from gpuarray.numpy.namespace import array_namespace
@@ -407,7 +407,7 @@ def _check_cast(given: dict[str, Any], casting: Any) -> None:
     if dtype is None and casting in ("same_kind", "unsafe"):
         return
     parts = list(given.get("arrays", given.get("tup")))  # pyright: ignore[reportArgumentType]
-    wanted = np.dtype(dtype) if dtype is not None else dtypes.result_type(*parts)
+    wanted = np.dtype(dtype) if dtype is not None else promotion.result_type(*parts)
     for x in parts:
         if not np.can_cast(dtypes.dtype(x), wanted, casting):
             raise TypeError(f"cannot cast {dtypes.dtype(x)} to {wanted} with casting={casting!r}")

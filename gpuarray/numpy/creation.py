@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuarray import errors, lax, util
 from gpuarray.config import numpy_dtype_promotion
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.avals import aval_of
 from gpuarray.core.dims import Dim, larger
 from gpuarray.core.lengths import count_between
@@ -233,7 +233,7 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding
     wanted = None if dtype is None else dtypes.requested_dtype(dtype, "arange")
     # Without a dtype the ends promote, so that arange(3.0) is of floats.
     typed = [0 if isinstance(given[n], Dim) else given[n] for n in ends]
-    kind = dtypes.result_type(*typed) if wanted is None else wanted
+    kind = promotion.result_type(*typed) if wanted is None else wanted
     if kind_of(kind) == "b":
         raise TypeError(
             "iota does not accept dtype bool. Accepted dtypes are subtypes of integer, floating, "
@@ -340,11 +340,11 @@ def linspace(
 @composite(static=("num", "endpoint", "dtype", "axis"))
 def _linspace(start, stop, *, num, endpoint, dtype, axis):
     # Computed in floats, at least as wide as what is asked for.
-    through = dtypes.to_inexact_dtype(dtypes.result_type(start, stop))
+    through = dtypes.to_inexact_dtype(promotion.result_type(start, stop))
     a, b = arrays("linspace", start, stop)
     wanted = through if dtype is None else dtype
     if kind_of(wanted) in "fc":
-        through = dtypes.wider(through, wanted)
+        through = promotion.wider(through, wanted)
     # Ends may be arrays: there is a range for each pair of their elements.
     shape = np.broadcast_shapes(a.shape, b.shape)
     a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
@@ -433,7 +433,7 @@ def geomspace(
 @composite(static=("num", "endpoint", "dtype", "axis"))
 def _geomspace(start, stop, *, num, endpoint, dtype, axis):
     a, b = arrays("geomspace", start, stop)
-    through = dtypes.to_inexact_dtype(dtypes.result_type(start, stop))
+    through = dtypes.to_inexact_dtype(promotion.result_type(start, stop))
     shape = np.broadcast_shapes(a.shape, b.shape)
     a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
     # Negative or complex ends: divided by the direction of the start, multiplied by it again below.
@@ -523,7 +523,7 @@ class _Grid:
         ranges = [self._range(k) for k in keys]
         # Numbers of one grid: a setting that forbids mixing dtypes is about the user's arrays.
         with numpy_dtype_promotion("standard"):
-            return [as_type(r, dtypes.result_type(*ranges)) for r in ranges]
+            return [as_type(r, promotion.result_type(*ranges)) for r in ranges]
 
 
 class _OpenGrid(_Grid):

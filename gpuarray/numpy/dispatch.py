@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gpuarray import config
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.trace import Tracer, is_base
 from gpuarray.core.value import Array, surface
 from gpuarray.errors import FallbackError, FallbackWarning, JAXTypeError
@@ -259,7 +259,7 @@ def _put_out(result, outs: tuple, where: Any = None, casting: Any = "same_kind")
 def _is_final(error: Exception, args: Any, kwargs: dict[str, Any]) -> bool:
     """Whether NumPy must not be asked: a setting wants this error, or values are not known yet."""
     return (
-        isinstance(error, dtypes.TypePromotionError)
+        isinstance(error, promotion.TypePromotionError)
         or config.state.numpy_rank_promotion == "raise"
         or _traced((args, kwargs))
         # Within a trace no value is there for NumPy to compute with.

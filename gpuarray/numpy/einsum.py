@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.avals import aval_of
 from gpuarray.core.dims import Dim
 from gpuarray.core.layout import out_given
@@ -73,7 +73,7 @@ def einsum(
     steps = _plan(spec, tuple(x.shape for x in xs), _hashable(optimize))
     # Promoted once, before the first product; where a dtype is asked for, operands keep their own.
     if preferred_element_type is None:
-        kind, weak = dtypes.lattice_result_type(*xs)
+        kind, weak = promotion.lattice_result_type(*xs)
         terms = [convert(x, kind, False) for x in xs]
     else:
         kind, weak = dtypes.check_user_dtype(preferred_element_type, "einsum"), False
@@ -302,7 +302,7 @@ def _tidied(x: Array, labels: str, needed: set[str], dtype) -> tuple[Array, str]
     # Summed before the product, which gets smaller by it.
     gone = tuple(i for i, c in enumerate(labels) if c not in needed)
     if gone:
-        x = _sum(convert(x, dtypes.lattice_result_type(x, dtype)[0], False), gone)
+        x = _sum(convert(x, promotion.lattice_result_type(x, dtype)[0], False), gone)
         labels = "".join(c for c in labels if c in needed)
     return x, labels
 

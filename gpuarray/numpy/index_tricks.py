@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import errors, lax, util
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.dims import Dim, larger, smaller
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
@@ -283,7 +283,7 @@ def unravel_index(indices, shape) -> tuple[Array, ...]:
     # The last axis runs fastest.
     for n, stated in zip(reversed(lengths), reversed(given), strict=True):
         flat, position = divmod(flat, n)
-        dtype = dtypes.result_type(dtype, stated)
+        dtype = promotion.result_type(dtype, stated)
         out.append(as_type(position, dtype) if narrow and position.dtype != dtype else position)
     return tuple(reversed(out))
 
@@ -349,7 +349,7 @@ def ravel_multi_index(
     if dtype is not None:
         kind = dtypes.check_user_dtype(dtype, "ravel_multi_index")
     else:
-        kind = dtypes.result_type(*given) if given else dtypes.default_int()
+        kind = promotion.result_type(*given) if given else dtypes.default_int()
     # The largest position has to fit.
     if math.prod(lengths) - 1 > dtypes.iinfo(kind).max:
         raise ValueError(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import cuts_of, out_given
 from gpuarray.core.trace import is_base
@@ -523,7 +523,7 @@ def warn_unsafe(x, values) -> None:
     if isinstance(x.dtype, dtypes.KeyDtype):
         return
     # JAX warns where promotion would have made another dtype than the array's.
-    common, _ = dtypes.promote2(x.dtype, x.weak_type, values.dtype, values.weak_type)
+    common, _ = promotion.promote2(x.dtype, x.weak_type, values.dtype, values.weak_type)
     if common != x.dtype and not x.weak_type:
         warnings.warn(
             "scatter inputs have incompatible types: cannot safely cast value from "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import as_type
@@ -44,7 +44,7 @@ def in_common_dtype(x, values):
     a, b = aval_of(x), aval_of(values)
     if a is b:
         return x, values
-    dtype, weak = dtypes.promote2(a.dtype, a.weak_type, b.dtype, b.weak_type)
+    dtype, weak = promotion.promote2(a.dtype, a.weak_type, b.dtype, b.weak_type)
     return convert(x, dtype, weak), convert(values, dtype, weak)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.avals import aval_of, machine_int
 from gpuarray.core.dims import Dim, larger, smaller
 from gpuarray.core.layout import cuts_of, out_given
@@ -40,11 +40,11 @@ def factors(name: str, a, b, preferred) -> tuple[Array, Array, Any, bool]:
     a, b = value(a), value(b)
     if preferred is not None:
         kind = dtypes.check_user_dtype(preferred, name)
-        own = ((x, dtypes.lattice_result_type(x)[0]) for x in (a, b))
+        own = ((x, promotion.lattice_result_type(x)[0]) for x in (a, b))
         a, b = (_with_rank(convert(x, dtype, False), dtype) for x, dtype in own)
         return a, b, kind, False
     # Weak only if both are.
-    dtype, weak = dtypes.lattice_result_type(a, b)
+    dtype, weak = promotion.lattice_result_type(a, b)
     a, b = (_with_rank(convert(x, dtype, False), dtype) for x in (a, b))
     return a, b, dtype, weak
 

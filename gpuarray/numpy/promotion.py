@@ -15,9 +15,9 @@ import numpy as np
 
 from gpuarray import config, lax
 from gpuarray.config import numpy_dtype_promotion, numpy_rank_promotion
-from gpuarray.core import dtypes, lengths
+from gpuarray.core import dtypes, lengths, promotion
 from gpuarray.core.avals import ShapedArray, aval_of, machine_int
-from gpuarray.core.dtypes import TypePromotionError
+from gpuarray.core.promotion import TypePromotionError
 from gpuarray.core.trace import is_base, kept, made, same_widths
 from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
@@ -90,7 +90,7 @@ def common_dtype(name: str, xs: list[Any], to: Callable[[Any], Any] | None) -> t
     if to is None and len(xs) == 1:
         return dtypes.dtype_and_weak(xs[0])
     try:
-        dtype, weak = dtypes.lattice_result_type(*xs)
+        dtype, weak = promotion.lattice_result_type(*xs)
     # Random keys do not promote: the message names the function that was given one.
     except ValueError:
         found = [aval_of(x).dtype for x in xs]

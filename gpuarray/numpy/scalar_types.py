@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
 
@@ -101,7 +101,7 @@ inf, nan, newaxis = np.inf, np.nan, None
 
 # ---- questions about dtypes ----
 
-promote_types = dtypes.promote_types
+promote_types = promotion.promote_types
 issubdtype = dtypes.issubdtype
 isdtype = dtypes.isdtype
 
@@ -113,7 +113,7 @@ def result_type(*args: Any) -> Any:
     >>> gnp.result_type(gnp.int8(1), gnp.float16)
     dtype('float16')
     """
-    return dtypes.result_type(*args)
+    return promotion.result_type(*args)
 
 
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> builtins.bool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax, util
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.trace import Tracer
@@ -225,7 +225,7 @@ def _position(fill: Any) -> Any:
     if np.shape(fill) if not isinstance(fill, Array) else fill.shape:
         raise ValueError(f"nonzero: fill_value must be a scalar, or a tuple of them, got {fill!r}")
     check_arraylike("nonzero", fill)
-    return as_type(asarray(fill), dtypes.result_type(dtypes.default_int(), fill))
+    return as_type(asarray(fill), promotion.result_type(dtypes.default_int(), fill))
 
 
 @accounted("the positions that `size` asks for")

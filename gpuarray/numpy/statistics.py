@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.core import dims, dtypes, lengths
+from gpuarray.core import dims, dtypes, lengths, promotion
 from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import cuts_of, resolving
 from gpuarray.core.value import Array
@@ -155,7 +155,7 @@ def _same_inexact(name: str, a: Any, b: Any) -> list[Any]:
     """Promoted to one inexact dtype; shapes are the caller's business."""
     check_arraylike(name, a, b)
     a, b = asarray(a), asarray(b)
-    dtype = dtypes.to_inexact_dtype(dtypes.result_type(a, b))
+    dtype = dtypes.to_inexact_dtype(promotion.result_type(a, b))
     return [as_type(x, dtype) for x in (a, b)]
 
 
@@ -209,7 +209,7 @@ def _var(a, ddof, where, centre, *, axis, dtype, keepdims):
                 "variance of an array of complex values: the result is real anyway, so leave dtype "
                 "out, or give a complex one."
             )
-    through = compute_dtype(own if wanted is None else dtypes.wider(own, wanted))
+    through = compute_dtype(own if wanted is None else promotion.wider(own, wanted))
     x = as_type(a, through)
     # Two passes: mean((x - mean)**2) loses no digits to a large mean.
     if centre is None:

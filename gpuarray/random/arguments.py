@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import config, lax
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape, shape_of
 from gpuarray.primitives.random.ops import KeyImpl, implementation, random_wrap_p
@@ -118,8 +118,8 @@ def float_dtype(name: str, dtype: Any, complex_too: bool = False) -> Any:
 def check_safe(name: str, dtype: Any, *parameters: Any) -> None:
     """Raise TypePromotionError where a parameter would lose digits in the dtype of the result."""
     for x in parameters:
-        if dtypes.lattice_result_type(x, dtype)[0] != dtype:
-            raise dtypes.TypePromotionError(
+        if promotion.lattice_result_type(x, dtype)[0] != dtype:
+            raise promotion.TypePromotionError(
                 f"In arguments to {name}, cannot safely cast argument of type "
                 f"{dtypes.canonicalize_dtype(dtypes.dtype(x)).name} to {dtype.name}. Convert it "
                 "first with .astype(...), or ask for another dtype."

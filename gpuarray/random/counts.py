@@ -18,7 +18,7 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray import numpy as gnp
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.functions.jit import jit
@@ -279,7 +279,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     dtype = float_dtype("binomial", dtype)
     shape = sample_shape("binomial", shape, shape_of(n), shape_of(p))
     # As in JAX, p says in which dtype numbers are drawn.
-    number = dtypes.to_inexact_dtype(dtypes.lattice_result_type(p)[0])
+    number = dtypes.to_inexact_dtype(promotion.lattice_result_type(p)[0])
     count, chance = spread(as_(n, number), shape), spread(as_(p, number), shape)
     most = float(dtypes.finfo(dtype).max)
     return as_(_binomial(key, count, chance, shape, number, most), dtype)

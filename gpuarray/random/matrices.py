@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuarray import numpy as gnp
 from gpuarray import util
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.value import Array
 from gpuarray.functions.jit import jit
 from gpuarray.lax.args import canonicalize_shape, shape_of
@@ -62,7 +62,7 @@ def multivariate_normal(
     if method not in ("svd", "eigh", "cholesky"):
         raise ValueError(f"method must be one of 'svd', 'eigh', 'cholesky', got {method!r}")
     # Without a dtype, that of the parameters, where it is a float.
-    own = dtypes.result_type(mean, cov)
+    own = promotion.result_type(mean, cov)
     if dtype is not None or dtypes.kind_of(own) != "f":
         dtype = float_dtype("multivariate_normal", dtype)
     else:

@@ -17,7 +17,7 @@ import numpy as np
 
 from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.device import Buffer, Gpu
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.contract.ops import _side, dot_aval, joined_dtype, working_dtype
@@ -254,7 +254,7 @@ def conv_parts(lhs, rhs, **p):
     matrix = shaped(w, (groups, features // groups, depth))
     # The product over (channels in a group) x (positions in the kernel).
     working = working_dtype(
-        dtypes.wider(dtype, aval_of(w).dtype) if dtype != aval_of(w).dtype else dtype,
+        promotion.wider(dtype, aval_of(w).dtype) if dtype != aval_of(w).dtype else dtype,
         out.dtype,
     )
     made = _product(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, promotion
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.experimental.pallas import hints
@@ -389,7 +389,7 @@ def dot(
             raise ValueError("Only one of allow_tf32 and precision can be specified")
         precision = lax.Precision.HIGH if allow_tf32 else lax.Precision.HIGHEST
     # As in Triton: narrow operands are summed in 32 bits.
-    dtype, _ = dtypes.promote2(a.dtype, False, b.dtype, False)
+    dtype, _ = promotion.promote2(a.dtype, False, b.dtype, False)
     whole = dtypes.kind_of(dtype) in "iu"
     wanted = "int32" if whole else "float64" if dtype == np.float64 else "float32"
     axes = (((0 if trans_a else 1,), (1 if trans_b else 0,)), ((), ()))

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from gpuarray.config import config, enable_x64, numpy_dtype_promotion, state
-from gpuarray.core import dtypes, lattice
-from gpuarray.core.dtypes import TypePromotionError, promote2, result_type
+from gpuarray.core import dtypes, lattice, promotion
+from gpuarray.core.promotion import TypePromotionError, promote2, result_type
 
-ALL = {n: dtypes._BY_NAME[n] for n in lattice.NODES if "*" not in n}
+ALL = {n: dtypes.BY_NAME[n] for n in lattice.NODES if "*" not in n}
 
 # What every pair becomes with x64 on; i*, f*, c* are Python numbers (weak).
 TABLE = """
@@ -170,20 +170,20 @@ def test_result_type_of_things_with_avals():
             dtype, weak_type = dtypes.float32, True
 
     assert dtypes.is_weakly_typed(Value())
-    assert dtypes.dtype_and_weak(Value()) == (dtypes.float32, True)
+    assert promotion.dtype_and_weak(Value()) == (dtypes.float32, True)
     assert result_type(Value(), np.float16(1)) == dtypes.float16
 
 
 def test_promote_types():
-    assert dtypes.promote_types(int, float) == np.float64
-    assert dtypes.promote_types("float32", float) == dtypes.float32
-    assert dtypes.promote_types("uint32", "int32") == dtypes.int32
+    assert promotion.promote_types(int, float) == np.float64
+    assert promotion.promote_types("float32", float) == dtypes.float32
+    assert promotion.promote_types("uint32", "int32") == dtypes.int32
     with enable_x64(True):
-        assert dtypes.promote_types("uint32", "int32") == dtypes.int64
+        assert promotion.promote_types("uint32", "int32") == dtypes.int64
     with pytest.raises(TypeError, match="Cannot interpret"):
-        dtypes.promote_types(dtypes.KeyDtype(_Impl), "int32")
+        promotion.promote_types(dtypes.KeyDtype(_Impl), "int32")
     with pytest.raises(ValueError, match="not a valid dtype"):
-        dtypes.promote_types("float32", object)
+        promotion.promote_types("float32", object)
 
 
 # -- canonical forms and arguments
@@ -259,7 +259,7 @@ def test_scalar_constructor_objects():
 
     assert dtypes.check_user_dtype(f16, "zeros") == dtypes.float16
     assert dtypes.issubdtype(f16, np.floating) and dtypes.isdtype(f16, f16)
-    assert dtypes.promote_types(f16, f16) == dtypes.float16
+    assert promotion.promote_types(f16, f16) == dtypes.float16
 
 
 def test_dtype_of_values():

@@ -11,7 +11,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.core.dtypes import TypePromotionError
+from gpuarray.core.promotion import TypePromotionError
 
 
 class Wrapped:

@@ -20,7 +20,7 @@ from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.trace import owned
 from gpuarray.core.value import Array
 from gpuarray.functions.argnums import indices
-from gpuarray.lax.shapes import varying_along
+from gpuarray.lax.creation import varying_along
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.primitives.linear import instantiate
 from gpuarray.primitives.reshard import as_typed

@@ -24,7 +24,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.tracebacks import boundary
 from gpuarray.functions.vmap import vmap
-from gpuarray.lax.shapes import varying_along
+from gpuarray.lax.creation import varying_along
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.matrices import eye
 from gpuarray.primitives.linear import instantiate, zeros

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpuarray.core.avals import aval_of
+from gpuarray.lax.creation import full
 from gpuarray.lax.scans import as_array
-from gpuarray.lax.shapes import full
 from gpuarray.transforms.references import AbstractRef as AbstractRef
 from gpuarray.transforms.references import Part
 from gpuarray.transforms.references import Ref as Ref

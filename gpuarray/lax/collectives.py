@@ -19,8 +19,9 @@ from gpuarray.core.trace import owned
 from gpuarray.core.value import Array
 from gpuarray.lax.args import operands
 from gpuarray.lax.convert import convert_element_type
+from gpuarray.lax.creation import full_like
 from gpuarray.lax.elementwise import eq, select
-from gpuarray.lax.shapes import broadcast_in_dim, expand_dims, full_like, reshape, squeeze
+from gpuarray.lax.shapes import broadcast_in_dim, expand_dims, reshape, squeeze
 from gpuarray.primitives.collective import ops as ops
 from gpuarray.primitives.collective import sums
 from gpuarray.pytree import tree

@@ -17,7 +17,7 @@ from gpuarray.core.primitive import Primitive
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape, dtype_of
 from gpuarray.lax.args import operand as bindable
-from gpuarray.lax.shapes import full
+from gpuarray.lax.creation import full
 from gpuarray.primitives.indexing.ops import GatherDimensionNumbers as GatherDimensionNumbers
 from gpuarray.primitives.indexing.ops import GatherScatterMode as GatherScatterMode
 from gpuarray.primitives.indexing.ops import ScatterDimensionNumbers as ScatterDimensionNumbers

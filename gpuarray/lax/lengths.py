@@ -11,9 +11,9 @@ from typing import Any
 from gpuarray.core import dtypes
 from gpuarray.core.dims import Dim, Operation, symbol
 from gpuarray.lax.convert import convert
+from gpuarray.lax.creation import full
 from gpuarray.lax.elementwise import add, div, max, min, mul, rem, select, sub
 from gpuarray.lax.reductions import reduce_sum
-from gpuarray.lax.shapes import full
 
 
 def as_scalar(length: Any) -> Any:

@@ -17,9 +17,9 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
 from gpuarray.lax.convert import conj, convert_element_type
+from gpuarray.lax.creation import full_like
 from gpuarray.lax.elementwise import add, div, ge, select_n
 from gpuarray.lax.polar import qdwh as qdwh
-from gpuarray.lax.shapes import full_like
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.elementwise.arithmetic import add_p
 from gpuarray.primitives.linalg.ops import EighImplementation as EighImplementation

@@ -18,10 +18,11 @@ from gpuarray.lax.args import ArrayLike, operands
 from gpuarray.lax.branches import cond
 from gpuarray.lax.contract import dot
 from gpuarray.lax.convert import conj, convert_element_type
+from gpuarray.lax.creation import broadcasted_iota, full, full_like
 from gpuarray.lax.elementwise import eq, lt, select
 from gpuarray.lax.loops import while_loop
 from gpuarray.lax.reductions import reduce_max, reduce_sum
-from gpuarray.lax.shapes import as_array, broadcasted_iota, concatenate, full, full_like, transpose
+from gpuarray.lax.shapes import as_array, concatenate, transpose
 from gpuarray.lax.transcendental import sqrt
 from gpuarray.primitives.linalg.ops import cholesky_p, qr_p
 from gpuarray.primitives.linalg.solve import triangular_solve_p

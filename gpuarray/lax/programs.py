@@ -32,8 +32,8 @@ from gpuarray.core.value import Array
 from gpuarray.functions.argnums import Statics
 from gpuarray.functions.jit import jit
 from gpuarray.lax.bodies import check_operands
+from gpuarray.lax.creation import full
 from gpuarray.lax.elementwise import optimization_barrier
-from gpuarray.lax.shapes import full
 from gpuarray.primitives.reshard import laid
 from gpuarray.pytree import tree
 from gpuarray.runtime.device import default_place

@@ -14,8 +14,9 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.lax.args import operands
 from gpuarray.lax.collectives import AxisName, all_gather, all_to_all, grouped
+from gpuarray.lax.creation import iota
 from gpuarray.lax.elementwise import select
-from gpuarray.lax.shapes import broadcast_in_dim, iota, reshape
+from gpuarray.lax.shapes import broadcast_in_dim, reshape
 
 
 def ragged_all_to_all(

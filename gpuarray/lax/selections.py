@@ -14,7 +14,7 @@ import numpy as np
 from gpuarray.core.graph import Graph, eval_jaxpr
 from gpuarray.core.value import Array
 from gpuarray.functions.vmap import vmap
-from gpuarray.lax import elementwise, shapes, slicing
+from gpuarray.lax import creation, elementwise, shapes, slicing
 
 
 def select_and_scatter(
@@ -39,9 +39,9 @@ def select_and_scatter(
     selects = _elementwise(select_jaxpr, select_consts)
     merges = _elementwise(scatter_jaxpr, scatter_consts)
     margins = [(low, high, 0) for low, high in padding]
-    zero = shapes.full((), 0, operand.dtype)
+    zero = creation.full((), 0, operand.dtype)
     padded = shapes.pad(operand, zero, margins)
-    inside = shapes.pad(shapes.full(operand.shape, True), False, margins)
+    inside = shapes.pad(creation.full(operand.shape, True), False, margins)
     # Each place in a window is one strided slice of all windows: as many steps as a window has
     # elements.
     starts = list(np.ndindex(*window_dimensions))
@@ -56,16 +56,16 @@ def select_and_scatter(
 
     # 1. The place that each window selects; what is padded is never selected.
     best, found = seen(padded, starts[0]), seen(inside, starts[0])
-    chosen = shapes.full(source.shape, 0)
+    chosen = creation.full(source.shape, 0)
     for number, start in enumerate(starts[1:], 1):
         x, there = seen(padded, start), seen(inside, start)
         # The first of the places that are inside stands until `select_jaxpr` prefers another.
         better = there & ~(selects(best, x) & found)
         best = elementwise.select(better, x, best)
-        chosen = elementwise.select(better, shapes.full_like(chosen, number), chosen)
+        chosen = elementwise.select(better, creation.full_like(chosen, number), chosen)
         found = found | there
     # 2. Merge, one place of all windows at a time: these never meet.
-    out = shapes.full(padded.shape, init_value)
+    out = creation.full(padded.shape, init_value)
     for number, start in enumerate(starts):
         # The inverse of the strided slice: a pad with step - 1 gaps between the elements.
         spread = [

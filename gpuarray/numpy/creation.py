@@ -22,8 +22,8 @@ from gpuarray.core.sharding import Sharding
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
+from gpuarray.lax.creation import varying_like
 from gpuarray.lax.lengths import typed
-from gpuarray.lax.shapes import varying_like
 from gpuarray.numpy.arithmetic import add, multiply, power, sign, true_divide
 from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import array as array

@@ -44,7 +44,7 @@ from gpuarray.experimental.pallas.specs import MemorySpace as MemorySpace
 from gpuarray.experimental.pallas.specs import Squeezed as Squeezed
 from gpuarray.experimental.pallas.specs import no_block_spec as no_block_spec
 from gpuarray.experimental.pallas.specs import squeezed as squeezed
-from gpuarray.lax.shapes import empty as empty
+from gpuarray.lax.creation import empty as empty
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.slices import Slice as Slice
 from gpuarray.primitives.slices import ds as ds

@@ -16,7 +16,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.value import Array
 from gpuarray.experimental.pallas.hints import Buffered
 from gpuarray.experimental.pallas.semaphores import semaphore
-from gpuarray.lax.shapes import full
+from gpuarray.lax.creation import full
 from gpuarray.transforms.references import AbstractRef, Ref
 from gpuarray.util import Struct
 

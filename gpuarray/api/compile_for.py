@@ -13,7 +13,8 @@ from typing import Any
 
 from gpuarray.backends.cuda import ahead
 from gpuarray.config import state
-from gpuarray.functions.jit import Jitted, jit
+from gpuarray.functions.jit import jit
+from gpuarray.functions.jitted import Jitted
 from gpuarray.runtime import cache
 from gpuarray.util import Struct
 

@@ -31,7 +31,8 @@ from gpuarray.core.grid import Grid
 from gpuarray.core.mesh import Mesh, NamedSharding
 from gpuarray.core.mesh_context import set_mesh
 from gpuarray.core.sharding import Device
-from gpuarray.functions.jit import Jitted, jit
+from gpuarray.functions.jit import jit
+from gpuarray.functions.jitted import Jitted
 from gpuarray.functions.stages import Lowered, ShapeDtypeStruct
 from gpuarray.runtime import processes
 from gpuarray.transforms.partition.split import partition

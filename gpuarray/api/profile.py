@@ -23,7 +23,8 @@ from gpuarray.core import ranges
 from gpuarray.core.graph import Eqn
 from gpuarray.core.primitive import Kind
 from gpuarray.core.value import Array
-from gpuarray.functions.jit import Jitted, jit
+from gpuarray.functions.jit import jit
+from gpuarray.functions.jitted import Jitted
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.transfer import block_until_ready
 from gpuarray.util import Struct

@@ -19,7 +19,7 @@ from typing import Any
 
 from gpuarray import config
 from gpuarray.compat import private
-from gpuarray.functions.jit import Jitted
+from gpuarray.functions.jitted import Jitted
 from gpuarray.version import JAX_VERSION as JAX_VERSION
 
 #: Modules whose counterpart here has another name.

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from gpuarray.functions.jit import Jitted, jitted
+from gpuarray.functions.jit import jit_as
+from gpuarray.functions.jitted import Jitted
 from gpuarray.functions.shardings import UNSPECIFIED
 from gpuarray.lax.programs import with_sharding_constraint as with_sharding_constraint
 
@@ -37,7 +38,7 @@ def pjit(
     ...     pjit(lambda x: x + 1, in_shardings=ga.P("x"))(gnp.arange(3))
     Array([1, 2, 3], dtype=int32)
     """
-    return jitted(
+    return jit_as(
         "pjit",
         fun,
         in_shardings=in_shardings,

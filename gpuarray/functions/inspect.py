@@ -23,7 +23,7 @@ from gpuarray.core.mesh import EMPTY, NamedSharding, contexts
 from gpuarray.core.tracebacks import boundary
 from gpuarray.functions import stages
 from gpuarray.functions.argnums import indices
-from gpuarray.functions.jit import Jitted, Options
+from gpuarray.functions.jitted import Jitted, Options
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.transforms.references import AbstractRef, Ref
 from gpuarray.transforms.tracing import GraphTrace

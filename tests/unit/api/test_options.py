@@ -447,7 +447,7 @@ PROTOCOLS = {
     "experimental/checkify/errors.py CheckCallback.__call__",
     "experimental/sparse/base.py JAXSparse.__init__",
     "functions/inspect.py named_scope.__exit__",
-    "functions/jit.py Jitted.__get__",
+    "functions/jitted.py Jitted.__get__",
     "lax/programs.py _sink",
     "names.py _Finder.find_spec",
     "nn/initializers.py constant.init",

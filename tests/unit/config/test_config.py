@@ -13,7 +13,6 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import errors, sites, util
 from gpuarray.config import (
-    _from_environment,
     config,
     debug_nans,
     default_device,
@@ -27,6 +26,7 @@ from gpuarray.config import (
 )
 from gpuarray.core.graph import subgraphs
 from gpuarray.runtime import garbage
+from gpuarray.settings import checked, from_environment
 
 #: The module: the attribute `gpuarray.config` is the settings object.
 config_module = sys.modules["gpuarray.config"]
@@ -56,7 +56,7 @@ def test_names_with_and_without_prefix():
 
 def test_defaults_are_valid():
     for row in settings.values():
-        assert config_module._checked(row, row.default) == row.default
+        assert checked(row, row.default) == row.default
         assert row.doc
         assert all(other in settings for other in row.sets)
 
@@ -301,7 +301,7 @@ def test_many_threads_update_and_override(restored):
 
 
 def test_environment_both_prefixes():
-    found, unknown = _from_environment(
+    found, unknown = from_environment(
         {
             "JAX_ENABLE_X64": "1",
             "GPUARRAY_DEBUG": "3",
@@ -326,17 +326,17 @@ def test_environment_both_prefixes():
 
 def test_own_variable_wins_over_xla_flags():
     flags = "--xla_force_host_platform_device_count=8"
-    found, _ = _from_environment({"XLA_FLAGS": flags, "GPUARRAY_NUM_CPU_DEVICES": "2"})
+    found, _ = from_environment({"XLA_FLAGS": flags, "GPUARRAY_NUM_CPU_DEVICES": "2"})
     assert found["num_cpu_devices"] == 2
 
 
 def test_bad_environment_names_the_variable():
     with pytest.raises(ValueError, match="GPUARRAY_DEBUG='x'.*0 to 4"):
-        _from_environment({"GPUARRAY_DEBUG": "x"})
+        from_environment({"GPUARRAY_DEBUG": "x"})
     with pytest.raises(ValueError, match="JAX_ENABLE_X64='perhaps'"):
-        _from_environment({"JAX_ENABLE_X64": "perhaps"})
+        from_environment({"JAX_ENABLE_X64": "perhaps"})
     with pytest.raises(ValueError, match="XLA_FLAGS"):
-        _from_environment({"XLA_FLAGS": "--xla_force_host_platform_device_count=many"})
+        from_environment({"XLA_FLAGS": "--xla_force_host_platform_device_count=many"})
 
 
 def test_unknown_variable_warns_at_import():

@@ -17,7 +17,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
-from gpuarray.core.trace import owned
+from gpuarray.core.trace import immutable
 from gpuarray.core.value import Array
 from gpuarray.functions.argnums import indices
 from gpuarray.lax.creation import varying_along
@@ -43,7 +43,7 @@ class FlatFunction:
         self.has_aux = has_aux
         leaves, self.in_spec = tree.flatten(args)
         # NumPy arrays become Arrays, so that the caller may write to them afterwards.
-        self.leaves = [owned(x) for x in leaves]
+        self.leaves = [immutable(x) for x in leaves]
         self.out_spec: Any = None
         self.aux: Any = None
 

@@ -21,7 +21,7 @@ from gpuarray.api.derivatives import (
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
-from gpuarray.core.trace import owned
+from gpuarray.core.trace import immutable
 from gpuarray.core.tracebacks import boundary
 from gpuarray.functions.stages import struct_of
 from gpuarray.pytree import tree
@@ -56,7 +56,9 @@ def jvp(
             "primal and tangent arguments to jax.jvp must have the same tree structure; primals "
             f"have tree structure {given} whereas tangents have tree structure {spec}."
         )
-    checked = [check_tangent(p, owned(t)) for p, t in zip(flat.leaves, tangent_leaves, strict=True)]
+    checked = [
+        check_tangent(p, immutable(t)) for p, t in zip(flat.leaves, tangent_leaves, strict=True)
+    ]
     # Primals and tangents go through the function side by side.
     out, out_tangents = jvp_flat(flat, flat.leaves, checked)
     given = {id(t) for t in checked}  # a tangent that is passed on stays what the caller gave
@@ -123,7 +125,7 @@ def _push(graph: Graph, about: _LinearMap, consts: Sequence[Any], *tangents: Any
         place, given = "the primal value passed to linearize", aval_of_tangent(t)
         check_varies_alike(want, given, "tangent", place, what, ValueError)
     # Integer inputs and outputs are not part of the graph: their tangents are zeros of float0.
-    given = [owned(t) for t, linear in zip(leaves, about.in_linear, strict=True) if linear]
+    given = [immutable(t) for t, linear in zip(leaves, about.in_linear, strict=True) if linear]
     found = iter(evaluate(graph.with_consts(consts), *given))
     out = [
         next(found) if linear else real_array(Zero(tangent_aval(a)))

@@ -19,7 +19,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.effects import Effect
 from gpuarray.core.layout import unclear_is_whole
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.core.trace import made, owned
+from gpuarray.core.trace import array_of, immutable
 
 
 class Var:
@@ -50,7 +50,7 @@ class Literal:
         now = aval_of(self.val)
         if now.dtype == self.aval.dtype and now.weak_type == self.aval.weak_type:
             return self.val
-        return made(self.val, self.aval)
+        return array_of(self.val, self.aval)
 
     @property
     def key(self) -> tuple:
@@ -482,7 +482,7 @@ def eval_jaxpr(graph: Graph, consts: Sequence[Any], *args: Any, **_: Any) -> lis
     own = graph.consts
     if len(consts) != len(own) or any(a is not b for a, b in zip(consts, own, strict=True)):
         graph = graph.with_consts(consts)
-    return evaluate(graph, *map(owned, args))
+    return evaluate(graph, *map(immutable, args))
 
 
 def bind(eqn: Eqn, env: dict[Var, Any]) -> None:

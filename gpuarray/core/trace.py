@@ -2,6 +2,19 @@
 
 Floor 1. A Trace is an interpreter of primitives (evaluate, stage, jvp, batch); a Tracer is its
 boxed value. The base trace, which evaluates, lives above this floor and is installed by `set_base`.
+
+The life of a value that is recorded:
+
+* A user gives an Array, a Python scalar, or a NumPy value. `bind` hands it to the innermost trace
+  as it came; `same_widths` sees to it that 64-bit NumPy values beside arrays keep their width.
+* What a trace keeps beyond one operation must not change afterwards, so it goes through
+  `immutable`: a NumPy array becomes an Array of a copy. A number that the library computes has the
+  dtype it was computed in, whatever the settings are: `full_width`, or `array_of` with an aval.
+* All three ask `Trace.array_of`. A trace passes the question to its parent, up to the base trace,
+  which copies memory (runtime/host.py). A trace that writes a Graph has one constant for all arrays
+  of equal content, and writes scalars as literals, those too that were made under it (`adopt`).
+* When the function ends, so does the trace: `alive` is False, the Graph holds the constants, and a
+  tracer that is still referred to has leaked.
 """
 
 from __future__ import annotations
@@ -46,8 +59,9 @@ class Trace:
         if self.parent is not None:
             self.parent.adopt(constant)
 
-    def own(self, x: Any, aval: ShapedArray | None = None) -> Any:
-        """Return a NumPy value as an Array that nobody else writes to; the base trace knows how.
+    def array_of(self, x: Any, aval: ShapedArray | None = None) -> Any:
+        """Return a Python or NumPy value as an Array that nobody else writes to; the base trace
+        knows how.
 
         `aval` overrides the one that the settings would give it.
         """
@@ -55,7 +69,7 @@ class Trace:
         outer = _State.base if self.parent is None else self.parent
         if outer is self:
             raise TypeError(f"{type(self).__name__} makes no arrays")
-        return outer.own(x, aval)
+        return outer.array_of(x, aval)
 
 
 class _State(threading.local):
@@ -83,23 +97,20 @@ def is_base() -> bool:
     return state.trace is _State.base
 
 
-def owned(x: Any) -> Any:
-    """Return `x`, or for a NumPy array, whose owner may write to it, an Array of a copy.
-
-    Every value that is kept beyond one operation goes through here.
-    """
-    return state.trace.own(x) if isinstance(x, np.ndarray) else x
+def immutable(x: Any) -> Any:
+    """Return `x`, or for a NumPy array, whose owner may write to it, an Array of a copy."""
+    return state.trace.array_of(x) if isinstance(x, np.ndarray) else x
 
 
-def made(x: Any, aval: ShapedArray) -> Any:
+def array_of(x: Any, aval: ShapedArray) -> Any:
     """Return a Python or NumPy value as an Array of this aval, whatever the settings are."""
-    return state.trace.own(x, aval)
+    return state.trace.array_of(x, aval)
 
 
-def kept(x: Any) -> Any:
+def full_width(x: Any) -> Any:
     """Return `x`, or an internal 64-bit NumPy scalar as an Array if settings would narrow it."""
     if type(x) in WIDE_SCALARS and not config.state.enable_x64:
-        return made(x, ShapedArray((), x.dtype))
+        return array_of(x, ShapedArray((), x.dtype))
     return x
 
 
@@ -117,7 +128,7 @@ def same_widths(args: tuple) -> tuple:
     beside = {x._aval.dtype for x in args if isinstance(x, Array)}
     return tuple(
         [
-            made(x, ShapedArray(x.shape, x.dtype))
+            array_of(x, ShapedArray(x.shape, x.dtype))
             if isinstance(x, (np.generic, np.ndarray)) and x.dtype in beside
             else x
             for x in args

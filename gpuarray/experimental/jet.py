@@ -316,7 +316,7 @@ def _run(fun: Callable, values: Sequence, order: int) -> list:
     try:
         with traces.current(trace):
             out = fun(*[trace.boxed(x) for x in values])
-        return [trace.lists(traces.owned(x)) for x in out]
+        return [trace.lists(traces.immutable(x)) for x in out]
     finally:
         traces.state.trace = outer
         trace.alive = False

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuarray.core.graph import Graph, evaluate
-from gpuarray.core.trace import owned
+from gpuarray.core.trace import immutable
 from gpuarray.experimental.xla_metadata import scope_of
 from gpuarray.functions.inspect import named_scope
 from gpuarray.functions.jit import jit
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def _evaluated(*args: Any, jaxpr: Graph, **_: str) -> list[Any]:
-    return evaluate(jaxpr, *map(owned, args))
+    return evaluate(jaxpr, *map(immutable, args))
 
 
 #: What JAX has in programs for such a call: bound, it is what its Graph does.

@@ -316,7 +316,7 @@ def jaxpr_as_fun(graph: Graph) -> Callable[..., list[Any]]:
     >>> jaxpr_as_fun(ga.make_jaxpr(lambda x: x * x)(3.0))(5.0)
     [Array(25., dtype=float32, weak_type=True)]
     """
-    return lambda *args: evaluate(graph, *map(traces.owned, args))
+    return lambda *args: evaluate(graph, *map(traces.immutable, args))
 
 
 # In both, an axis of None means an operand that is not mapped: its aval stays.

@@ -133,7 +133,7 @@ def explain_bad_leaf(
     ):
         try:
             # What failed for all of them is tried for one after the other.
-            host.own(x, aval_of(x))
+            host.from_host(x, aval_of(x))
         except OverflowError:
             raise OverflowError(
                 "An overflow was encountered while parsing an argument to a jitted "

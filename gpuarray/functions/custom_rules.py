@@ -21,7 +21,7 @@ from gpuarray.functions.argnums import indices
 from gpuarray.primitives.linear import instantiate
 from gpuarray.pytree import tree
 from gpuarray.pytree.tree import tree_map
-from gpuarray.runtime.host import own
+from gpuarray.runtime.host import from_host
 from gpuarray.transforms.references import Ref
 from gpuarray.util import Struct
 
@@ -288,7 +288,7 @@ def operands(args: Any) -> tuple[Any, list, Any]:
     for x in leaves:
         aval_of(x)  # raises for what is no array
     if any(isinstance(x, np.ndarray) for x in leaves):
-        leaves = [traces.owned(x) for x in leaves]
+        leaves = [traces.immutable(x) for x in leaves]
         # The function must see what transformations see.
         args = tree.unflatten(spec, leaves)
     return args, leaves, spec
@@ -304,7 +304,7 @@ def flatten_outputs(out: Any, what: str = "function with a custom rule") -> tupl
                 "cannot be returned. Return its value, ref[...]"
             )
         aval_of(x)  # raises for what is no array
-    return [traces.owned(x) for x in leaves], spec
+    return [traces.immutable(x) for x in leaves], spec
 
 
 def to_symbolic(x: Any) -> Any:
@@ -315,7 +315,7 @@ def as_array(x: Any) -> Any:
     """A (co)tangent as rules may expect it: with the attributes of an array."""
     x = instantiate(x)
     # Rules may ask for .shape and .dtype, which Python scalars do not have.
-    return own(x) if isinstance(x, (bool, int, float, complex)) else x
+    return from_host(x) if isinstance(x, (bool, int, float, complex)) else x
 
 
 def from_symbolic(x: Any) -> Any:

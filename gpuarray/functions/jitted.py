@@ -175,7 +175,7 @@ class Jitted:
             # New, or of the generation before: then it was taken off the fast ones too.
             entry = self._cache.entries.get_or_make(key, lambda: self._compile(call, key))
         leaves = call.leaves
-        arrays = self._own(call, args, kwargs)
+        arrays = self._concrete(call, args, kwargs)
         if self._checks_keys():
             key_reuse.use_up_operands(entry.program.graph, leaves)
         fast = entry.fast
@@ -195,7 +195,7 @@ class Jitted:
         package = (getattr(self._fun, "__module__", None) or "").partition(".")[0]
         return package != __name__.partition(".")[0] or not self.__name__.startswith("_")
 
-    def _own(self, call: Call, args: tuple, kwargs: dict) -> bool:
+    def _concrete(self, call: Call, args: tuple, kwargs: dict) -> bool:
         """Make concrete arrays of the leaves; return whether all of them were."""
         leaves = call.leaves
         arrays = True
@@ -203,7 +203,7 @@ class Jitted:
             for i, x in enumerate(leaves):
                 # NumPy arrays and Python scalars; out-of-range integers are found here.
                 if type(x) is not ArrayImpl:
-                    leaves[i] = host.own(x, call.avals[i])
+                    leaves[i] = host.from_host(x, call.avals[i])
                     arrays = False
         except errors.UnexpectedTracerError:
             raise

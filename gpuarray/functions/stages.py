@@ -410,7 +410,7 @@ class Compiled(Lowered):
             raise self._types_differ(leaves)
         # The arguments as arrays; what is laid otherwise for the program stays apart from what was
         # given.
-        inputs: list = [host.own(x) for x in leaves]
+        inputs: list = [host.from_host(x) for x in leaves]
         laid = list(inputs)
         if self._team is not None:
             self._lay(laid, self._team)

@@ -87,7 +87,7 @@ class Whole:
         trace: Any = traces.state.trace
         # JAX hands over a function of (array, axis) for the arrays inside, and one of the axis
         # size, which nothing here needs.
-        box = lambda array, dim: trace.box(traces.owned(array), dim)
+        box = lambda array, dim: trace.box(traces.immutable(array), dim)
         return _ways[type(self.x)].element(box, None, self.x, axis)
 
     def parts(self) -> list:

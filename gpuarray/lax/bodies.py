@@ -66,7 +66,7 @@ def _operand(x: Any) -> Any:
             "scalars, or containers of them. Other values reach the function by closing over them."
         ) from None
     # A NumPy value becomes an array of ours, so that the body closes over nothing mutable.
-    return traces.owned(x)
+    return traces.immutable(x)
 
 
 def stage_body(

@@ -20,7 +20,7 @@ from gpuarray.control.graph_edits import (
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph
-from gpuarray.core.trace import Tracer, owned
+from gpuarray.core.trace import Tracer, immutable
 from gpuarray.core.tracebacks import boundary
 from gpuarray.lax.bodies import (
     Body,
@@ -142,7 +142,7 @@ def switch(
         raise ValueError("Empty branch sequence")
     # No choice: the branch is part of the program around.
     if len(branches) == 1:
-        return branches[0](*tree.tree_map(owned, operands))
+        return branches[0](*tree.tree_map(immutable, operands))
     last = len(branches) - 1
     if config.state.disable_jit and not isinstance(index, Tracer):
         return branches[min(max(int(index), 0), last)](*operands)

@@ -15,7 +15,7 @@ from gpuarray import errors
 from gpuarray.core import axes as named
 from gpuarray.core.avals import aval_of
 from gpuarray.core.mesh import contexts
-from gpuarray.core.trace import owned
+from gpuarray.core.trace import immutable
 from gpuarray.core.value import Array
 from gpuarray.lax.args import operands
 from gpuarray.lax.convert import convert_element_type
@@ -272,7 +272,7 @@ def all_gather(
         # Several names make one new axis.
         if len(steps) > 1 and not tiled:
             leaf = reshape(leaf, (*shape[:at], size, *shape[at:]))
-        return owned(leaf)
+        return immutable(leaf)
 
     return tree.tree_map(gather, x)
 

@@ -24,7 +24,7 @@ from gpuarray.primitives.elementwise.convert import (
     imag_p,
     real_p,
 )
-from gpuarray.runtime.host import own
+from gpuarray.runtime.host import from_host
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
@@ -73,7 +73,7 @@ def convert(
         with trace.base_trace(), np.errstate(all="ignore"):
             value = host_constant(operand, new_dtype)
             if dtypes.is_beyond(new_dtype):
-                return own(value, ShapedArray(value.shape, new_dtype, weak_type))
+                return from_host(value, ShapedArray(value.shape, new_dtype, weak_type))
             return convert_element_type_p.bind(value, **params)
     return convert_element_type_p.bind(operand, **params)
 

@@ -88,7 +88,7 @@ def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
             return value
     # Beyond the settings: 64-bit values while x64 is off need an aval of their own.
     if not isinstance(value, Array) and dtypes.is_beyond(dtype):
-        return traces.made(_constant(value, dtype), ShapedArray((), dtype, weak))
+        return traces.array_of(_constant(value, dtype), ShapedArray((), dtype, weak))
     # A traced value, and a weak type that no scalar carries, need an equation.
     if isinstance(value, Array) or weak:
         return convert_element_type_p.bind(value, new_dtype=dtype, weak_type=weak, sharding=None)

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.core.trace import owned
+from gpuarray.core.trace import immutable
 from gpuarray.lax.programs import after_all, create_token, dce_sink
 from gpuarray.lax.ragged import ragged_all_to_all
 from gpuarray.lax.selections import select_and_scatter
@@ -60,7 +60,7 @@ def _call(function: Callable[..., Any], *args: Any) -> list[Any]:
 
 
 def _closed_call(*args: Any, call_jaxpr: Graph) -> list[Any]:
-    return evaluate(call_jaxpr, *map(owned, args))
+    return evaluate(call_jaxpr, *map(immutable, args))
 
 
 def _device_put(*args: Any, devices: Any, **_: Any) -> list[Any]:
@@ -73,7 +73,7 @@ def _dce_sink(x: Any, *, prevent_mlir_dce: bool = False) -> list[Any]:
 
 
 def _remat_opt(*args: Any, fwd_jaxpr: Graph, **_: Any) -> list[Any]:
-    return evaluate(fwd_jaxpr, *map(owned, args))
+    return evaluate(fwd_jaxpr, *map(immutable, args))
 
 
 after_all_p = Elsewhere("after_all", after_all)

@@ -16,7 +16,7 @@ from gpuarray.control.while_loop import while_p
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate
-from gpuarray.core.trace import Tracer, owned
+from gpuarray.core.trace import Tracer, immutable
 from gpuarray.core.tracebacks import boundary
 from gpuarray.lax.bodies import (
     Body,
@@ -60,7 +60,7 @@ def while_loop(
         leaves = check_operands(tree.flatten(init_val)[0])
         if not any(isinstance(x, Tracer) for x in leaves):
             # Arrays, which `x += 1` does not write to, and which a loop without steps returns.
-            init_val = tree.tree_map(lambda x: as_array(owned(x)), init_val)
+            init_val = tree.tree_map(lambda x: as_array(immutable(x)), init_val)
             # A condition that is traced, by what it closes over too, cannot be decided here: the
             # rest of the loop stays in the program.
             while not isinstance(test := cond_fun(init_val), Tracer):

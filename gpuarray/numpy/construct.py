@@ -21,7 +21,7 @@ from gpuarray.primitives.elementwise.arithmetic import copy_p, stage_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.device import place_for
-from gpuarray.runtime.transfer import device_put, laid_in_context, own, placed
+from gpuarray.runtime.transfer import device_put, from_host, laid_in_context, placed
 
 _PYTHON = frozenset({bool, int, float, complex})
 
@@ -176,7 +176,7 @@ def _to_array(x: Any, wanted: Any) -> Array:
     if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         # Without a dtype a Python scalar is weakly typed.
         x = plain_scalar(x)
-        return own(x) if wanted is None else _owned(_of_python(x, wanted))
+        return from_host(x) if wanted is None else _owned(_of_python(x, wanted))
     if isinstance(x, (list, tuple)):
         return _from_sequence(x, wanted)
     if x is None:
@@ -186,17 +186,17 @@ def _to_array(x: Any, wanted: Any) -> Array:
     if isinstance(value, Array):
         return value
     if wanted is None:
-        return traces.owned(value) if value.ndim else own(value)
+        return traces.immutable(value) if value.ndim else from_host(value)
     # Nothing to convert, but the memory may be the caller's: `own` copies it.
     if value.dtype == wanted:
-        return own(value, ShapedArray(value.shape, wanted))
+        return from_host(value, ShapedArray(value.shape, wanted))
     with np.errstate(all="ignore"):
         return _owned(value.astype(wanted))
 
 
 def _owned(value: np.ndarray) -> Array:
     """An Array of memory that was made for it, in the dtype that it has."""
-    return own(value, ShapedArray(value.shape, value.dtype), copy=False)
+    return from_host(value, ShapedArray(value.shape, value.dtype), copy=False)
 
 
 def plain_scalar(x: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
-from gpuarray.core.trace import kept
+from gpuarray.core.trace import full_width
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import (
     add,
@@ -134,7 +134,7 @@ def _scaled_log(scale: Callable[[Any], Any], apply: Callable[..., Any]) -> Calla
 log2 = _float_function(
     "log2",
     # Divided by log(2), not multiplied by its reciprocal: powers of two give whole numbers.
-    _scaled_log(lambda dtype: lax.log(kept(dtype.type(2))), lax.div),
+    _scaled_log(lambda dtype: lax.log(full_width(dtype.type(2))), lax.div),
     "The logarithm to base 2.",
     "log2(gnp.array([1, 8])) -> Array([0., 3.], dtype=float32)",
 )

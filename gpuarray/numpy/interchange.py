@@ -13,7 +13,7 @@ import numpy as np
 from gpuarray.core.value import Array
 from gpuarray.primitives.elementwise.arithmetic import copy_p
 from gpuarray.runtime.device import place_for
-from gpuarray.runtime.transfer import borrowed, device_put, own
+from gpuarray.runtime.transfer import borrowed, device_put, from_host
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
@@ -53,5 +53,5 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
                 "from_dlpack(copy=False) got memory that its owner may still change; arrays are "
                 "immutable, so it has to be copied"
             )
-        array = own(host, copy=copy is not False)
+        array = from_host(host, copy=copy is not False)
     return array if device is None else device_put(array, device)

@@ -18,7 +18,7 @@ from gpuarray.config import numpy_dtype_promotion, numpy_rank_promotion
 from gpuarray.core import dtypes, lengths, promotion
 from gpuarray.core.avals import ShapedArray, aval_of, machine_int
 from gpuarray.core.promotion import TypePromotionError
-from gpuarray.core.trace import is_base, kept, made, same_widths
+from gpuarray.core.trace import array_of, full_width, is_base, same_widths
 from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
 from gpuarray.lax.convert import host_constant
@@ -137,7 +137,7 @@ def _conversion(
         # Python's number of the right kind stays weak by itself.
         python = {"f": float, "c": complex}.get(kind, int)
         if dtype != dtypes.canonicalize_dtype(python):  # of an array made under other settings
-            return lambda x: made(python(x), ShapedArray((), dtype, True))
+            return lambda x: array_of(python(x), ShapedArray((), dtype, True))
         if key is int and python is not int:
             # An int too large for the machine is an error, as it is in arithmetic.
             return lambda x: python(machine_int(x))
@@ -145,7 +145,7 @@ def _conversion(
     if dtypes.is_beyond(dtype):
         full = dtypes.as_dtype(key).type  # the value is narrowed by no setting on its way
         aval = ShapedArray((), dtype)
-        return lambda x: made(_quietly(full(x).astype, dtype), aval)
+        return lambda x: array_of(_quietly(full(x).astype, dtype), aval)
     # A Python number beside an array takes the array's dtype.
     if key in _PYTHON:
         return _typed(key, dtype, kind)
@@ -187,7 +187,7 @@ def _to_integer(dtype: Any, weak: bool) -> Callable[[Any], Any]:
     if weak and dtype == dtypes.default_int():
         return lambda x: int(nearest(x))
     if weak or dtypes.is_beyond(dtype):
-        return lambda x: made(np.asarray(nearest(x)), ShapedArray((), dtype, weak))
+        return lambda x: array_of(np.asarray(nearest(x)), ShapedArray((), dtype, weak))
     return nearest
 
 
@@ -310,7 +310,9 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     given = getattr(x, "shape", ())
     if given == shape:
         return x
-    return lax.broadcast_in_dim(kept(x), shape, tuple(range(len(shape) - len(given), len(shape))))
+    return lax.broadcast_in_dim(
+        full_width(x), shape, tuple(range(len(shape) - len(given), len(shape)))
+    )
 
 
 def select(condition: Any, x: Any, y: Any) -> Array:
@@ -351,9 +353,9 @@ def constant(number: Any, like: Any) -> Any:
     kind = {"b": bool, "f": float, "c": complex}.get(dtypes.kind_of(aval.dtype), int)
     python = kind(number) if aval.weak_type else number
     if aval.weak_type and aval.dtype != dtypes.canonicalize_dtype(kind):
-        return made(python, ShapedArray((), aval.dtype, True))  # under other settings
+        return array_of(python, ShapedArray((), aval.dtype, True))  # under other settings
     if dtypes.is_beyond(aval.dtype):
-        return made(number, ShapedArray((), aval.dtype))
+        return array_of(number, ShapedArray((), aval.dtype))
     return python if aval.weak_type else aval.dtype.type(number)
 
 

@@ -18,7 +18,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.dims import Dim
 from gpuarray.core.layout import out_given
-from gpuarray.core.trace import kept
+from gpuarray.core.trace import full_width
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.operands import array, arrays, as_tuple
@@ -304,7 +304,7 @@ def stretch(x, shape: tuple[int, ...]):
     given = aval_of(x).shape
     if given == shape:
         return x
-    x, extra = kept(x), len(shape) - len(given)
+    x, extra = full_width(x), len(shape) - len(given)
     if extra < 0:
         raise ValueError(
             f"Cannot broadcast to shape with fewer dimensions: arr_shape={given} shape={shape}"

@@ -16,7 +16,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.dims import Dim
 from gpuarray.core.layout import out_given
 from gpuarray.core.primitive import Primitive
-from gpuarray.core.trace import Tracer, kept
+from gpuarray.core.trace import Tracer, full_width
 from gpuarray.core.value import Array
 from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.lax.lengths import typed
@@ -153,7 +153,7 @@ def _segments(
         places = do.concatenate(bucket, places, dimension=rank)
     # Segments without a value keep the identity.
     start = do.broadcast_in_dim(
-        kept(reduce.fold.of_nothing(aval.dtype)),
+        full_width(reduce.fold.of_nothing(aval.dtype)),
         shape=(*lead, *rest),
         broadcast_dimensions=(),
         sharding=None,

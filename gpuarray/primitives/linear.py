@@ -15,7 +15,7 @@ from gpuarray.core.graph import storage_dtype
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.linear import Zero, is_undefined, is_zero
 from gpuarray.core.rewrite import Rewrite
-from gpuarray.core.trace import kept
+from gpuarray.core.trace import full_width
 from gpuarray.primitives import cuda_rules
 from gpuarray.primitives.define import NUMERIC, do, elementwise
 from gpuarray.primitives.reshard import as_typed
@@ -55,7 +55,7 @@ def zeros(aval: ShapedArray) -> Any:
     # be.
     if aval.weak_type and aval_of(zero.item()).dtype == aval.dtype:
         zero = zero.item()
-    zero = kept(zero)
+    zero = full_width(zero)
     if not aval.shape:
         return zero
     return do.broadcast_in_dim(zero, shape=aval.shape, broadcast_dimensions=(), sharding=None)
@@ -75,7 +75,7 @@ def instantiate(tangent: Any) -> Any:
 
 def broadcast_like(x: Any, aval: ShapedArray) -> Any:
     """Stretch `x` to the shape of `aval`, as pointwise operations stretch their operands."""
-    x = kept(x)
+    x = full_width(x)
     given = aval_of(x)
     if given.shape == aval.shape:
         return x
@@ -113,7 +113,7 @@ def constant(x: Any, value: float) -> Any:
     typed = aval.dtype.type(value)
     # A Python number only where its default dtype is the one wanted.
     weak = aval.weak_type and aval_of(typed.item()).dtype == aval.dtype
-    return typed.item() if weak else kept(typed)
+    return typed.item() if weak else full_width(typed)
 
 
 def full_like(x: Any, value: float) -> Any:

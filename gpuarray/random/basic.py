@@ -14,7 +14,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of, machine_int
-from gpuarray.core.trace import kept
+from gpuarray.core.trace import full_width
 from gpuarray.core.value import Array
 from gpuarray.functions.jit import jit
 from gpuarray.lax.args import canonicalize_shape, shape_of
@@ -69,7 +69,7 @@ def as_(x: Any, dtype: Any) -> Any:
     if isinstance(x, (bool, int, float, np.generic)):
         # A Python int keeps its own width up to here: one that is too large is an error.
         value = np.array(machine_int(x), dtype) if isinstance(x, int) else np.asarray(x)
-        return kept(value.astype(dtype)[()])
+        return full_width(value.astype(dtype)[()])
     return lax.convert_element_type(x, dtype)
 
 

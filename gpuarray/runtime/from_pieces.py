@@ -23,7 +23,7 @@ from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.host import own, sent
+from gpuarray.runtime.host import from_host, sent
 from gpuarray.runtime.moves import to_place
 from gpuarray.util import elements, indices, wrong_type
 
@@ -85,7 +85,7 @@ def make_array_from_callback(
                     "data_callback returned a traced value, and must return the data itself"
                 )
             # Copied where it is memory of the user's, who may write to it afterwards.
-            value = own(part)
+            value = from_host(part)
             if value.shape != expected:
                 raise ValueError(
                     f"Expected shard shape {expected} doesn't match the single device array shape "
@@ -268,7 +268,7 @@ def _of_process(place: Place, local_data: Any, global_shape: Any) -> ArrayImpl:
         )
     if isinstance(local_data, ArrayImpl):
         return to_place(local_data, place)
-    return own(local_data, place=place)
+    return from_host(local_data, place=place)
 
 
 def _wanted(global_shape: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -321,7 +321,7 @@ def _of_local(
         ours = {round(a * scale): round(first * scale) for (a, _), first in zip(mine, firsts)}
         starts.append({round(a * scale): round(a * scale) for a, _ in mine} if total == n else ours)
     # The buffers: what each device has, cut out of this process's data.
-    value = np.asarray(own(data)._value)
+    value = np.asarray(from_host(data)._value)
     buffers = []
     made: dict[Any, Any] = {}
     for region, device in zip(pieces.regions(place, tuple(whole)), place.devices, strict=True):

@@ -4,8 +4,8 @@ Floor 5. In: NumPy values, Python scalars. Out: ArrayImpls whose memory nothing 
 
 The rule: a NumPy array is copied, at the call, when it becomes an operand of anything that may keep
 it or run later. It is used in place only while an operation runs at once and its result has memory
-of its own (`lazy.EvalTrace.process`). Everything below this floor reaches `own` through
-`core.trace.owned`.
+of its own (`lazy.EvalTrace.process`). Everything below this floor reaches `from_host`
+through `core.trace.immutable`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from gpuarray.runtime.memory import out_of_memory
 from gpuarray.transforms.tracing import check_alive
 
 
-def own(
+def from_host(
     x, aval: ShapedArray | None = None, place: Place | None = None, copy: bool = True
 ) -> ArrayImpl:
     """Return an ArrayImpl of any host value; memory that the caller could write to is copied."""
     if type(x) is ArrayImpl:
         return x
     if hasattr(x, "__jax_array__"):
-        return own(x.__jax_array__())
+        return from_host(x.__jax_array__())
     if type(x) in values_by_type and not isinstance(x, np.ndarray):  # a type that a library added
         x = values_by_type[type(x)](x)
     aval = aval_of(x) if aval is None else aval

@@ -32,7 +32,7 @@ from gpuarray.runtime import spread
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.cache import compiled, compiled_graph, watch
 from gpuarray.runtime.execute import check_numbers, launch
-from gpuarray.runtime.host import own
+from gpuarray.runtime.host import from_host
 from gpuarray.runtime.memory import out_of_memory
 from gpuarray.runtime.recording import Op, flush_all, recorder_of, recorder_over
 from gpuarray.transforms.tracing import check_alive
@@ -183,7 +183,7 @@ class EvalTrace(traces.Trace):
         executable = compiled(key, op.graph, "eager", over_devices=True)
         # What was recorded before comes first: operands of this one may be among it.
         flush_all()
-        given = list(map(traces.owned, args))
+        given = list(map(traces.immutable, args))
         out = spread.run(executable, given, [None] * len(op.avals))
         if checked:
             parts = lambda arrays: [b for x in arrays for b in x._buffers()]
@@ -199,15 +199,15 @@ class EvalTrace(traces.Trace):
             a._place.device.platform == "gpu" for a in arrays
         )
 
-    def own(self, x: Any, aval: ShapedArray | None = None) -> Any:
-        return own(x, aval) if aval is not None or x.dtype != float0 else x
+    def array_of(self, x: Any, aval: ShapedArray | None = None) -> Any:
+        return from_host(x, aval) if aval is not None or x.dtype != float0 else x
 
     def call(self, prim: Primitive, args: tuple, params: dict):
         """Evaluate a primitive that holds a Graph.
 
         A jitted call or a loop runs as one program, others as the operations they consist of.
         """
-        args = tuple(map(traces.owned, args))
+        args = tuple(map(traces.immutable, args))
         if prim.name == "jit":
             return run_graph(params["jaxpr"], args, params.get("device"))
         if prim.assemble is not None or prim.flow is not None:
@@ -316,7 +316,7 @@ def run_graph(
             place = x._place if place is None else common_place(place, x._place)
             inputs.append(x)
         else:
-            inputs.append(_scalar(traces.owned(x), v.aval))
+            inputs.append(_scalar(traces.immutable(x), v.aval))
     place = devices.default_place() if place is None else place
     executable, constants = compiled_graph(graph, graph.debug_name)
     if executable.meshes or constants.over is not None or not place.is_single:

@@ -24,7 +24,7 @@ from gpuarray.runtime import device as devices
 from gpuarray.runtime import pieces, spread
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.cache import compiled
-from gpuarray.runtime.host import own, sent
+from gpuarray.runtime.host import from_host, sent
 from gpuarray.runtime.host import spread as pieces_of
 from gpuarray.transforms.batch import BatchAxis, BatchTracer
 from gpuarray.transforms.jvp import JVPTracer
@@ -170,6 +170,6 @@ device_put_p = _Move(
     jvp=_jvp,
     transpose=_transpose,
     batch=_batch,
-    decompose=lambda x, *, place, src: to_place(own(x), place),
+    decompose=lambda x, *, place, src: to_place(from_host(x), place),
     register=False,
 )

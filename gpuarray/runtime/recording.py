@@ -248,7 +248,7 @@ class Recording:
         if type(x) is not ArrayImpl:
             if type(x) is int:
                 typed_scalar(x, aval.dtype)  # too large: raises here, not when work is done
-            return traces.owned(x)
+            return traces.immutable(x)
         work = x._work
         # The result of an operation of this same recording: a reference to its node.
         if type(work) is Node and work.recording is self:

@@ -32,7 +32,7 @@ from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy, processes, spread
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.host import own
+from gpuarray.runtime.host import from_host
 from gpuarray.runtime.moves import device_put_p, stays_at, to_place
 from gpuarray.runtime.stream import wait_for_all
 
@@ -162,9 +162,9 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
                 copied = np.array(x)
             # Of terms of a sum no device gets a part of the value.
             here = None if place is None or place.sharding._is_terms else place
-            array = own(copied, None, here, copy=False)
+            array = from_host(copied, None, here, copy=False)
         else:
-            array = own(x)
+            array = from_host(x)
     except TypeError:
         if isinstance(x, (np.ndarray, np.generic)):
             raise  # its dtype is that of no array, which the error says

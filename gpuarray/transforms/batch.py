@@ -190,7 +190,8 @@ def batch_flat(
     outer = traces.state.trace
     trace = BatchTrace(outer, axis)
     boxed = [
-        v if d is None else trace.box(traces.owned(v), d) for v, d in zip(values, dims, strict=True)
+        v if d is None else trace.box(traces.immutable(v), d)
+        for v, d in zip(values, dims, strict=True)
     ]
     try:
         with traces.current(trace), axis.known():
@@ -200,7 +201,7 @@ def batch_flat(
         traces.state.trace = outer
         trace.alive = False
     # Outputs that another trace made, or constants, have no batch axis.
-    pairs = [trace.split(traces.owned(x)) for x in outputs]
+    pairs = [trace.split(traces.immutable(x)) for x in outputs]
     del boxed, outputs
     check_leaks(trace, "BatchTrace of vmap")
     return [v for v, _ in pairs], [d for _, d in pairs]

@@ -74,7 +74,7 @@ class JVPTracer(traces.Tracer):
 def _as_wide(x: Any, aval: ShapedArray) -> Any:
     # A Python number is of the width that it had when the derivative began.
     if type(x) in _PYTHON and aval_of(x).dtype != aval.dtype:
-        return traces.made(x, aval)
+        return traces.array_of(x, aval)
     return x
 
 
@@ -179,7 +179,7 @@ def jvp_flat(
     trace = JVPTrace(outer if parent is None else parent)
     # Integers and keys have no tangent to carry.
     boxed = [
-        trace.box(traces.owned(p), t) if is_inexact(aval_of(p)) else p
+        trace.box(traces.immutable(p), t) if is_inexact(aval_of(p)) else p
         for p, t in zip(primals, tangents, strict=True)
     ]
     try:
@@ -188,7 +188,7 @@ def jvp_flat(
     finally:
         traces.state.trace = outer
         trace.alive = False
-    pairs = [trace.split(traces.owned(x)) for x in outputs]
+    pairs = [trace.split(traces.immutable(x)) for x in outputs]
     # Names of this function must not be what keeps tracers alive when leaks are looked for.
     del boxed, outputs
     check_leaks(trace, "JVPTrace of jvp")

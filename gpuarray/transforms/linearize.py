@@ -45,12 +45,14 @@ def linearize_flat(
         # Primals are computed as they come; their tangents are unknown, so what is done with them
         # is recorded: that is the derivative.
         boxed = [
-            trace.box(traces.owned(p), unknown.new_input(tangent_aval(aval_of(p)))) if linear else p
+            trace.box(traces.immutable(p), unknown.new_input(tangent_aval(aval_of(p))))
+            if linear
+            else p
             for p, linear in zip(primals, in_linear, strict=True)
         ]
         with traces.current(trace):
             outputs = fun(*boxed)
-        pairs = [trace.split(traces.owned(x)) for x in outputs]
+        pairs = [trace.split(traces.immutable(x)) for x in outputs]
         out_linear = [not is_zero(t) for _, t in pairs]
         graph = unknown.finish([t for _, t in pairs if not is_zero(t)])
     finally:

@@ -135,21 +135,21 @@ class GraphTrace(traces.Trace):
             return Literal(np.asarray(x)[()], x.aval)
         # NumPy arrays are copied, because the caller may write to them later.
         if isinstance(x, np.ndarray):
-            x = self.own(x) if x.ndim else x[()]
+            x = self.array_of(x) if x.ndim else x[()]
         if isinstance(x, Array):
             return self.constant(x)
         check_defined(x, "an operation")
         return Literal(x, aval_of(x))
 
-    def own(self, x: Any, aval: ShapedArray | None = None) -> Any:
+    def array_of(self, x: Any, aval: ShapedArray | None = None) -> Any:
         """Return a NumPy value as an Array of this trace: one for all that are equal."""
         if not isinstance(x, np.ndarray) or not x.ndim:
-            return super().own(x, aval)
+            return super().array_of(x, aval)
         data = np.ascontiguousarray(x).reshape(-1).view(np.uint8).data
         content = hashlib.blake2b(data, digest_size=16).digest()
         key = (aval or aval_of(x), x.dtype, config.state.default_device, content)
         if key not in self.copies:
-            self.copies[key] = super().own(x, aval)
+            self.copies[key] = super().array_of(x, aval)
         return self.copies[key]
 
     def adopt(self, constant: Any) -> None:

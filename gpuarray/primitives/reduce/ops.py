@@ -25,7 +25,7 @@ from gpuarray.core.primitive import (
     Primitive,
 )
 from gpuarray.core.rewrite import Rewrite
-from gpuarray.core.trace import kept
+from gpuarray.core.trace import full_width
 from gpuarray.primitives.axes import with_axis
 from gpuarray.primitives.define import (
     BOOL,
@@ -87,7 +87,7 @@ def _prod_parts(x, *, axes, out_sharding=None):
     The derivative product / x of one fold would be 0 / 0 there.
     """
     x = _in_rows(x, axes)
-    one = kept(aval_of(x).dtype.type(1))
+    one = full_width(aval_of(x).dtype.type(1))
     length, *rest = aval_of(x).shape
     if length == 0:
         return do.broadcast_in_dim(one, shape=tuple(rest), broadcast_dimensions=(), sharding=None)

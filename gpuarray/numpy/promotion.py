@@ -2,7 +2,7 @@
 
 Floor 6. In: whatever the caller wrote. Out: values of one dtype whose ranks agree, ready for lax.
 The work depends on avals and Python types alone, so it is done once for each combination: `unary`
-and `binary` make functions that look the finished plan up.
+and `binary` make functions that look the finished call up.
 """
 
 from __future__ import annotations
@@ -328,7 +328,7 @@ def select(condition: Any, x: Any, y: Any) -> Array:
     return lax.select_n(condition, broadcast_to(y, shape), broadcast_to(x, shape))
 
 
-# ---- functions with their plans ----
+# ---- functions with their finished calls ----
 
 
 def documented(function: Callable[..., Any], doc: str) -> Any:
@@ -389,12 +389,12 @@ def unary(
     Parameters
     ----------
     key_name :
-        Name that tells its plans from those of another function of the same name.
+        Name that tells its calls from those of another function of the same name.
     """
     known_as = name if key_name is None else key_name
     stays = weak
 
-    def plan(x: Any, key: Any) -> Callable[[Any], Array]:
+    def finished(x: Any, key: Any) -> Callable[[Any], Array]:
         dtype, weak = common_dtype(name, [x], to)
         stay = weak and _stays_weak(stays, key)
         run = pick(dtype)
@@ -410,14 +410,14 @@ def unary(
             except AttributeError:
                 check_arraylike(name, x)
                 return function(value(x))
-            # Finished plans live with the settings they depend on (x64, promotion), so a change of
+            # Finished calls live with the settings they depend on (x64, promotion), so a change of
             # settings drops them.
-            plans = _state.trace_key.promotions
-            run = plans.get((known_as, key))
+            calls = _state.trace_key.promotions
+            run = calls.get((known_as, key))
             # Unseen types: check, promote once, and keep what is to be done.
             if run is None:
                 check_arraylike(name, x)
-                run = plans[known_as, key] = plan(x, key)
+                run = calls[known_as, key] = finished(x, key)
             return run(x)
         except Exception as error:
             clean(error)
@@ -443,7 +443,7 @@ def binary(
     """
     stays = weak
 
-    def plan(x: Any, y: Any, kx: Any, ky: Any) -> Callable[[Any, Any], Array]:
+    def finished(x: Any, y: Any, kx: Any, ky: Any) -> Callable[[Any, Any], Array]:
         dtype, weak = common_dtype(name, [x, y], to)
         stay = weak and _stays_weak(stays, kx, ky)
         run = pick(dtype)
@@ -480,19 +480,19 @@ def binary(
                 # Neither a scalar nor an Array: NumPy arrays and what has __jax_array__.
                 check_arraylike(name, x, y)
                 return function(*map(value, same_widths((x, y))))
-            plans = _state.trace_key.promotions
-            run = plans.get((name, kx, ky))
+            calls = _state.trace_key.promotions
+            run = calls.get((name, kx, ky))
             if run is None:
                 check_arraylike(name, x, y)
                 try:
-                    run = plan(x, y, kx, ky)
+                    run = finished(x, y, kx, ky)
                 except TypePromotionError:
                     # The setting is about a user's own expressions, not those of this library.
                     if _state.numpy_dtype_promotion == "standard" or is_users_expression():
                         raise
                     with numpy_dtype_promotion("standard"):
                         return function(x, y)
-                plans[name, kx, ky] = run
+                calls[name, kx, ky] = run
             return run(x, y)
         except Exception as error:
             clean(error)

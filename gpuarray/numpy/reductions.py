@@ -37,7 +37,7 @@ kind_of = dtypes.kind_of
 class Fold(NamedTuple):
     """What tells one reduction from another."""
 
-    name: str  # no two have the same: finished plans are kept by it
+    name: str  # no two have the same: finished calls are kept by it
     run: Callable[..., Array]  # lax's reduction of (array, axes)
     identity: Callable[[Any], Any]  # of a dtype: what a masked-out element counts as
     join: Callable[[Any, Any], Array]  # the initial value with the result
@@ -87,7 +87,7 @@ def fold_axes(
             pass
         else:
             if run is None:
-                run = _plan(fold, a.aval, axis, keepdims, promote_integers)
+                run = _finished(fold, a.aval, axis, keepdims, promote_integers)
                 _state.trace_key.promotions[key] = run
             return run(a)
     no_out(fold.name, out)
@@ -125,7 +125,7 @@ def fold_axes(
     return lax.expand_dims(y, axes) if keepdims else y
 
 
-def _plan(fold: Fold, aval: Any, axis: Any, keepdims: bool, promote_integers: bool) -> Any:
+def _finished(fold: Fold, aval: Any, axis: Any, keepdims: bool, promote_integers: bool) -> Any:
     through, result = _types(fold, aval.dtype, None, promote_integers)
     names, axes = split_axes(axis, aval.ndim)
     _check_elements(fold, aval.shape, axes)

@@ -91,7 +91,7 @@ class TiledGroup:
         values: dict[Var, Any] = {}
         # Results are allocated before tiles run, so that each writes to its place.
         for one in self.passes:
-            for v in one.plan.stored:
+            for v in one.pass_.stored:
                 values[v] = memory.empty(v.aval.shape, storage_dtype(v.aval))
             one.run(loads, values)
         return [values[v] for v in self.group.outputs]
@@ -100,9 +100,9 @@ class TiledGroup:
 class _TiledPass:
     """One pass over the tiles, as a generated Python function."""
 
-    def __init__(self, owner: TiledGroup, plan: Pass):
+    def __init__(self, owner: TiledGroup, pass_: Pass):
         self.owner = owner
-        self.plan = plan
+        self.pass_ = pass_
         self.slots = _Slots()
         self.known: list[Var] = []  # finished values of earlier passes that tiles read
         self.space: dict[str, Any] = {}
@@ -111,13 +111,13 @@ class _TiledPass:
 
     # ---- writing ----
     def _write(self) -> Callable[..., Any]:
-        owner, plan = self.owner, self.plan
+        owner, pass_ = self.owner, self.pass_
         body: list[str] = []
         names: dict[Any, str] = {}
         # Products whose sums read them alone are not computed; results and what later members read
         # stay.
-        kept = [*plan.stored, *plan.carried, *inner_operands(plan.after)]
-        members, products = summed_products(plan.members, kept)
+        kept = [*pass_.stored, *pass_.carried, *inner_operands(pass_.after)]
+        members, products = summed_products(pass_.members, kept)
         # Which member reads each value last: its scratch memory is free from there on.
         in_pass = {v for m in members for v in m.eqn.outvars}
         last: dict[Var, int] = {}
@@ -152,8 +152,8 @@ class _TiledPass:
             return whole + reorder(o.order, o.var.aval.ndim)
 
         # Results of the pass: stored in full, or as partial results of each tile.
-        stored_number = {v: i for i, v in enumerate(plan.stored)}
-        partial_number = {v: i for i, v in enumerate(plan.partial)}
+        stored_number = {v: i for i, v in enumerate(pass_.stored)}
+        partial_number = {v: i for i, v in enumerate(pass_.partial)}
         for k, member in enumerate(members):
             eqn = member.eqn
             ins = [operand(o) for o in member.operands]
@@ -201,8 +201,8 @@ class _TiledPass:
                     body.append(f"Q{partial_number[v]}{index} = {names[v]}")
         # Arguments: loads, stored outputs, partial results, finished values of earlier passes.
         args = [f"L{i}" for i in range(len(owner.loads))]
-        args += [f"O{i}" for i in range(len(plan.stored))]
-        args += [f"Q{i}" for i in range(len(plan.partial))]
+        args += [f"O{i}" for i in range(len(pass_.stored))]
+        args += [f"Q{i}" for i in range(len(pass_.partial))]
         args += [f"K{i}" for i in range(len(self.known))]
         lines = [f"def run_pass(tiles, scratch, {', '.join(args)}):"]
         lines += ["    for x in tiles:", "        S = scratch(x[-2])"]
@@ -214,13 +214,13 @@ class _TiledPass:
     # The function that runs after the tiles, on whole values: members that need all partial
     # results.
     def _write_after(self) -> Callable[..., Any] | None:
-        if not self.plan.after:
+        if not self.pass_.after:
             return None
         owner = self.owner
         names: dict[Var, str] = {}
         self.after_reads: list[Var] = []
         body: list[str] = []
-        for member in self.plan.after:
+        for member in self.pass_.after:
             ins = []
             # After the tiles all values are whole: no slices.
             for o in member.operands:
@@ -242,7 +242,7 @@ class _TiledPass:
             left = ", ".join(names[v] for v in eqn.outvars)
             comma = "," if eqn.primitive.multiple_results else ""
             body.append(f"{left}{comma} = {function}({', '.join(ins)})")
-        self.after_makes = [v for m in self.plan.after for v in m.eqn.outvars]
+        self.after_makes = [v for m in self.pass_.after for v in m.eqn.outvars]
         args = [f"L{i}" for i in range(len(owner.loads))] + [
             f"r{i}" for i in range(len(self.after_reads))
         ]
@@ -258,27 +258,27 @@ class _TiledPass:
 
     # ---- running ----
     def run(self, loads: tuple, values: dict[Var, Any]) -> None:
-        owner, plan = self.owner, self.plan
+        owner, pass_ = self.owner, self.pass_
         tiles = owner.tiles
         # Positions along the cut reduced axes; 1 where none is cut.
         cuts = math.prod(-(-owner.group.axes[i] // owner.chunks[i]) for i in owner.cut_reduced)
         # Partial results: one for each position along the cut reduced axes.
-        partial = [np.empty((cuts, *v.aval.shape), storage_dtype(v.aval)) for v in plan.partial]
+        partial = [np.empty((cuts, *v.aval.shape), storage_dtype(v.aval)) for v in pass_.partial]
         arrays = [
             *loads,
-            *(values[v] for v in plan.stored),
+            *(values[v] for v in pass_.stored),
             *partial,
             *(values[v] for v in self.known),
         ]
         # A pass may have nothing to do per tile: all its members come after.
-        if plan.members:
+        if pass_.members:
 
             def work(some: Iterable[tuple]) -> None:
                 self.function(some, self.slots.scratch(owner), *arrays)
 
             threads.share(work, tiles, owner.most_threads)
         # Merge in the order of tiles, so that results do not depend on threads.
-        for v, parts in zip(plan.partial, partial, strict=True):
+        for v, parts in zip(pass_.partial, partial, strict=True):
             fold = owner.made[v].eqn.primitive.fold
             assert fold is not None
             values[v] = fold.result_ufunc.reduce(parts, axis=0, dtype=parts.dtype)

@@ -31,7 +31,7 @@ from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.partial import split_graph
 from gpuarray.transforms.passing import emptied
 from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
-from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage, stage_aux
 
 #: What a policy may answer beside True and False.
 Saveable = PolicyAnswer("Saveable", True)
@@ -290,10 +290,8 @@ def checkpoint(
             # Values of references are arguments like the others, and the new ones come before the
             # result.
             leaves, in_spec = tree.flatten((dynamic, named, values_of(refs)))
-            out_spec: Any = None
 
             def flat(*values):
-                nonlocal out_spec
                 given, by_name, held = tree.unflatten(in_spec, values)
                 rest = iter(given)
                 whole = [a if i in fixed else next(rest) for i, a in enumerate(args)]
@@ -302,12 +300,13 @@ def checkpoint(
                 # Raises for what is no array.
                 for x in out:
                     aval_of(x)
-                return out
+                return out, out_spec
 
             avals = tuple([aval_of(x) for x in leaves])
 
             def made() -> _Staged:
-                graph, consts = lifted(stage(flat, avals, info, threads=True))
+                graph, out_spec = stage_aux(flat, avals, info, threads=True)
+                graph, consts = lifted(graph)
                 return _Staged(graph, consts, out_spec)
 
             # Trace, then one equation that holds the whole function.

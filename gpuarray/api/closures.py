@@ -7,7 +7,6 @@ and of the values it closed over, and those values.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
@@ -15,7 +14,7 @@ from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.tracebacks import boundary
 from gpuarray.pytree import tree
-from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage_aux
 
 
 @boundary
@@ -40,15 +39,9 @@ def closure_convert(fun: Callable, *example_args) -> tuple[Callable, list]:
     """
     # Trace with the examples' types: what the graph holds as constants is what was closed over.
     leaves, in_spec = tree.flatten(example_args)
-    out_spec: Any = None
-
-    def flat(*values):
-        nonlocal out_spec
-        out, out_spec = tree.flatten(fun(*tree.unflatten(in_spec, values)))
-        return out
-
+    flat = lambda *values: tree.flatten(fun(*tree.unflatten(in_spec, values)))
     avals = [aval_of(x) for x in leaves]
-    graph = stage(flat, avals, TracedFunction(fun, "closure_convert"))
+    graph, out_spec = stage_aux(flat, avals, TracedFunction(fun, "closure_convert"))
     pairs = list(zip(graph.constvars, graph.consts, strict=True))
     moved = [
         isinstance(c, traces.Tracer) and is_inexact(v.aval) for v, c in pairs

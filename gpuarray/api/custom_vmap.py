@@ -17,7 +17,7 @@ from gpuarray.core.tracebacks import boundary
 from gpuarray.functions.argnums import signature_of
 from gpuarray.functions.custom_rules import by_position, forwarded, positional_count
 from gpuarray.pytree import tree
-from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage_aux
 
 
 def _name(fun: Any) -> str:
@@ -72,18 +72,17 @@ class custom_vmap:
             given = by_position("custom_vmap", self.fun, self._signature, args, kwargs)
             args = given if kwargs else args
         leaves, in_spec = tree.flatten(args)
-        out_spec: Any = None
 
         def flat(*values):
-            nonlocal out_spec
             out, out_spec = tree.flatten(self.fun(*tree.unflatten(in_spec, values)))
             for x in out:
                 aval_of(x)
-            return out
+            return out, out_spec
 
         # The function is traced at once: the primitive needs a Graph for derivatives and for jit.
         info = TracedFunction(self.fun, "custom_vmap")
-        graph, consts = lifted(stage(flat, [aval_of(x) for x in leaves], info))
+        graph, out_spec = stage_aux(flat, [aval_of(x) for x in leaves], info)
+        graph, consts = lifted(graph)
         rule = FlatRule(self.vmap_rule, self._flat_rule(len(consts), in_spec, out_spec))
         # Printed graphs show the structure of all operands, lifted constants first.
         lead = tree.structure([0] * len(consts))

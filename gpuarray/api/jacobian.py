@@ -30,7 +30,7 @@ from gpuarray.numpy.matrices import eye
 from gpuarray.primitives.linear import instantiate, zeros
 from gpuarray.primitives.reshard import as_typed
 from gpuarray.pytree import tree
-from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
+from gpuarray.transforms.batch import BatchAxis, batch_aux, matched
 from gpuarray.transforms.jvp import jvp_flat
 from gpuarray.transforms.linearize import linearize_flat
 
@@ -119,10 +119,8 @@ def jacfwd(
     def run(partial, chosen):
         flat = FlatFunction(partial, chosen, has_aux=has_aux)
         basis, total = _basis(flat.leaves)
-        aux_spec: Any = None
 
         def push(*tangents):
-            nonlocal aux_spec
             # One directional derivative; vmap below makes it one for each unit vector.
             out, out_tangents = jvp_flat(flat, flat.leaves, tangents)
             # An integer does not change: zeros of its own dtype.
@@ -131,10 +129,10 @@ def jacfwd(
                 for x, t in zip(out, out_tangents, strict=True)
             ]
             aux, aux_spec = tree.flatten(flat.aux)
-            return [*columns, *aux]
+            return [*columns, *aux], aux_spec
 
         # All columns at once. The function is traced once, however many there are.
-        found, dims = batch_flat(push, BatchAxis(total), basis, [0] * len(basis))
+        found, dims, aux_spec = batch_aux(push, BatchAxis(total), basis, [0] * len(basis))
         # The columns, and then what was beside the result.
         count = flat.out_spec.num_leaves
         columns = [

@@ -14,7 +14,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.pytree import tree
-from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage, stage_aux
 
 
 @boundary
@@ -33,15 +33,12 @@ def linear_call(
     """
     residuals, residual_spec = tree.flatten(residual_args)
     operands, operand_spec = tree.flatten(linear_args)
-    out_spec: Any = None
 
     def flat(*values):
-        nonlocal out_spec
         given = values[: len(residuals)], values[len(residuals) :]
-        out, out_spec = tree.flatten(
+        return tree.flatten(
             fun(tree.unflatten(residual_spec, given[0]), tree.unflatten(operand_spec, given[1]))
         )
-        return out
 
     def flat_transpose(*values):
         given = values[: len(residuals)], values[len(residuals) :]
@@ -59,7 +56,8 @@ def linear_call(
 
     # Both directions are traced now, so that a transpose of a transpose is the first graph again.
     lead = [aval_of(x) for x in residuals]
-    callee = stage(flat, lead + [aval_of(x) for x in operands], TracedFunction(fun, "linear_call"))
+    avals = lead + [aval_of(x) for x in operands]
+    callee, out_spec = stage_aux(flat, avals, TracedFunction(fun, "linear_call"))
     transposed = stage(
         flat_transpose, lead + callee.out_avals, TracedFunction(fun_transpose, "linear_call")
     )

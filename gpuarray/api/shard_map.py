@@ -26,7 +26,7 @@ from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.primitives.collective.sums import vary_unreduced_cast_p
 from gpuarray.pytree import tree
 from gpuarray.transforms import passing, references, trace_cache
-from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage, stage_aux
 
 
 def shard_map(
@@ -352,22 +352,18 @@ def _traced(inside: _Inside, pieces: tuple[ShapedArray, ...], values: Values | N
     f = inside.f
 
     def make() -> _Traced:
-        specs: tuple[PartitionSpec, ...] = ()
-        out_spec: Any = None
-
         def flat(*given):
-            nonlocal specs, out_spec
             # The staging trace asks this when Python wants the value of a tracer.
             traces.state.trace.known = values  # pyright: ignore[reportAttributeAccessIssue]
             arguments, refs = inside.arguments(given)
             leaves, out_spec, specs = inside.results(f(*arguments))
-            specs = (*specs, *inside.referred.specs)
-            return [*leaves, *inside.written(refs)]
+            beside = (*specs, *inside.referred.specs), out_spec
+            return [*leaves, *inside.written(refs)], beside
 
         with axes_inside(inside.mesh, inside.manual, inside.typed):
-            graph = stage(flat, pieces, TracedFunction(f, "shard_map"))
+            graph, beside = stage_aux(flat, pieces, TracedFunction(f, "shard_map"))
         graph.debug_name = getattr(f, "__name__", type(f).__name__)
-        return _Traced(graph, specs, out_spec)
+        return _Traced(graph, *beside)
 
     if any(one is not None for one in inside.fixed):
         return make()  # nothing is known of those values

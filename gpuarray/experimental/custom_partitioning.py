@@ -27,7 +27,7 @@ from gpuarray.core.tracebacks import boundary
 from gpuarray.functions import argnums
 from gpuarray.functions.stages import ShapeDtypeStruct
 from gpuarray.pytree import tree
-from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage, stage_aux
 
 __all__ = ["BATCHING", "ArrayMapping", "CompoundFactor", "SdyShardingRule", "custom_partitioning"]
 
@@ -154,19 +154,16 @@ class custom_partitioning:
         # Outside of a program there is nothing to partition.
         if traces.is_base() and not any(isinstance(x, traces.Tracer) for x in leaves):
             return self.fun(*args)
-        out_spec: Any = None
 
-        def flat(*values: Any) -> list:
-            nonlocal out_spec
+        def flat(*values: Any) -> tuple[list, Any]:
             kept, given = iter(static), iter(tree.unflatten(in_spec, values))
             # Static arguments go back to their places among the others.
             whole = [next(kept if i in fixed else given) for i in range(len(args))]
-            out, out_spec = tree.flatten(self.fun(*whole))
-            return out
+            return tree.flatten(self.fun(*whole))
 
         info = TracedFunction(self.fun, "custom_partitioning")
         # Traced for whole arguments: this is what the call means, and what runs on one device.
-        graph = stage(flat, [aval_of(x) for x in leaves], info)
+        graph, out_spec = stage_aux(flat, [aval_of(x) for x in leaves], info)
         if any(isinstance(c, traces.Tracer) for c in graph.consts):
             raise errors.UnexpectedTracerError(
                 f"the custom_partitioning function {self._name} closes over a traced value: "

@@ -36,7 +36,7 @@ from gpuarray.primitives.linear import cast_like
 from gpuarray.pytree import tree
 from gpuarray.transforms.passing import Held, emptied, taken_out, whole
 from gpuarray.transforms.references import Ref
-from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage_aux
 
 
 class custom_vjp(CustomFunction):
@@ -335,18 +335,11 @@ def custom_gradient(fun: Callable) -> Callable:
     def fwd(*args, **kwargs):
         out, rule = fun(*args, **kwargs)
         leaves, out_spec = tree.flatten(out)
-        in_spec: Any = None
-
-        def flat(*cotangents):
-            nonlocal in_spec
-            found = rule(tree.unflatten(out_spec, cotangents))
-            given, in_spec = tree.flatten(found)
-            return given
-
+        flat = lambda *cotangents: tree.flatten(rule(tree.unflatten(out_spec, cotangents)))
         avals = [tangent_aval(aval_of(x)) for x in leaves]
         # The user's rule closes over values of the forward pass. Staged at once, it becomes a
         # Graph whose constants are these values: residuals, that every transformation can see.
-        graph = stage(flat, avals, TracedFunction(rule, "custom_gradient"))
+        graph, in_spec = stage_aux(flat, avals, TracedFunction(rule, "custom_gradient"))
         return out, _Staged(graph.consts, (opened(graph), in_spec))
 
     def bwd(residuals, cotangent):

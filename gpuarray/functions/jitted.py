@@ -36,7 +36,7 @@ from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable
 from gpuarray.transforms.passing import Referring
 from gpuarray.transforms.references import Ref
-from gpuarray.transforms.tracing import ReferenceAccessed, TracedFunction, stage
+from gpuarray.transforms.tracing import ReferenceAccessed, TracedFunction, stage_aux
 from gpuarray.util import cached_property
 
 
@@ -258,10 +258,8 @@ class Jitted:
         purpose = self._options.purpose
         info = TracedFunction(self._fun, purpose, argnums.leaf_names(self._signature, args, kwargs))
         statics = dict(call.statics)
-        out_spec: Any = None
 
         def flat(*tracers):
-            nonlocal out_spec
             args, kwargs = tree.unflatten_raw(call.spec, tracers)
             if statics:
                 # Static values return to the places that `_split_statics` kept for them.
@@ -269,7 +267,7 @@ class Jitted:
                 kwargs = kwargs | {k: v for k, v in statics.items() if isinstance(k, str)}
             result = self._fun(*args, **kwargs)
             leaves, out_spec = tree.flatten_raw(result)
-            return [checked_output(x, result, i, info) for i, x in enumerate(leaves)]
+            return [checked_output(x, result, i, info) for i, x in enumerate(leaves)], out_spec
 
         # 2. The types that arguments have inside: with in_shardings, those that these give them.
         shardings, avals = self._options.shardings, call.avals
@@ -283,7 +281,8 @@ class Jitted:
         traced = monitoring.timed(monitoring.TRACED, fun_name=self.__name__)
         misses.explain(self._cache, key, info)
         with ranges.during(f"trace {self.__name__}", "compile"), traced:
-            graph = misses.timed(info, lambda: stage(flat, avals, info, threads=True))
+            staged = misses.timed(info, lambda: stage_aux(flat, avals, info, threads=True))
+        graph, out_spec = staged
         # Where each result is to lie, if options of `jit` say so.
         where = None
         if shardings is not None:

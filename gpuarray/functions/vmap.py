@@ -21,7 +21,7 @@ from gpuarray.core.value import Array
 from gpuarray.functions.vmappable import Whole, closed
 from gpuarray.primitives.reshard import as_typed
 from gpuarray.pytree import tree
-from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
+from gpuarray.transforms.batch import BatchAxis, batch_aux, matched
 from gpuarray.transforms.passing import taken_out, with_values
 from gpuarray.transforms.references import Part, Ref, values_of, write_back
 
@@ -80,11 +80,8 @@ def vmap(
         dims = [checked_axis("vmap", x, d) for x, d in zip(leaves, dims, strict=True)]
         # The length that all mapped axes share.
         size = mapped_size("vmap", fun, leaves, dims, axis_size, *given)
-        out_spec: Any = None
-        results: list = []
 
         def flat(*values):
-            nonlocal out_spec, results
             if any(type(x) is Whole for x in values):
                 values = [
                     x.element(d) if type(x) is Whole else x
@@ -103,8 +100,7 @@ def vmap(
                         "JAX type: return arrays, Python scalars, or containers of them."
                     ) from None
             # Tracers are not kept beyond the trace.
-            results = [x if type(x) is Whole else None for x in results]
-            return out
+            return out, ([x if type(x) is Whole else None for x in results], out_spec)
 
         axis = BatchAxis(size, axis_name, spread)
         # Run the function on values that carry the extra axis, wherever each operation leaves it.
@@ -113,7 +109,8 @@ def vmap(
         # What cuts the elements apart cuts nothing inside of one.
         taken = () if cutters is None or cutters.cuts is None else cutters.cuts[0]
         with named_axes({}, tuple(n for n in taken if n not in spread)):
-            out, out_dims = batch_flat(flat, axis, leaves, boxed_dims)
+            out, out_dims, beside = batch_aux(flat, axis, leaves, boxed_dims)
+        results, out_spec = beside
         # Move the axis of every result to where it is wanted.
         wanted = _out_dims(out_axes, out_spec, _leaves(results, out))
         placed = []

@@ -22,7 +22,7 @@ from gpuarray.lax.convert import convert
 from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.pytree import tree
 from gpuarray.transforms.trace_cache import remembered
-from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage_aux
 
 
 class Body(NamedTuple):
@@ -95,18 +95,17 @@ def stage_body(
             lambda: stage_body(fun, purpose, spec, avals, shown),
             lambda body: body.graph.consts,
         )
-    out_spec: Any = None
     args = tree.unflatten(spec, avals)
     info = TracedFunction(shown or fun, purpose, argument_names(shown or fun, args))
 
-    # Tracing sees leaves only; the structure of the result is noted on the way.
+    # Tracing sees leaves only; the structure of the result is beside them.
     def flat(*tracers):
-        nonlocal out_spec
         result = fun(*tree.unflatten(spec, tracers))
         leaves, out_spec = tree.flatten(result)
-        return [checked_output(x, result, i, info) for i, x in enumerate(leaves)]
+        return [checked_output(x, result, i, info) for i, x in enumerate(leaves)], out_spec
 
-    return Body(stage(flat, avals, info, threads=purpose in _THREADED), out_spec, info)
+    graph, out_spec = stage_aux(flat, avals, info, threads=purpose in _THREADED)
+    return Body(graph, out_spec, info)
 
 
 def argument_names(fun: Callable, args: Sequence[Any]) -> list[str]:

@@ -187,6 +187,16 @@ def batch_flat(
     dims: Sequence[int | None],
 ) -> tuple[list, list[int | None]]:
     """Run a flat function on values with a batch axis; return results and where theirs is."""
+    return batch_aux(lambda *boxed: (fun(*boxed), None), axis, values, dims)[:2]
+
+
+def batch_aux(
+    fun: Callable[..., tuple[Sequence[Any], Any]],
+    axis: BatchAxis,
+    values: Sequence[Any],
+    dims: Sequence[int | None],
+) -> tuple[list, list[int | None], Any]:
+    """The same for a function that returns something beside its flat results, which comes last."""
     outer = traces.state.trace
     trace = BatchTrace(outer, axis)
     boxed = [
@@ -195,7 +205,7 @@ def batch_flat(
     ]
     try:
         with traces.current(trace), axis.known():
-            outputs = fun(*boxed)
+            outputs, aux = fun(*boxed)
     finally:
         # An interrupt can come before the context manager has left.
         traces.state.trace = outer
@@ -204,7 +214,7 @@ def batch_flat(
     pairs = [trace.split(traces.immutable(x)) for x in outputs]
     del boxed, outputs
     check_leaks(trace, "BatchTrace of vmap")
-    return [v for v, _ in pairs], [d for _, d in pairs]
+    return [v for v, _ in pairs], [d for _, d in pairs], aux
 
 
 def matched(value: Any, dim: int | None, want: int | None, size: int) -> Any:

@@ -18,7 +18,7 @@ from gpuarray.primitives.reshard import cotangent_aval
 from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
 from gpuarray.transforms.jvp import jvp_flat
 from gpuarray.transforms.references import Ref, strong_values, threaded, threading, write_back
-from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage_aux
 from gpuarray.transforms.transpose import transpose_flat
 
 
@@ -51,11 +51,11 @@ class Transposed(NamedTuple):
 
 def _staged(
     graph: Graph, fun: Callable, avals: Sequence[ShapedArray], purpose: str, threads: bool = False
-) -> Graph:
+) -> tuple[Graph, Any]:
     # The transformed Graph keeps the name of the function it comes from.
-    made = stage(fun, avals, TracedFunction(fun, purpose), threads)
+    made, beside = stage_aux(fun, avals, TracedFunction(fun, purpose), threads)
     made.debug_name = graph.debug_name
-    return made
+    return made, beside
 
 
 def jvp_graph(graph: Graph, nonzero: tuple[bool, ...], all_out: bool = False) -> Derived:
@@ -66,12 +66,9 @@ def jvp_graph(graph: Graph, nonzero: tuple[bool, ...], all_out: bool = False) ->
     """
     key = ("jvp", nonzero, all_out)
     if key not in graph.derived:
-        # Known only after `fun` has run, which `_staged` does once.
-        flags: tuple[bool, ...] = ()
         count = len(graph.invars)
 
         def fun(*values):
-            nonlocal flags
             # Inputs without a tangent get a symbolic zero, so that nothing is computed for them.
             given = iter(values[count:])
             tangents = [
@@ -83,12 +80,11 @@ def jvp_graph(graph: Graph, nonzero: tuple[bool, ...], all_out: bool = False) ->
             if all_out:
                 out_tangents = [_real(t) for t in out_tangents]
             flags = tuple(not is_zero(t) for t in out_tangents)
-            return [*out, *(t for t in out_tangents if not is_zero(t))]
+            return [*out, *(t for t in out_tangents if not is_zero(t))], flags
 
         avals = [v.aval for v in graph.invars]
         avals += [tangent_aval(v.aval) for v, nz in zip(graph.invars, nonzero, strict=True) if nz]
-        made = _staged(graph, fun, avals, "jvp")
-        graph.derived[key] = Derived(made, flags)
+        graph.derived[key] = Derived(*_staged(graph, fun, avals, "jvp"))
     return graph.derived[key]
 
 
@@ -108,11 +104,9 @@ def transpose_graph(
     """
     key = ("transpose", linear, nonzero)
     if key not in graph.derived:
-        flags: tuple[bool, ...] = ()
         known = [v.aval for v, is_linear in zip(graph.invars, linear, strict=True) if not is_linear]
 
         def fun(*values):
-            nonlocal flags
             given = iter(values[len(known) :])
             cts = [
                 next(given) if nz else Zero(cotangent_aval(v.aval))
@@ -121,26 +115,28 @@ def transpose_graph(
             out = transpose_flat(graph, linear, values[: len(known)], cts)
             # Which results are zeros is found by tracing: they are no outputs of the Graph.
             flags = tuple(not is_zero(ct) for ct in out)
-            return [ct for ct in out if not is_zero(ct)]
+            return [ct for ct in out if not is_zero(ct)], flags
 
         cts = [cotangent_aval(v.aval) for v, nz in zip(graph.outvars, nonzero, strict=True) if nz]
 
         # Tried with no reference first, and again with each one that a rule turns out to access.
         def attempt(refs: list[Ref]) -> Transposed:
-            written: list[Ref] = []
-
             def pure(*values):
                 held, rest = values[: len(refs)], values[len(refs) :]
-                new, out = threaded(fun, refs)(held, *rest)
+                new, (out, flags) = threaded(fun, refs)(held, *rest)
                 changed = [a is not b for a, b in zip(new, held, strict=True)]
-                written[:] = [ref for ref, c in zip(refs, changed, strict=True) if c]
-                return [*(x for x, c in zip(new, changed, strict=True) if c), *out]
+                written = tuple(ref for ref, c in zip(refs, changed, strict=True) if c)
+                return [*(x for x, c in zip(new, changed, strict=True) if c), *out], (
+                    flags,
+                    written,
+                )
 
             # A reference never holds a weakly typed value, so neither does its place among the
             # inputs.
             held = [ref.type.inner_aval.strip_weak_type() for ref in refs]
-            made = _staged(graph, pure, held + known + cts, "transpose", threads=True)
-            return Transposed(made, flags, tuple(refs), tuple(written))
+            made, beside = _staged(graph, pure, held + known + cts, "transpose", threads=True)
+            flags, written = beside
+            return Transposed(made, flags, tuple(refs), written)
 
         graph.derived[key] = threading(attempt)
     return graph.derived[key]
@@ -161,10 +157,8 @@ def batch_graph(
     """
     key = ("batch", axis, dims, out_dims, layouts)
     if key not in graph.derived:
-        found: tuple[int | None, ...] = ()
 
         def fun(*values):
-            nonlocal found
             out, where = batch_flat(lambda *xs: evaluate(graph, *xs), axis, values, dims)
             # Unify the positions, as the caller asks.
             if out_dims is not None:
@@ -173,8 +167,7 @@ def batch_graph(
                     for x, d, want in zip(out, where, out_dims, strict=True)
                 ]
                 where = out_dims
-            found = tuple(where)
-            return out
+            return out, tuple(where)
 
         # Avals with the batch axis put in.
         avals = [
@@ -185,6 +178,5 @@ def batch_graph(
         ]
         if layouts is not None:
             avals = [a.update(layout=s) for a, s in zip(avals, layouts, strict=True)]
-        made = _staged(graph, fun, avals, "vmap")
-        graph.derived[key] = Derived(made, found)
+        graph.derived[key] = Derived(*_staged(graph, fun, avals, "vmap"))
     return graph.derived[key]

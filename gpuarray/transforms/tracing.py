@@ -294,6 +294,18 @@ def stage(
     With `threads` the caller catches `ReferenceAccessed` and traces again, with the reference as an
     argument.
     """
+    return stage_aux(lambda *tracers: (fun(*tracers), None), avals, info, threads)[0]
+
+
+def stage_aux(
+    fun: Callable[..., tuple[Sequence[Any], Any]],
+    avals: Sequence[ShapedArray],
+    info: TracedFunction,
+    threads: bool = False,
+) -> tuple[Graph, Any]:
+    """Trace `fun`, which returns a flat list and something beside it (the structure of its result,
+    say), into a Graph, and return that with what was beside.
+    """
     outer = traces.state.trace
     trace = GraphTrace(info)
     tracers = [trace.new_input(a) for a in avals]
@@ -301,7 +313,8 @@ def stage(
     scope = sites.enter_scope("") if sites.scopes else ""
     try:
         with traces.current(trace):
-            graph = trace.finish(fun(*tracers))
+            outputs, aux = fun(*tracers)
+            graph = trace.finish(outputs)
         # A setting for debugging: the Graph is type-checked as it was recorded.
         if config.state.enable_checks:
             verify(graph)
@@ -319,6 +332,6 @@ def stage(
         if scope:
             sites.enter_scope(scope)
     # Not where it failed: the error's traceback holds tracers. Our own list must not count.
-    del tracers
+    del tracers, outputs
     check_leaks(trace, f"DynamicJaxprTrace of {info}")
-    return graph
+    return graph, aux

@@ -60,7 +60,7 @@ from gpuarray.primitives.indexing.ops import (
 )
 from gpuarray.primitives.movement.ops import dynamic_slice_p, dynamic_update_slice_p
 from gpuarray.pytree import tree
-from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage_aux
 from gpuarray.util import prod
 
 # ---- which equations can fail ----
@@ -407,18 +407,16 @@ def checkify(
         # What `if` or a dict of the function's may ask for stays as it is: flags, texts, objects.
         traced = [not isinstance(x, bool) and is_operand(x) for x in given]
         leaves = [x for x, t in zip(given, traced, strict=True) if t]
-        out_spec: Any = None
 
-        def flat(*values: Any) -> list:
-            nonlocal out_spec
+        def flat(*values: Any) -> tuple[list, Any]:
             tracers = iter(values)
             whole = [next(tracers) if t else x for x, t in zip(given, traced, strict=True)]
             args, kwargs = tree.unflatten(spec, whole)
-            out, out_spec = tree.flatten(f(*args, **kwargs))
-            return out
+            return tree.flatten(f(*args, **kwargs))
 
         # Trace, number what can fail, and run the graph with the state.
-        graph = stage(flat, [aval_of(x) for x in leaves], TracedFunction(f, "checkify"))
+        info = TracedFunction(f, "checkify")
+        graph, out_spec = stage_aux(flat, [aval_of(x) for x in leaves], info)
         numbers = _Numbers(graph, frozenset(util.elements(errors, "a set of kinds of errors")))
         run = _Run(numbers)
         (code, *payload), out = run.graph(graph, run.start(), leaves)

@@ -41,7 +41,7 @@ from gpuarray.experimental.sparse.coordinates import BCOO, bcoo_transpose
 from gpuarray.experimental.sparse.creation import todense_p
 from gpuarray.functions.inspect import eval_shape
 from gpuarray.pytree import tree
-from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage_aux
 
 Rule = Callable[..., Any]
 #: The rule of an operation by the format of its operands: rule(eqn, *operands) -> result(s).
@@ -84,16 +84,10 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
     def wrapped(*args: Any, **params: Any) -> Any:
         leaves, spec = tree.tree_flatten(args, is_leaf=is_sparse)
         avals = [_aval(x) for x in leaves]
-        out_spec: Any = None
-
-        def flat(*values: Any) -> list:
-            nonlocal out_spec
-            out, out_spec = tree.flatten(f(*tree.unflatten(spec, values), **params))
-            return out
-
+        flat = lambda *values: tree.flatten(f(*tree.unflatten(spec, values), **params))
         # Staged on dense shapes: the user's function never sees a sparse array, so any function
         # will do.
-        graph = stage(flat, avals, TracedFunction(f, "sparsify"))
+        graph, out_spec = stage_aux(flat, avals, TracedFunction(f, "sparsify"))
         # Each argument counts as one of its own, even if the same array is given twice: what jit
         # gets are two, too.
         own = [x.with_data(x.data) if is_sparse(x) else gnp.asarray(x) for x in leaves]

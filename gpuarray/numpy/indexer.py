@@ -1,8 +1,7 @@
 """NumPy's indexing language, interpreted once for `x[...]` and for `x.at[...]`.
 
-Floor 6. In: a shape and whatever stands between the brackets. Out: a `Window` (ints, slices and new
-axes: a slice of the array, no gather needed) or a `Target` (the rest, in the words of gather and
-scatter).
+Floor 6. In: a shape and whatever stands between the brackets. Out: an `IndexTarget`, in the words
+of gather and scatter. Ints, slices and new axes alone need neither: basic_indices.py.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from gpuarray.core.avals import machine_int
 from gpuarray.core.trace import Tracer, is_base
 from gpuarray.core.value import Array
 from gpuarray.lax.lengths import typed
+from gpuarray.numpy.basic_indices import dynamic_slice_error, is_traced, out_of_bounds, two_ellipses
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.promotion import constant
 from gpuarray.primitives.elementwise.arithmetic import add_p, lt_p, select_n_p
@@ -26,166 +26,6 @@ from gpuarray.primitives.slices import Slice
 from gpuarray.transforms.jvp import JVPTracer
 
 _state = config.state
-
-
-class Window(NamedTuple):
-    """A rectangular piece of an array: where it begins and ends, and what happens to its axes."""
-
-    starts: list[int]
-    limits: list[int]
-    strides: list[int] | None  # None: all ones
-    reversed: list[int]  # axes of the operand that run backwards
-    dropped: list[int]  # axes of the operand that an integer picked from
-    new: list[int]  # axes of the result that None made
-    outside: dict[int, int]  # axis: the out-of-bounds integer that has been moved to the edge
-
-
-def window(shape: tuple[int, ...], index) -> Window | None:
-    """The Window an index of ints, slices, None and Ellipsis means; None when there is anything
-    else in it.
-    """
-    # Types are compared by identity here: this runs at every `x[i]`.
-    if type(index) is not tuple:
-        index = (index,)
-    starts: list[int] = []
-    limits: list[int] = []
-    strides: list[int] = []
-    backwards: list[int] = []
-    dropped: list[int] = []
-    new: list[int] = []
-    outside: dict[int, int] = {}
-    strided = False
-    out = 0  # axes of the result so far
-    ndim = len(shape)
-    ellipsis = False
-    # One pass over the entries; `len(starts)` is the axis of the operand that comes next.
-    for entry in index:
-        kind = type(entry)
-        if kind is slice:
-            if len(starts) >= ndim:
-                raise too_many(shape, index)
-            try:
-                n = shape[len(starts)]
-                start, stop, step = lengths.slice_ends(entry, n)
-            except TypeError:
-                if not _is_traced(entry):
-                    raise
-                raise dynamic_slice_error(entry, index) from None
-            symbolic = dims.Dim in map(type, (n, start, stop, step))
-            if type(step) is dims.Dim:
-                return None  # elements that are so far apart are gathered
-            # Every step becomes a positive one, and a reversal.
-            if step != 1:
-                count = lengths.count_between(start, stop, step)
-                if step < 0:
-                    # Read forwards and turned round: the same elements in the other order.
-                    backwards.append(len(starts))
-                    start, stop, step = start + (count - 1) * step, start + 1, -step
-                if count == 0:
-                    start, stop, step = 0, 0, 1
-                strided = strided or step != 1
-            # An empty slice, whose length must not come out negative.
-            elif not symbolic and stop < start:
-                stop = start
-            # What may end before it begins is gathered, too.
-            if symbolic and not lengths.ascending(0, start, stop, n):
-                return None
-            starts.append(start)
-            limits.append(stop)
-            strides.append(step)
-            out += 1
-        elif kind is int or kind is dims.Dim or isinstance(entry, np.integer):
-            axis = len(starts)
-            if axis >= ndim:
-                raise too_many(shape, index)
-            n = shape[axis]
-            at = entry + n if entry < 0 else entry
-            # Out of bounds: moved to the edge, and remembered for checkify and updates.
-            if dims.Dim in (type(n), type(at)):
-                if not lengths.ascending(0, at, n - 1):
-                    return None
-            elif not 0 <= at < n:
-                outside[axis] = machine_int(int(at))
-                at = _edge(int(entry), int(at), axis, n)
-            start: Any = at if type(at) is dims.Dim else int(at)
-            starts.append(start)
-            limits.append(start + 1)
-            strides.append(1)
-            dropped.append(axis)
-        elif entry is None:
-            new.append(out)
-            out += 1
-        elif entry is Ellipsis:
-            if ellipsis:
-                raise two_ellipses()
-            ellipsis = True
-            # An Ellipsis stands for all axes that no other entry takes.
-            rest = ndim - sum(1 for e in index if e is not None and e is not Ellipsis)
-            if rest > 0:
-                first = len(starts)
-                starts += [0] * rest
-                limits += shape[first : first + rest]
-                strides += [1] * rest
-                out += rest
-        else:
-            return None
-    # Axes that the index does not mention are taken whole.
-    first = len(starts)
-    if first < ndim:
-        starts += [0] * (ndim - first)
-        limits += shape[first:]
-        strides += [1] * (ndim - first)
-    return Window(starts, limits, strides if strided else None, backwards, dropped, new, outside)
-
-
-def _edge(given: int, at: int, axis: int, n: int) -> int:
-    """The position nearest to an out-of-bounds one; an error where there is none, or where
-    config.oob asks for it.
-    """
-    # An axis of no elements has no edge to move to.
-    if n == 0:
-        raise IndexError(f"index is out of bounds for axis {axis} with size 0")
-    if _state.oob == "raise":
-        raise out_of_bounds(given, axis, n)
-    return 0 if at < 0 else n - 1
-
-
-def out_of_bounds(given: int, axis: int, n: int) -> IndexError:
-    """The error of config.oob='raise'."""
-    return IndexError(
-        f"index {given} is out of bounds for axis {axis} with size {n} (reported because config "
-        "'oob' is 'raise'; with 'clip' it would have been moved to the edge)"
-    )
-
-
-def too_many(shape, index) -> IndexError:
-    given = sum(1 for e in index if e is not None and e is not Ellipsis)
-    return IndexError(
-        f"Too many indices: array is {len(shape)}-dimensional, but {given} were indexed. Its shape "
-        f"is {shape}."
-    )
-
-
-def two_ellipses() -> IndexError:
-    return IndexError(
-        "an index can only have a single ellipsis ('...'): it stands for as many ':' as are missing"
-    )
-
-
-def _is_traced(entry: slice) -> bool:
-    return any(isinstance(x, Tracer) for x in (entry.start, entry.stop, entry.step))
-
-
-def dynamic_slice_error(entry: slice, index) -> IndexError:
-    position = next(i for i, e in enumerate(index) if e is entry)
-    return IndexError(
-        f"Slice entries must be static integers. Got slice({entry.start}, {entry.stop}, "
-        f"{entry.step}) at position {position}. The length of the result has to be known while "
-        "tracing: use lax.dynamic_slice for a start that varies, or mark the argument static."
-    )
-
-
-# ---- indices with arrays in them ------------------------------------------------------------
 
 
 class Known:
@@ -198,7 +38,7 @@ class Known:
         self.shape = value.shape
 
 
-class Target(NamedTuple):
+class IndexTarget(NamedTuple):
     """The elements an index points at, as gather and scatter say it."""
 
     expand: tuple[int, ...]  # axes of length 1 to give the operand first (for scalar booleans)
@@ -214,11 +54,12 @@ class Target(NamedTuple):
     static: bool  # no index arrays: the positions are distinct and in order
 
 
-def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
-    """The Target that any index means. `wrap`: negative positions count from the end."""
+def target(shape: tuple[int, ...], index, wrap: bool = True) -> IndexTarget:
+    """The IndexTarget that any index means. `wrap`: negative positions count from the end."""
+    # 1. Entries, one for each axis, and None for each new one.
     entries, expand, shape = _entries(shape, index)
     arrays = [e for e in entries if isinstance(e, (Known, Array, np.ndarray)) and e.shape]
-    # NumPy: next to an index array, integers are index arrays too.
+    # 2. Which of them are index arrays. NumPy: next to one, integers are index arrays too.
     advanced = [
         i
         for i, e in enumerate(entries)
@@ -227,110 +68,144 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
     # Index arrays broadcast to one shape; integers among them do not change it.
     spread = _common_shape([entries[i].shape for i in advanced if not isinstance(entries[i], int)])
     adjacent = bool(advanced) and advanced[-1] - advanced[0] == len(advanced) - 1
-
-    # What the loop below fills in, entry by entry.
-    sizes = list(shape)
-    result: list[int] = []  # lengths of the result's axes, without new ones
-    batch_at: list[int] = []  # which of them are batch axes
-    offset: list[int] = []
-    collapsed: list[int] = []
-    new: list[int] = []
-    backwards: list[int] = []
-    starts: list[
-        tuple[int, Any, Any]
-    ] = []  # axis, value, its batch axes (None: those of the index arrays)
-    spread_at: list[int] = []
-
-    # The axes that the index arrays have in common, at the present place in the result.
-    def place_spread():
-        spread_at.extend(range(len(result), len(result) + len(spread)))
-        batch_at.extend(spread_at)
-        result.extend(spread)
-
-    # NumPy's rule: index arrays apart from one another put their axes in front, adjacent ones in
-    # their place.
+    # 3. Each entry in turn. NumPy's rule: index arrays apart from one another put their axes in
+    # front, adjacent ones in their place.
+    built = _TargetBuilder(shape, spread, wrap)
     if advanced and not adjacent:
-        place_spread()
-    axis = 0
+        built.add_common_axes()
     for i, e in enumerate(entries):
         if e is None:
-            new.append(len(result) + len(new))
-            continue
-        n = shape[axis]
-        if isinstance(e, slice):
-            start, stop, step = lengths.slice_ends(e, n)
-            count = lengths.count_between(start, stop, step)
-            # Read forwards and turned round afterwards.
-            if step < 0:
-                backwards.append(len(result))
-                start, step = start + (count - 1) * step, -step
-            # A run of neighbours is part of the window; with another step each element is gathered.
-            run = step == 1 or (type(count) is int and count <= 1)
-            if dims.Dim in map(type, (n, start, count, step)):
-                run = step == 1 and lengths.ascending(0, count, n)
-            if run:
-                if count != n:
-                    starts.append((axis, start if count != 0 else 0, ()))
-                sizes[axis] = count
-                offset.append(len(result))
-            else:
-                starts.append((axis, _strided(start, step, count), (len(result),)))
-                batch_at.append(len(result))
-                collapsed.append(axis)
-                sizes[axis] = 1
-            result.append(count)
+            built.add_new_axis()
+        elif isinstance(e, slice):
+            built.add_slice(e)
         elif isinstance(e, Slice):
-            if e.size > n:
-                raise TypeError(
-                    f"slice sizes must be less than or equal to operand shape: got {e} for axis "
-                    f"{axis} of an array of shape {shape}. Take a shorter slice."
-                )
-            start = wrapped(e.start, n, axis) if wrap else e.start
-            sizes[axis] = e.size if e.stride == 1 else 1
-            if e.stride == 1:
-                starts.append((axis, start, ()))
-                offset.append(len(result))
-            else:
-                steps = lax.mul(np.int32(e.stride), lax.iota(np.int32, e.size))
-                starts.append((axis, lax.add(asarray(start, np.int32), steps), (len(result),)))
-                batch_at.append(len(result))
-                collapsed.append(axis)
-            result.append(e.size)
+            built.add_window(e)
         else:
-            if advanced and i == advanced[0] and adjacent:
-                place_spread()
-            if n == 0 and (isinstance(e, int) or not getattr(e, "ndim", 1)):
-                raise IndexError(f"index is out of bounds for axis {axis} with size 0")
-            # What a mask selects is in bounds already.
-            value = e.value if isinstance(e, Known) else wrapped(e, n, axis) if wrap else e
-            starts.append((axis, value, None if getattr(value, "ndim", 0) else ()))
-            collapsed.append(axis)
-            sizes[axis] = 1
-        axis += 1
+            if adjacent and i == advanced[0]:
+                built.add_common_axes()
+            built.add_position(e)
+    static = not arrays and not any(isinstance(e, Slice) for e in entries)
+    return built.built(expand, static)
 
-    # Index values span batch axes, which are numbered in the order of the result.
-    number = {a: k for k, a in enumerate(batch_at)}  # result axis -> batch axis
 
-    def spans(value, axes) -> tuple[int, ...]:
-        if (
-            axes is None
-        ):  # an index array: aligned to the right of the common shape, as NumPy broadcasts
-            axes = spread_at[len(spread) - value.ndim :]
-        return tuple(number[a] for a in axes)
+class _TargetBuilder:
+    """An IndexTarget while entries are added to it, one for each axis of the operand, in order."""
 
-    return Target(
-        expand,
-        [(value, spans(value, axes)) for _, value, axes in starts],
-        tuple(axis for axis, _, _ in starts),
-        tuple(result[a] for a in batch_at),
-        tuple(sizes),
-        tuple(offset),
-        tuple(collapsed),
-        tuple(result),
-        tuple(backwards),
-        tuple(new),
-        not arrays and not any(isinstance(e, Slice) for e in entries),
-    )
+    def __init__(self, shape: tuple[int, ...], spread: tuple[int, ...], wrap: bool):
+        self.shape, self.spread, self.wrap = shape, spread, wrap
+        self.axis = 0  # of the operand: the one of the next entry
+        self.sizes = list(shape)
+        self.result: list[int] = []  # lengths of the result's axes, without new ones
+        self.batch_at: list[int] = []  # which of them are batch axes
+        self.spread_at: list[int] = []  # and which of those the index arrays have in common
+        self.offset: list[int] = []
+        self.collapsed: list[int] = []
+        self.new: list[int] = []
+        self.backwards: list[int] = []
+        # Axis, value, and its batch axes (None: those of the index arrays).
+        self.starts: list[tuple[int, Any, Any]] = []
+
+    def add_common_axes(self) -> None:
+        """The axes that the index arrays have in common, at the present place in the result."""
+        self.spread_at.extend(range(len(self.result), len(self.result) + len(self.spread)))
+        self.batch_at.extend(self.spread_at)
+        self.result.extend(self.spread)
+
+    def add_new_axis(self) -> None:
+        """An axis of length 1 that None makes."""
+        self.new.append(len(self.result) + len(self.new))
+
+    def add_slice(self, e: slice) -> None:
+        """A slice whose ends are known: a part of the window where it is a run of neighbours."""
+        axis, n = self.axis, self.shape[self.axis]
+        start, stop, step = lengths.slice_ends(e, n)
+        count = lengths.count_between(start, stop, step)
+        # Read forwards and turned round afterwards.
+        if step < 0:
+            self.backwards.append(len(self.result))
+            start, step = start + (count - 1) * step, -step
+        # With another step each element is gathered.
+        run = step == 1 or (type(count) is int and count <= 1)
+        if dims.Dim in map(type, (n, start, count, step)):
+            run = step == 1 and lengths.ascending(0, count, n)
+        if run:
+            if count != n:
+                self.starts.append((axis, start if count != 0 else 0, ()))
+            self._add_run(count)
+        else:
+            self._add_gathered(_strided(start, step, count), count)
+
+    def add_window(self, e: Slice) -> None:
+        """A slice that starts at a traced position."""
+        axis, n = self.axis, self.shape[self.axis]
+        if e.size > n:
+            raise TypeError(
+                f"slice sizes must be less than or equal to operand shape: got {e} for axis "
+                f"{axis} of an array of shape {self.shape}. Take a shorter slice."
+            )
+        start = wrapped(e.start, n, axis) if self.wrap else e.start
+        if e.stride == 1:
+            self.starts.append((axis, start, ()))
+            self._add_run(e.size)
+        else:
+            steps = lax.mul(np.int32(e.stride), lax.iota(np.int32, e.size))
+            self._add_gathered(lax.add(asarray(start, np.int32), steps), e.size)
+
+    def add_position(self, e: Any) -> None:
+        """An integer, or an index array, whose axes are placed already."""
+        axis, n = self.axis, self.shape[self.axis]
+        if n == 0 and (isinstance(e, int) or not getattr(e, "ndim", 1)):
+            raise IndexError(f"index is out of bounds for axis {axis} with size 0")
+        # What a mask selects is in bounds already.
+        value = e.value if isinstance(e, Known) else wrapped(e, n, axis) if self.wrap else e
+        self.starts.append((axis, value, None if getattr(value, "ndim", 0) else ()))
+        self._drop_axis()
+
+    def _add_run(self, count: int) -> None:
+        """An axis of the result that runs over the window."""
+        self.sizes[self.axis] = count
+        self.offset.append(len(self.result))
+        self.result.append(count)
+        self.axis += 1
+
+    def _add_gathered(self, positions: Any, count: int) -> None:
+        """A batch axis of the result, each of whose elements has its own position."""
+        at = len(self.result)
+        self.starts.append((self.axis, positions, (at,)))
+        self.batch_at.append(at)
+        self.result.append(count)
+        self._drop_axis()
+
+    def _drop_axis(self) -> None:
+        """The axis of the operand is not among those of the window."""
+        self.collapsed.append(self.axis)
+        self.sizes[self.axis] = 1
+        self.axis += 1
+
+    def built(self, expand: tuple[int, ...], static: bool) -> IndexTarget:
+        """The IndexTarget of all entries."""
+        # Index values span batch axes, which are numbered in the order of the result.
+        number = {a: k for k, a in enumerate(self.batch_at)}  # result axis -> batch axis
+
+        def spans(value: Any, axes: Any) -> tuple[int, ...]:
+            # An index array: aligned to the right of the common shape, as NumPy broadcasts.
+            if axes is None:
+                axes = self.spread_at[len(self.spread) - value.ndim :]
+            return tuple(number[a] for a in axes)
+
+        return IndexTarget(
+            expand,
+            [(value, spans(value, axes)) for _, value, axes in self.starts],
+            tuple(axis for axis, _, _ in self.starts),
+            tuple(self.result[a] for a in self.batch_at),
+            tuple(self.sizes),
+            tuple(self.offset),
+            tuple(self.collapsed),
+            tuple(self.result),
+            tuple(self.backwards),
+            tuple(self.new),
+            static,
+        )
 
 
 def _entries(shape, index):
@@ -371,7 +246,7 @@ def _entries(shape, index):
             try:
                 lengths.slice_ends(e, 0)
             except TypeError:
-                if not _is_traced(e):
+                if not is_traced(e):
                     raise
                 raise dynamic_slice_error(e, parts) from None
             entries.append(e)
@@ -543,7 +418,7 @@ def check_bounds(i, n: int, axis: int) -> None:
         raise out_of_bounds(int(value[bad].flat[0]), axis, n)
 
 
-def start_indices(t: Target):
+def start_indices(t: IndexTarget):
     """The index array of gather and scatter: shape (*batch, number of indexed axes)."""
     # The last axis holds one position for each indexed axis.
     full = (*t.batch, 1)

@@ -19,7 +19,7 @@ from gpuarray.core.layout import cuts_of, out_given
 from gpuarray.core.trace import is_base
 from gpuarray.core.value import Array
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
-from gpuarray.numpy import indexer
+from gpuarray.numpy import basic_indices, indexer
 from gpuarray.numpy.arithmetic import power, true_divide
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.masks import (
@@ -60,7 +60,7 @@ def getitem(x: Array, index) -> Array:
     """
     shape = x.aval.shape
     # The common case needs no gather, and is told apart without converting anything.
-    found = indexer.window(shape, index)
+    found = basic_indices.window(shape, index)
     if found is None:
         return _dynamic(x, index)
     # Ints and slices: cut, turn round, drop the axes of ints, add those of None.
@@ -132,13 +132,13 @@ class _Moving(NamedTuple):
 
     starts: list[Any]
     sizes: tuple[int, ...]
-    found: indexer.Window
+    found: basic_indices.Window
 
 
 def _moving(x: Array, index: tuple) -> _Moving:
     # The index with 0 for every traced start says all but where those axes begin.
     plain = tuple([_standing(e) for e in index])
-    found = indexer.window(x.shape, plain)
+    found = basic_indices.window(x.shape, plain)
     assert found is not None
     starts: list[Any] = list(found.starts)
     sizes = [b - a for a, b in zip(found.starts, found.limits, strict=True)]
@@ -210,13 +210,13 @@ def _dynamic_slice(x: Array, index: tuple) -> Array:
 
 def take_target(
     x: Array,
-    t: indexer.Target,
+    t: indexer.IndexTarget,
     mode,
     fill_value=None,
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
 ) -> Array:
-    """The elements a Target points at, as a gather."""
+    """The elements an IndexTarget points at, as a gather."""
     # A scalar boolean indexes an axis of length 1 that it makes itself.
     if t.expand:
         x = lax.expand_dims(x, t.expand)
@@ -497,7 +497,7 @@ def _update(
         warn_unsafe(aval, given)
     plain = not aval.weak_type and cuts_of(aval.layout) is None
     if mode is None and wrap_negative_indices and plain and is_base():
-        found = indexer.window(aval.shape, index)
+        found = basic_indices.window(aval.shape, index)
         # A contiguous window at a known place: no scatter.
         if found is not None and found.strides is None:
             return _update_window(x, found, kind, values, given)
@@ -534,7 +534,7 @@ def warn_unsafe(x, values) -> None:
         )
 
 
-def _update_window(x: Array, found: indexer.Window, kind: str, values, given) -> Array:
+def _update_window(x: Array, found: basic_indices.Window, kind: str, values, given) -> Array:
     """Static positions: read the window, write it with dynamic_update_slice, whose start is an
     operand.
     """
@@ -582,7 +582,7 @@ def _update_moving(x: Array, index: tuple, values) -> Array:
 
 
 def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, kind="set") -> Array:
-    """Apply a scatter at a Target, in the common dtype of both; the result has the dtype of `x`."""
+    """Apply a scatter in the common dtype of both; the result has the dtype of `x`."""
     origin = x
     indices = indexer.start_indices(t) if t.starts else None
     if t.expand:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from gpuarray.compiler.lower.traffic import Touched
+from gpuarray.compiler.lower.traffic import PlacesRead
 from gpuarray.core.graph import Var
 from gpuarray.core.index import Axis, Index, Quotient, Remainder
 
 
-class Facts(Touched):
+class Facts(PlacesRead):
     """What the lines of a function do.
 
     Parameters

@@ -88,7 +88,7 @@ def common_dtype(name: str, xs: list[Any], to: Callable[[Any], Any] | None) -> t
     """The dtype and weak type that values promote to, taken through `to`."""
     # One value is what it is: truth values compared from weak numbers stay weak, as in JAX.
     if to is None and len(xs) == 1:
-        return dtypes.dtype_and_weak(xs[0])
+        return promotion.dtype_and_weak(xs[0])
     try:
         dtype, weak = promotion.lattice_result_type(*xs)
     # Random keys do not promote: the message names the function that was given one.

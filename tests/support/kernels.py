@@ -17,6 +17,8 @@ LIBRARY = frozenset(
     "approx_top_k "
     # a generator with a state that nobody sees
     "rng_uniform "
+    # copies between kinds of memory
+    "device_put "
     # the host
     "pure_callback io_callback debug_callback debug_print optimization_barrier".split()
 )

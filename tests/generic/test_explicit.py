@@ -15,7 +15,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.core.layout import cuts_of
+from gpuarray.core.layout import cuts_of, in_space
 from gpuarray.core.mesh import cuts_along
 from gpuarray.errors import ShardingTypeError
 from gpuarray.sharding import AxisType, Mesh, NamedSharding, auto_axes
@@ -50,7 +50,8 @@ def assert_lies_as_typed(array) -> None:
 
 def without_layout(array):
     """The same values on one device, whose type says nothing of a layout."""
-    return array_of(np.asarray(array._value), array.aval.update(layout=None))
+    kept = in_space(None, array.aval.memory_space)
+    return array_of(np.asarray(array._value), array.aval.update(layout=kept))
 
 
 def _name(sample: Sample) -> str:

@@ -48,7 +48,8 @@ def in_terms(x: np.ndarray, rng: np.random.Generator):
 
 def summed(x):
     """The value of an array, as one on one device whose type says nothing of a layout."""
-    return without_layout(reshard(x, NamedSharding(mesh(), P())))
+    kind = x.sharding.memory_kind
+    return without_layout(reshard(x, NamedSharding(mesh(), P(), memory_kind=kind)))
 
 
 # One sample of each primitive always, of elementwise ones a tenth; the others take some minutes.

@@ -79,11 +79,13 @@ def pytest_collection_finish():
 def caches_emptied():
     """Leave no programs to the files that follow, which would look through them for garbage."""
     import gpuarray as ga
+    from gpuarray.core.layout import resolving
 
     yield
     ga.clear_caches()
     gc.collect()
     gc.freeze()
+    assert resolving.depth == 0, "a context that is open makes later tests lenient"
 
 
 @pytest.fixture(autouse=True)

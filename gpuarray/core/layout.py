@@ -360,13 +360,20 @@ class unclear_is_whole:
     for operations whose result is laid out by an argument.
     """
 
-    __slots__ = ()
+    _is_open = False
 
     def __enter__(self) -> None:
         resolving.depth += 1
+        self._is_open = True
 
     def __exit__(self, *_: object) -> None:
         resolving.depth -= 1
+        self._is_open = False
+
+    def __del__(self):
+        # An interrupt (Ctrl-C) can come before `__exit__` has run.
+        if self._is_open:
+            resolving.depth -= 1
 
 
 _Rule = Callable[[Any, Sequence[Any], Sequence[Any], dict], list[Layout | None]]

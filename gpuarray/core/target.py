@@ -429,11 +429,19 @@ class Processor(Struct):
     #: copied for it. Measure: int8_matmul.
     integer_product: int = 1 << 14
     integer_rows: int = 4
+    #: Columns of a panel and numbers of a group at most (45_integers.cuh). How many there are
+    #: depends on the CPU, which plans do not know: copies have room for these.
+    panel_columns: int = 32
+    panel_group: int = 4
     #: Elements of Fourier transforms that are computed side by side, on the stack; of longer rows
     #: those of their rows and columns. And bytes of a row between these, on the stack too.
     #: Measure: fft, rfft.
     transformed: int = 1 << 10
     transformed_bytes: int = 1 << 17
+    #: The prime factors of lengths that have functions (49_transforms.cuh), and sequences of a
+    #: task: as many as the widest registers have numbers, which plans do not know.
+    transform_primes: tuple[int, ...] = (2, 3, 5, 7, 11, 13)
+    sequences: int = 16
     #: Rows of a product that are a task, and multiply-adds that a thread takes at a time.
     product_rows: int = 16
     product_task: int = 1 << 17

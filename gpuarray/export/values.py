@@ -415,7 +415,7 @@ class ValueReader:
     def _mesh(self, body: Any) -> AbstractMesh:
         return AbstractMesh(*map(self.value, body))
 
-    def _unconstrained(self, body: Any) -> Any:
+    def _unconstrained(self, _body: Any) -> Any:
         return UNCONSTRAINED
 
     def _spec(self, body: Any) -> PartitionSpec:

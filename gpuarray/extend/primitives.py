@@ -29,8 +29,9 @@ def __getattr__(name: str) -> Primitive:
     found = None
     if name.endswith("_p"):
         plain = _RENAMED.get(name, name.removesuffix("_p"))
-        # Some names in printed programs, such as "scatter-add", are not identifiers.
-        found = registry.get(plain) or registry.get(plain.replace("_", "-")) or BY_NAME.get(name)
+        # Some names in printed programs, such as "scatter-add", are not identifiers. Those that
+        # programs do not have come first: a part of `device_put` is one that they have.
+        found = BY_NAME.get(name) or registry.get(plain) or registry.get(plain.replace("_", "-"))
     if found is None:
         raise no_attribute(__name__, name)
     return found

@@ -277,7 +277,7 @@ RULES = (
     ),
     # One reader: what repetitions add must be less than memory or another kernel.
     Reason(
-        "once",
+        "read once",
         True,
         "one step reads it, each element once at most",
         ("Target.once",),

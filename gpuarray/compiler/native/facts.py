@@ -120,14 +120,14 @@ class LoopHead(str):
 class FlagRead(str):
     """A line that names a bool in memory, and what it is made of."""
 
-    __slots__ = ("comment", "depth", "name", "read")
+    __slots__ = ("comment", "depth", "read", "variable")
 
     depth: int
-    name: str
+    variable: str
     read: str
     comment: str
 
-    def __new__(cls, text: str, depth: int, name: str, read: str, comment: str) -> FlagRead:
+    def __new__(cls, text: str, depth: int, variable: str, read: str, comment: str) -> FlagRead:
         made = super().__new__(cls, text)
-        made.depth, made.name, made.read, made.comment = depth, name, read, comment
+        made.depth, made.variable, made.read, made.comment = depth, variable, read, comment
         return made

@@ -14,11 +14,6 @@ from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.target import PROCESSOR
 
-#: Columns of a panel and numbers of a group at most (45_integers.cuh). How many there are depends
-#: on the CPU, which plans do not know: copies have room for these.
-_COLUMNS = 32
-_GROUP = 4
-
 
 class IntegerCall(NamedTuple):
     """A function, its tasks, and how many of them a thread takes at a time."""
@@ -67,9 +62,12 @@ def integer_product(eqn: Eqn) -> IntegerProduct | None:
 
     some = PROCESSOR.product_rows
     down, across = cut_in_pieces(count, rows, columns, steps)
-    across = -(-across // _COLUMNS) * _COLUMNS
+    across = -(-across // PROCESSOR.panel_columns) * PROCESSOR.panel_columns
     pieces = -(-rows // down) * -(-columns // across)
-    filled, padded = -(-steps // _GROUP) * _GROUP, -(-columns // _COLUMNS) * _COLUMNS
+    filled, padded = (
+        -(-steps // PROCESSOR.panel_group) * PROCESSOR.panel_group,
+        -(-columns // PROCESSOR.panel_columns) * PROCESSOR.panel_columns,
+    )
     x, y, out = kinds
     return IntegerProduct(
         call(
@@ -80,9 +78,9 @@ def integer_product(eqn: Eqn) -> IntegerProduct | None:
         ),
         call(
             "ga_pack_right",
-            (y, _COLUMNS, columns, steps, right.own, right.step),
-            count * padded // _COLUMNS,
-            _COLUMNS * steps,
+            (y, PROCESSOR.panel_columns, columns, steps, right.own, right.step),
+            count * padded // PROCESSOR.panel_columns,
+            PROCESSOR.panel_columns * steps,
         ),
         call(
             "ga_integer_product",
@@ -90,7 +88,7 @@ def integer_product(eqn: Eqn) -> IntegerProduct | None:
             count * pieces,
             down * across * steps // 4,
         ),
-        count * rows * (filled + _GROUP) * size,
+        count * rows * (filled + PROCESSOR.panel_group) * size,
         count * padded * filled * size,
         float(math.prod(whole)),
     )

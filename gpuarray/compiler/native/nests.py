@@ -292,7 +292,7 @@ class NestWriter(ValueWriter):
             self.open_axis(depth, axis, *bounds)
             self.line(depth + 1, f"{flags}[{i}] = {line.read};")
             self.line(depth, "}")
-            text = f"{'    ' * line.depth}const bool {line.name} = {flags}[{i}] != 0;"
+            text = f"{'    ' * line.depth}const bool {line.variable} = {flags}[{i}] != 0;"
             made.append(commented(text, line.comment))
         return made
 

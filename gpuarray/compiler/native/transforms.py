@@ -16,11 +16,6 @@ from gpuarray.compiler.lower.kernel import NoKernel
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.target import PROCESSOR
 
-#: The prime factors of lengths.
-_PRIMES = (2, 3, 5, 7, 11, 13)
-#: Sequences of a task: as many as the widest registers have numbers, which plans do not know.
-_SIDE_BY_SIDE = 16
-
 
 class TransformCall(NamedTuple):
     """A function, its tasks, operations of each, and its arguments: `in`, `out`, a room or a table
@@ -104,7 +99,7 @@ class _Writer:
     def rows(self, rows: int, n: int, here: str, there: str, share: int) -> None:
         """Transforms of `rows` rows of n elements, which divide by `share`."""
         pair = _split(n)
-        work, some = _work(n), _SIDE_BY_SIDE
+        work, some = _work(n), PROCESSOR.sequences
         if pair is None:
             self.lines(rows, n, 1, 1, rows, n, 0, here, there, share)
             return
@@ -148,10 +143,13 @@ class _Writer:
         share: int,
     ) -> None:
         """Transforms of `count` sequences of n elements, side by side."""
-        if n > PROCESSOR.transformed or max(_factors(n), default=1) > _PRIMES[-1]:
+        if (
+            n > PROCESSOR.transformed
+            or max(_factors(n), default=1) > PROCESSOR.transform_primes[-1]
+        ):
             raise NoKernel("a transform of a length that SciPy has other ways for")
         w = self.table(f"powers{n}", _powers(n))
-        some = _SIDE_BY_SIDE
+        some = PROCESSOR.sequences
         tasks = groups * -(-across // some)
         numbers = (self.swap, share, some, n, step, across, apart, group)
         self.call("ga_fft_lines", numbers, tasks, _work(n) * count / tasks, here, there, w)
@@ -166,23 +164,23 @@ def _work(n: int) -> float:
     return 2.0 * n * math.log2(max(2, n))
 
 
-@functools.cache
+@functools.lru_cache(256)
 def _factors(n: int) -> tuple[int, ...]:
     """The prime factors of n; what is left of others is one."""
     found: list[int] = []
-    for p in _PRIMES:
+    for p in PROCESSOR.transform_primes:
         while n % p == 0:
             found.append(p)
             n //= p
     return (*found, n) if n > 1 else tuple(found)
 
 
-@functools.cache
+@functools.lru_cache(256)
 def _split(n: int) -> tuple[int, int] | None:
     """Rows and columns of a matrix with n elements, about as many, that fill registers; None if
     there is none.
     """
-    if max(_factors(n), default=1) > _PRIMES[-1]:
+    if max(_factors(n), default=1) > PROCESSOR.transform_primes[-1]:
         return None
     most = PROCESSOR.transformed
 
@@ -190,7 +188,7 @@ def _split(n: int) -> tuple[int, int] | None:
         """Registers that hold the sequences of both steps, for the work in them."""
         b = n // a
         return (
-            sum(-(-c // _SIDE_BY_SIDE) * _SIDE_BY_SIDE / c for c in (a, b))
+            sum(-(-c // PROCESSOR.sequences) * PROCESSOR.sequences / c for c in (a, b))
             + abs(math.log2(a / b)) / 8
         )
 
@@ -208,7 +206,7 @@ def _powers(n: int) -> np.ndarray:
 def _of_rows(n1: int, n2: int) -> np.ndarray:
     """The tables of a row of n1 x n2 elements; registers may reach behind the end."""
     between = _powers(n1 * n2).reshape(-1, 2)[np.multiply.outer(np.arange(n1), np.arange(n2))]
-    behind = np.zeros(_SIDE_BY_SIDE)
+    behind = np.zeros(PROCESSOR.sequences)
     return np.concatenate(
         [_powers(n1), _powers(n2), between[..., 0].ravel(), between[..., 1].ravel(), behind]
     )

@@ -20,7 +20,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
 
     >>> import gpuarray.numpy as gnp
     >>> logpmf(gnp.array([0, 2]), 5, 0.3).round(4)
-    Array([-1.7834, -1.1754], dtype=float32, weak_type=True)
+    Array([-1.7834, -1.1754], dtype=float32)
     """
     k, n, p, loc = floats("binom.logpmf", k, n, p, loc)
     y = k - loc
@@ -36,6 +36,6 @@ def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
 
     >>> import gpuarray.numpy as gnp
     >>> pmf(gnp.array([0, 2]), 5, 0.3).round(4)
-    Array([0.1681, 0.3087], dtype=float32, weak_type=True)
+    Array([0.1681, 0.3087], dtype=float32)
     """
     return lax.exp(logpmf(k, n, p, loc))

@@ -29,7 +29,7 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
 
     >>> import gpuarray.numpy as gnp
     >>> logpmf(gnp.array([0, 2]), 2.5).round(4)
-    Array([-2.5   , -1.3606], dtype=float32, weak_type=True)
+    Array([-2.5   , -1.3606], dtype=float32)
     """
     k, mu, loc = floats("poisson.logpmf", k, mu, loc)
     y = k - loc
@@ -44,7 +44,7 @@ def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
 
     >>> import gpuarray.numpy as gnp
     >>> pmf(gnp.array([0, 2]), 2.5).round(4)
-    Array([0.0821, 0.2565], dtype=float32, weak_type=True)
+    Array([0.0821, 0.2565], dtype=float32)
     """
     return lax.exp(logpmf(k, mu, loc))
 

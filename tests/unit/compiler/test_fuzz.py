@@ -86,7 +86,7 @@ def test_the_oracle_can_fail(tiny_tiles, monkeypatch):
 
     def faulty(self, loads, values):
         honest(self, loads, values)
-        for v in self.plan.stored:
+        for v in self.pass_.stored:
             values[v].reshape(-1)[-1] += 1.0
 
     monkeypatch.setattr(tiles._TiledPass, "run", faulty)

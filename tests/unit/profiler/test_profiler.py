@@ -483,7 +483,7 @@ def test_annotations_are_nvtx_ranges_without_a_trace(fake_gpu):
 
 
 def test_programs_replayed_as_graphs(fake_gpu, tmp_path):
-    f = ga.jit(lambda x: [gnp.cumsum(gnp.sin(x) * i).sum() for i in range(6)])
+    f = ga.jit(lambda x: [gnp.cumsum(gnp.sin(x) * i).sum() for i in range(12)])
     x = gnp.asarray(X)
     f(x)
     found = traced(tmp_path, lambda: f(x)[0].block_until_ready())

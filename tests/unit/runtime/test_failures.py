@@ -19,6 +19,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.backends.numpy import memory
+from gpuarray.core.layout import resolving, unclear_is_whole
 from gpuarray.core.trace import current
 from gpuarray.errors import JaxRuntimeError
 from gpuarray.extend.core import Primitive
@@ -249,8 +250,8 @@ def test_an_interrupt_leaves_no_trace_behind(stride=9973):
     expected = np.asarray(nested(gnp.ones(3)))
     double = lambda x: x * 2.0
     outermost = {
-        "stage": lambda: ga.jit(lambda x: x * 2.0)(1.0),
-        "batch_flat": lambda: ga.vmap(double)(gnp.ones(3)),
+        "stage_aux": lambda: ga.jit(lambda x: x * 2.0)(1.0),
+        "batch_aux": lambda: ga.vmap(double)(gnp.ones(3)),
         "jvp_flat": lambda: ga.jvp(double, (1.0,), (1.0,)),
         "linearize_flat": lambda: ga.grad(double)(1.0),
     }
@@ -281,8 +282,28 @@ def test_an_interrupt_leaves_no_trace_behind(stride=9973):
         reached = raise_at(count, KeyboardInterrupt, lambda: nested(gnp.ones(3)))
         np.testing.assert_array_equal(gnp.ones(3) + 1.0, 2.0)
         np.testing.assert_array_equal(nested(gnp.ones(3)), expected)
+        assert resolving.depth == 0
         count += stride
     assert count > 2 * stride
+
+
+def test_an_interrupt_does_not_make_unclear_layouts_whole():
+    """Where a context is left that derived programs are in, none is left behind."""
+
+    def at_exit(frame, event, _):
+        if event == "call" and frame.f_code is unclear_is_whole.__exit__.__code__:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+
+    sys.settrace(at_exit)
+    try:
+        with unclear_is_whole():
+            assert resolving.depth == 1
+    except KeyboardInterrupt as error:
+        assert error.__traceback__ is not None
+    finally:
+        sys.settrace(None)
+    assert resolving.depth == 0
 
 
 def test_an_interrupt_is_heard_and_loses_nothing():

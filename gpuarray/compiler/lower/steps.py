@@ -15,7 +15,8 @@ from gpuarray.compiler.fuse.group import FusedGroup, members_in_order
 from gpuarray.compiler.fuse.order import in_order
 from gpuarray.compiler.lower.kernel import Batch, DeviceStep, Kernel, Scatter
 from gpuarray.core.element_rules import rule_of
-from gpuarray.core.graph import Eqn, Var, storage_dtype
+from gpuarray.core.graph import Atom, Eqn, Var, storage_dtype
+from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind
 
 
@@ -48,6 +49,20 @@ def named_operations(step: DeviceStep) -> str:
     """The names of the operations in a step, each once, and how often it stands there."""
     counts = Counter(e.primitive.name for e in step_eqns(step))
     return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in counts.items())
+
+
+def contiguous_view(step: DeviceStep) -> tuple[Var, Atom, int] | None:
+    """A view in the memory of its operand: its result, its operand, and the offset in elements."""
+    if not isinstance(step, Eqn) or len(step.outvars) != 1 or len(step.invars) != 1:
+        return None
+    (v,), (a,) = step.outvars, step.invars
+    if storage_dtype(v.aval) != storage_dtype(a.aval):
+        return None
+    # No view, but its result has the bytes of its operand, such as a key made of its words.
+    if step.primitive.same_bytes:
+        return v, a, 0
+    offset = contiguous_offset(step) if step.primitive.kind is Kind.VIEW else None
+    return None if offset is None else (v, a, offset)
 
 
 def group_in(step: Kernel | FusedGroup) -> FusedGroup:

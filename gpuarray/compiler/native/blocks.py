@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, Map, Rows
-from gpuarray.compiler.lower.steps import step_outputs, step_work
+from gpuarray.compiler.lower.steps import contiguous_view, step_outputs, step_work
 from gpuarray.core.element import sources
 from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Var
@@ -53,10 +53,9 @@ def _takes(step: DeviceStep, long: set[Var], length: int) -> bool:
     outs = step_outputs(step)
     if isinstance(step, Eqn):
         # A view of all of a value is that value.
-        whole = len(outs) == len(step.invars) == 1 and step.invars[0] in long
-        if whole and step.primitive.flow is None and outs[0].aval.size == length:
+        if contiguous_view(step) and step.invars[0] in long and outs[0].aval.size == length:
             long.update(outs)
-            return step.primitive.rewrite.product is None
+            return True
         few = all(v.aval.size < PROCESSOR.inlined for v in outs)
         return few and step.primitive.flow is None and long.isdisjoint(step.invars)
     if not isinstance(step, Kernel):

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.compiler.lower.kernel import DeviceStep, Scatter
-from gpuarray.compiler.lower.steps import step_inputs, step_outputs
+from gpuarray.compiler.lower.steps import contiguous_view, step_inputs, step_outputs
 from gpuarray.compiler.native.blocks import independent_elements
 from gpuarray.compiler.native.carries import Carry, way_of
 from gpuarray.compiler.native.emit import emit
-from gpuarray.compiler.native.routine import StepsWriter, contiguous_view
+from gpuarray.compiler.native.routine import StepsWriter
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.flow import Choice, Loop
@@ -134,14 +134,17 @@ class RoutineWriter(StepsWriter):
         # Inside a loop over blocks the block goes through this loop as well: no blocks of blocks.
         length = None if self.length else independent_elements(loop, plans)
         if length is not None:
-            # Whether a block would take too long is known once it is written.
-            before = self.functions[:], self.kernels, self.work
+            # Whether a block would take too long, or need memory that others have as well, is
+            # known once it is written.
+            before, room = (self.functions[:], self.kernels, self.work), self.room.mark()
+            self.shared = False
             with self.apart() as text:
                 in_time = self.loop_over_blocks(turns, targets, length)
-            if in_time:
+            if in_time and not self.shared:
                 self.put(text)
                 return
             self.functions, self.kernels, self.work = before
+            self.room.reset(room)
         self.loop_of_turns(turns, targets)
 
     def invariants(self, loop: Loop, given: list[str]) -> dict[Graph, list[DeviceStep]]:

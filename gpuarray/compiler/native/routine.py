@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, NoKernel, Scatter
 from gpuarray.compiler.lower.lifetimes import Lifetimes
-from gpuarray.compiler.lower.steps import step_inputs, step_outputs
+from gpuarray.compiler.lower.steps import contiguous_view, step_inputs, step_outputs
 from gpuarray.compiler.native.blocks import one_after_another
 from gpuarray.compiler.native.code import Code
 from gpuarray.compiler.native.emit import emit
@@ -26,8 +26,6 @@ from gpuarray.compiler.native.windows import window_calls
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
-from gpuarray.core.index import contiguous_offset
-from gpuarray.core.primitive import Kind
 from gpuarray.core.target import PROCESSOR
 from gpuarray.util import Struct
 
@@ -105,6 +103,7 @@ class StepsWriter(Code):
         self.over = {*over}  # updates that are written into their operand
         self.unread: set[Var] = set()  # results of steps that no other step and no caller reads
         self.length = 0  # elements of a loop that goes over blocks of them
+        self.shared = False  # whether such blocks have memory that is the same for all
         self.chain: list[Call] = []  # calls that take turns
         self.left = 0  # steps of a chain that are to come
         self.within: set[Var] = set()  # values that only its steps read
@@ -195,6 +194,7 @@ class StepsWriter(Code):
 
     def in_room(self, kind: str, name: str, nbytes: int) -> None:
         """A piece of the room, which `room.free` gives back."""
+        self.shared |= self.length > 0
         at = self.room.take(name, nbytes)
         self.line(f"{kind}* const {name} = ({kind}*)(room + {at});")
 
@@ -563,20 +563,6 @@ def _shapes(eqn: Eqn) -> str:
         ", ".join(a.aval.str_short(True) for a in atoms) for atoms in (eqn.invars, eqn.outvars)
     )
     return f"{ins} -> {outs}"
-
-
-def contiguous_view(step: DeviceStep) -> tuple[Var, Atom, int] | None:
-    """A view in the memory of its operand: its result, its operand, and the offset in elements."""
-    if not isinstance(step, Eqn) or len(step.outvars) != 1 or len(step.invars) != 1:
-        return None
-    (v,), (a,) = step.outvars, step.invars
-    if storage_dtype(v.aval) != storage_dtype(a.aval):
-        return None
-    # No view, but its result has the bytes of its operand, such as a key made of its words.
-    if step.primitive.same_bytes:
-        return v, a, 0
-    offset = contiguous_offset(step) if step.primitive.kind is Kind.VIEW else None
-    return None if offset is None else (v, a, offset)
 
 
 def _is_pointer(eqn: Eqn) -> bool:

@@ -320,6 +320,32 @@ def products_of_integers(a, x):
     return lax.fori_loop(0, 3, lambda i, x: a @ (a.T @ x), x)
 
 
+# ---- as many elements as before, but no elements that are independent ----
+
+
+@case(floats(LONG))
+def sorted_in_each_turn(x):
+    return lax.fori_loop(0, 3, lambda i, x: gnp.sort(x) * gnp.float32(-0.5), x)
+
+
+@case((floats(16, 128) + 1j * floats(16, 128)).astype(np.complex64))
+def transformed_in_each_turn(x):
+    return lax.fori_loop(0, 3, lambda i, x: gnp.fft.fft(x), x)
+
+
+_small = _rng.integers(-5, 5, (32, 32), np.int32)
+
+
+@case(floats(50 * LONG), _rng.integers(-5, 5, (31, 32), np.int32))
+def beside_a_product_of_integers(x, y):
+    """Its copies of the operands are in memory that threads would share."""
+
+    def step(i, s):
+        return s[0] * gnp.float32(0.5) + s[1].max().astype(s[0].dtype), s[1] @ _small
+
+    return lax.fori_loop(0, 20, step, (x, y))
+
+
 # ---- stretches without loops ----
 
 

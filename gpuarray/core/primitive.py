@@ -23,8 +23,10 @@ from gpuarray.core.layout import (
     in_space,
     joined,
     of_results,
+    space_in,
     space_of_results,
 )
+from gpuarray.core.memories import Space
 from gpuarray.core.rewrite import NO_REWRITE, Rewrite
 from gpuarray.errors import MissingRuleError
 from gpuarray.util import Struct
@@ -294,8 +296,8 @@ class Primitive:
                 layouts = [joined(a.layout for a in avals)] * len(out)
             # Results of operands in the host's memory are there, too.
             if any([a.layout is not None and a.layout.space is not None for a in avals]):  # noqa: C419
-                space = space_of_results(self.name, avals)
-                layouts = [in_space(found, space) for found in layouts]
+                spaces = self._spaces(avals, len(out))
+                layouts = [in_space(*pair) for pair in zip(layouts, spaces, strict=True)]
             if self.layout is not None:
                 layouts = [self.layout(found, **params) for found in layouts]
             out = [
@@ -303,6 +305,16 @@ class Primitive:
                 for a, found in zip(out, layouts, strict=True)
             ]
         return out
+
+    def _spaces(self, avals: Sequence[ShapedArray], count: int) -> list[Space | None]:
+        """Return in which memory each result is, where some operand is in the host's."""
+        # An update stays where the updated array is, wherever indices and values are.
+        if self.kind is Kind.INDEXING and self.update is not None:
+            avals = avals[:1]
+        # What a sort carries along stays where it is.
+        elif self.kind is Kind.SORT and len(avals) == count:
+            return [space_in(a) for a in avals]
+        return [space_of_results(self.name, avals)] * count
 
     def has_text(self, avals: Sequence[ShapedArray], params: dict) -> bool:
         """Whether there is CUDA text for elements of these avals."""

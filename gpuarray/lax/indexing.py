@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray
+from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape, dtype_of
@@ -32,6 +32,7 @@ from gpuarray.primitives.indexing.ops import (
     scatter_sub_p,
     update_graph,
 )
+from gpuarray.primitives.memory import in_memory
 from gpuarray.transforms.tracing import TracedFunction, stage
 
 
@@ -109,7 +110,8 @@ def _scatter(
     return prim.bind(
         x,
         bindable(name, scatter_indices, 1),
-        bindable(name, updates, 2),
+        # By a step of its own: its transpose brings cotangents back to where the updates are.
+        in_memory(bindable(name, updates, 2), aval_of(x).memory_space),
         dimension_numbers=_plain(ScatterDimensionNumbers, dimension_numbers),
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices),

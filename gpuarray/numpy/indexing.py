@@ -32,6 +32,7 @@ from gpuarray.numpy.masks import (
 )
 from gpuarray.numpy.promotion import fitting, value
 from gpuarray.numpy.shapes import add_axes, stretch
+from gpuarray.primitives.memory import in_memory
 from gpuarray.primitives.movement.ops import (
     broadcast_in_dim_p,
     dynamic_slice_p,
@@ -492,6 +493,9 @@ def _update(
         return placed(f"at[].{kind}", out, out_sharding)
     values, aval = value(fitting(values, x.dtype)), x.aval
     given = aval_of(values)
+    # Values follow the array, whose memory the result is in.
+    if given.layout is not aval.layout:
+        values = in_memory(values, aval.memory_space)
     # The result keeps the dtype of x: say so where values may not fit.
     if given.dtype != aval.dtype:
         warn_unsafe(aval, given)
@@ -511,7 +515,7 @@ def _update(
     if mask is not None:
         aligned = aligned_with(values, given, aval.shape, index)
         if aligned is not None:
-            return masked(x, mask, kind, aligned)
+            return masked(x, in_memory(mask, aval.memory_space), kind, aligned)
     t = indexer.target(aval.shape, index, wrap_negative_indices)
     # Numbers that count from the end are out of order once they are wrapped.
     in_order = indices_are_sorted and not wrap_negative_indices

@@ -70,6 +70,8 @@ def _mask_axis(ndim: int, entries) -> int | None:
     """The first axis a mask among full slices applies to; None when other entries are around."""
     # As many axes as the entries take, counting an Ellipsis as none.
     taken = sum(e.ndim if isinstance(e, Array) else e is not Ellipsis for e in entries)
+    if taken > ndim:
+        return None  # the general way reports it
     axis = 0
     found = None
     for e in entries:

@@ -15,6 +15,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.dims import Dim
 from gpuarray.core.layout import out_given
+from gpuarray.core.memories import Space
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.trace import Tracer, full_width
 from gpuarray.core.value import Array
@@ -32,6 +33,7 @@ from gpuarray.primitives.indexing.ops import (
 from gpuarray.primitives.indexing.ops import (
     update_graph as _update_graph,
 )
+from gpuarray.primitives.memory import in_memory
 from gpuarray.primitives.reduce.ops import (
     reduce_max_p,
     reduce_min_p,
@@ -162,7 +164,7 @@ def _segments(
     out = scatter.bind(
         start,
         places,
-        data,
+        in_memory(data, Space.Device),
         dimension_numbers=ScatterDimensionNumbers(
             update_window_dims=tuple(range(rank, rank + len(rest))),
             inserted_window_dims=tuple(range(len(lead))),

@@ -305,7 +305,9 @@ class Recorder:
             recording = self.recording = Recording(self.place)
         node = Node(recording, op, [*map(recording.input, args, op.in_avals)], laid)
         if laid is None:
-            out = [ArrayImpl(a, self.place, None, node) for a in op.avals]
+            # A sort may carry arrays in several memories along.
+            at = [self.place.holding(a) if op.spaced else self.place for a in op.avals]
+            out = [ArrayImpl(a, place, None, node) for a, place in zip(op.avals, at, strict=True)]
         else:
             pairs = zip(laid.avals, laid.places, strict=True)
             out = [ArrayImpl(a, place, None, node) for a, place in pairs]

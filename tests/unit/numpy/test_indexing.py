@@ -244,6 +244,7 @@ ERRORS = {
     "string": (lambda v: v["a"], TypeError, "string indexing"),
     "object": (lambda v: v[object()], IndexError, "only integers, slices"),
     "too many": (lambda v: v[0, 0], IndexError, "Too many indices: array is 1-dimensional"),
+    "too many beside a mask": (lambda v: v.at[v > 0, :].set(1), IndexError, "but 2 were indexed"),
     "too many slices": (lambda v: v[:, 0], IndexError, "but 2 were indexed"),
     "ellipses": (lambda v: v[..., ...], IndexError, "single ellipsis"),
     "empty axis": (lambda v: v[:0][0], IndexError, "axis 0 with size 0"),

@@ -170,6 +170,48 @@ def test_checkpoint_keeps_values_in_the_host():
         )
 
 
+UPDATES = {
+    "window": lambda x, y, put: x.at[1:3].set(put(y[:2])),
+    "number": lambda x, y, put: x.at[0].set(1.0),
+    "combined": lambda x, y, put: x.at[1:3].multiply(put(y[:2])),
+    "positions": lambda x, y, put: x.at[gnp.asarray([1, 1])].add(put(y[:2])),
+    "steps": lambda x, y, put: x.at[::2].min(put(y[4:])),
+    "moving": lambda x, y, put: x.at[gnp.asarray(2)].set(put(y[:2])[0], mode="clip"),
+    "mask": lambda x, y, put: x.at[put(y[:8]) > 3].set(2.0),
+    "masked values": lambda x, y, put: x.at[y > 3].add(put(y[:1])),
+    "function": lambda x, y, put: x.at[:2].apply(gnp.sin),
+    "along": lambda x, y, put: gnp.put_along_axis(x, gnp.asarray([1]), 5.0, 0, inplace=False),
+}
+
+
+@pytest.mark.parametrize("case", UPDATES)
+@pytest.mark.parametrize("jitted", [False, True])
+def test_an_updated_array_stays_where_it_is(case, jitted):
+    y = gnp.asarray(VALUES)
+    want = UPDATES[case](y, y, lambda v: v)
+    for x, put in ((there(), lambda v: v), (there(), there), (y, there)):
+        f = partial(UPDATES[case], y=y, put=put)
+        made = (ga.jit(f) if jitted else f)(x)
+        assert kind(made) == kind(x)
+        np.testing.assert_array_equal(made, want)
+
+
+def test_sums_of_segments_and_orders_of_arrays_in_the_host():
+    x = there([2.0, 1.0, 3.0, 0.0])
+    for sums in (ga.ops.segment_sum, ga.jit(ga.ops.segment_sum, static_argnums=2)):
+        found = sums(x, gnp.asarray([0, 0, 1, 1]), 2)
+        assert kind(found) == "device" and found.tolist() == [3.0, 3.0]
+    slope = ga.grad(lambda x: (ga.ops.segment_sum(x, gnp.asarray([0, 0, 1, 1]), 2) ** 2).sum())(x)
+    assert kind(slope) == "pinned_host" and slope.tolist() == [6.0] * 4
+    # Each array that is sorted stays where it is, and so the positions are on the device.
+    for order in (gnp.argsort, ga.jit(gnp.argsort)):
+        assert kind(order(x)) == "device" and order(x).tolist() == [3, 1, 0, 2]
+    for sort in (lax.sort, ga.jit(lax.sort)):
+        made = sort((gnp.arange(4), x))
+        assert [*map(kind, made)] == ["device", "pinned_host"]
+        assert made[1].tolist() == x.tolist()
+
+
 def _over(spec: P, memory_kind: str = "pinned_host") -> NamedSharding:
     mesh = ga.make_mesh((8,), ("x",), axis_types=(ga.sharding.AxisType.Auto,))
     return NamedSharding(mesh, spec, memory_kind=memory_kind)

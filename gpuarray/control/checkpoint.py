@@ -19,6 +19,7 @@ from gpuarray.control.graph_edits import (
     chosen,
     cut,
     graph_work,
+    lifted,
     merged,
     others,
     reordered,
@@ -60,10 +61,12 @@ name_p = Primitive(
 
 
 def _bind(args: Any, graph: Graph, params: dict, differentiated: bool | None = None) -> list:
+    # Rules for derivatives may close over values that are being traced.
+    graph, consts = lifted(graph)
     changed = params | {"jaxpr": graph}
     if differentiated is not None:
         changed["differentiated"] = differentiated
-    return remat_p.bind(*args, **changed)
+    return remat_p.bind(*consts, *args, **changed)
 
 
 def _jvp(primals: list, tangents: list, *, jaxpr: Graph, **params) -> tuple[list, list]:

@@ -292,3 +292,24 @@ def test_what_is_saved_is_logged_for_debuggers(caplog, policy, inputs, values):
     assert ("saving inputs with shapes:\n  f32[3]" in text) == inputs
     assert ("these intermediates:" in text) == bool(values)
     assert [w for w in ("cos", "sin") if f" {w} from test_checkpoint.py:" in text] == values
+
+
+def _with_rule(w):
+    """A function whose rule closes over `w`, and gives three times the derivative."""
+    f = ga.custom_vjp(lambda x: gnp.sin(x * w))
+    f.defvjp(lambda x: (gnp.sin(x * w), x), lambda x, g: (3 * g * w * gnp.cos(x * w),))
+    return f
+
+
+def test_rules_inside_may_close_over_traced_values():
+    slope = ga.grad(lambda x, w: ga.checkpoint(lambda x: _with_rule(w)(x) * x)(x))
+    by_w = ga.grad(slope, 1)
+    known = lambda x, w: 3 * x * w * np.cos(x * w) + np.sin(x * w)
+    known_by_w = lambda x, w: 4 * x * np.cos(x * w) - 3 * x * x * w * np.sin(x * w)
+    x, w, several = 0.7, 1.3, np.float32([0.2, 0.5])
+    for f, want in ((slope, known), (by_w, known_by_w)):
+        for g in (f, ga.jit(f)):
+            np.testing.assert_allclose(g(x, w), want(x, w), rtol=1e-5)
+        for axes, args in (((None, 0), (x, several)), ((0, 0), (several, several))):
+            np.testing.assert_allclose(ga.vmap(f, axes)(*args), want(*args), rtol=1e-5)
+            np.testing.assert_allclose(ga.jit(ga.vmap(f, axes))(*args), want(*args), rtol=1e-5)

@@ -162,6 +162,11 @@ _WINDOWS: list[tuple] = [
     ((5, 6), {"window_dimensions": (2, 3), "window_strides": (1, 1), "padding": ((0, 0), (0, 0))}),
     ((5, 6), {"window_dimensions": (2, 3), "window_strides": (2, 2), "padding": ((1, 0), (1, 1))}),
 ]
+#: Windows side by side, and with gaps between them: no element is in two.
+_APART: list[tuple] = [
+    ((n, m), {"window_dimensions": (2, 3), "window_strides": t, "padding": ((0, 0), (0, 0))})
+    for n, m, t in [(4, 9, (2, 3)), (6, 9, (3, 4))]
+]
 _DILATED = (
     (5, 6),
     {
@@ -191,7 +196,8 @@ for _select in (ge_p, le_p):
         SAMPLES.setdefault("select_and_gather_add", []).append(
             ([(_shape, "float32")] * 2, {**_params, "select_prim": _select}, [None, distinct])
         )
-    for (_shape, _params), _windows in zip(_WINDOWS, [(0, 2), (1, 1), (4, 4), (3, 3)], strict=True):
+    _counts = [(0, 2), (1, 1), (4, 4), (3, 3), (2, 3), (2, 2)]
+    for (_shape, _params), _windows in zip(_WINDOWS + _APART, _counts, strict=True):
         SAMPLES.setdefault("select_and_scatter_add", []).append(
             (
                 [(_windows, "float32"), (_shape, "float32")],

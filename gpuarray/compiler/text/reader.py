@@ -378,10 +378,14 @@ class Reader:
                 begin, end = (self.value(a, inner, scope) for a in access.spans[k])
             self.open_loop(inner, w, begin, end, unrolled=short and not access.spans)
             inner += 1
-        # Skip elements that fail a test, before anything is read for them.
+        # Skip elements that fail a test, before anything is read for them. Without a loop here
+        # `continue` would leave the one around.
         own = dict(scope)
-        if access.tests:
+        if access.tests and access.loops:
             self.line(inner, f"if ({self.fails(access.tests, inner, own)}) continue;")
+        elif access.tests:
+            self.line(inner, f"if ({self.tests(access.tests, inner, own)}) {{")
+            inner += 1
         # Read the terms; those that the update names several times are read into constants.
         terms: list[str] = []
         for i, term in enumerate(access.terms):
@@ -399,7 +403,7 @@ class Reader:
             places.append(bracketed(self.at(index, own)))
         # Update the states, close the loops. Names of steps end with the loop, or with a block.
         steps = folds.steps_of(access, states, terms, places)
-        if not access.loops and len(steps) > len(states):
+        if inner == depth and len(steps) > len(states):
             self.line(inner, "{")
             inner += 1
         for step in steps:

@@ -22,7 +22,14 @@ def on_arrays(graph: Graph) -> Callable[..., list[np.ndarray]]:
     """Return the function `arrays -> arrays` that applies a scalar graph at every index."""
     if _pointwise(graph):
         # Rules are picked by dtype and rank only: any shape of rank 1 stands for all arrays.
-        return _program(graph, (2,))
+        program = _program(graph, (2,))
+
+        def whole(*arrays):
+            # An output that depends on no input (a constant) is still a scalar.
+            shape, out = np.shape(arrays[0]), program(*arrays)
+            return [y if np.shape(y) == shape else np.broadcast_to(y, shape) for y in out]
+
+        return whole
     scalar = _program(graph, ())
     # Element by element: one pass over the equations for each index.
     dtypes = [storage_dtype(a) for a in graph.out_avals]

@@ -120,6 +120,15 @@ VALUES = {
         lambda: lax.reduce(X, 1.0, lambda a, b: lax.add(a, lax.mul(b, 2.0)), (0,)),
         [25, 31, 37, 43],
     ),
+    "reduce to a constant": (lambda: lax.reduce(X, 0.0, lambda a, b: 4.0, (0,)), [4] * 4),
+    "reduce many to a constant": (
+        lambda: lax.reduce(np.ones((5001, 2), np.float32), 0.0, lambda a, b: np.float32(4), (0,)),
+        [4] * 2,
+    ),
+    "windows to a constant": (
+        lambda: lax.reduce_window(X, 0.0, lambda a, b: 4.0, (1, 2), (1, 2), "VALID"),
+        np.full((3, 2), 4.0),
+    ),
     "reduce many": (lambda: lax.reduce(np.ones(5001, np.float32), 1.0, lax.add, (0,)), 5002),
     "reduce pairs": (
         lambda: lax.reduce(

@@ -18,6 +18,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.layout import out_given
 from gpuarray.core.primitive import Primitive
+from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.lax import bits, elementwise
@@ -261,7 +262,13 @@ def fold_body(op: str, computation: Callable, operands: list, treedef: Any) -> G
             )
         return leaves
 
-    return stage(flat, scalars + scalars, TracedFunction(computation, op))
+    graph = stage(flat, scalars + scalars, TracedFunction(computation, op))
+    if any(isinstance(c, Tracer) for c in graph.consts):
+        raise NotImplementedError(
+            f"the function given to {op} uses a value from outside that is traced; it may use "
+            "its arguments and constants. Use the value before or afterwards."
+        )
+    return graph
 
 
 def fold_operands(op: str, operands: Any, init_values: Any) -> tuple[list, list, Any]:

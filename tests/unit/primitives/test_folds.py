@@ -480,3 +480,14 @@ def test_ties_go_to_the_first_and_padding_can_win():
     np.testing.assert_array_equal(flat, [3, 3, 4, 5, 6, 7, 8, 0])
     lowest = scatter_add.bind(source, as_array(V * 0 - INF), **params)
     np.testing.assert_array_equal(lowest, [2, 3, 4, 5, 6, 7, 8, 0])
+
+
+@pytest.mark.parametrize("transform", [ga.jit, ga.vmap, ga.jacobian])
+def test_functions_that_fold_use_no_traced_value_from_outside(transform):
+    """JAX refuses them as well."""
+    for fold in (
+        lambda k: lax.reduce(X, 0.0, lambda a, b: a + b * k.sum(), (0,)),
+        lambda k: lax.reduce_window(X, 0.0, lambda a, b: a + b * k.sum(), (1, 2), (1, 2)),
+    ):
+        with pytest.raises(NotImplementedError, match="value from outside that is traced"):
+            transform(fold)(V)

@@ -22,7 +22,7 @@ from gpuarray.core.graph import Eqn, Graph, Var, subgraphs
 from gpuarray.core.primitive import Primitive
 
 
-def lifted(graph: Graph) -> Graph:
+def lift_spread_constants(graph: Graph) -> Graph:
     """Return the Graph, with what its loops and branches close over on several devices as its own
     constants.
     """
@@ -34,7 +34,9 @@ def lifted(graph: Graph) -> Graph:
 
     def taken_out(graphs: Sequence[Graph]) -> tuple[list[Graph], list[Var]]:
         """Return inner Graphs whose constants are leading inputs, and our variables for these."""
-        made, consts = opened_together([lifted(inline_calls(g, to_split=True)) for g in graphs])
+        made, consts = opened_together(
+            [lift_spread_constants(inline_calls(g, to_split=True)) for g in graphs]
+        )
         return made, [found.setdefault(id(c), (Var(aval_of(c)), c))[0] for c in consts]
 
     eqns = []

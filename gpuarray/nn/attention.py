@@ -2,7 +2,8 @@
 
 Floor 6. In: query, key, value as (batch, time, heads, width). Out: an Array of the query's shape.
 Two batched products with one fused kernel between them; the scores are kept in 32 bits or more. On
-a GPU the compiler makes one kernel of it where the scores are large (compiler/rewrite/sweeps.py).
+a GPU the compiler makes one kernel of it where the scores are large
+(compiler/rewrite/sweep_products.py).
 """
 
 from __future__ import annotations

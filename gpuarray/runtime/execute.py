@@ -23,7 +23,7 @@ from gpuarray.backends.profiled import profiled
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import needed_device
-from gpuarray.control.lifting import lifted
+from gpuarray.control.lifting import lift_spread_constants
 from gpuarray.core import dtypes, ranges
 from gpuarray.core.avals import ShapedArray, typed_scalar
 from gpuarray.core.graph import Graph, is_pure_structure, stored_constants
@@ -86,7 +86,7 @@ def separated(graph: Graph) -> tuple[Graph, Constants]:
 def _separated(graph: Graph) -> tuple[Graph | None, Constants]:
     if is_pure_structure(graph):
         return None, NO_CONSTANTS
-    flat = lifted(inline_calls(graph, to_split=True))
+    flat = lift_spread_constants(inline_calls(graph, to_split=True))
     made = Graph(
         [*flat.invars, *flat.constvars], flat.outvars, flat.eqns, debug_name=flat.debug_name
     )

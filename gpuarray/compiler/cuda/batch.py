@@ -32,12 +32,12 @@ class BatchTemplate(Template):
     def __init__(self, kernel: Batch, options: Options):
         # Text is emitted for the first part alone; `batch` has all of them for the launch.
         accesses = collapse(Accesses(kernel.parts[0]))
-        super().__init__(Batch(accesses, kernel.name, kernel.parts, kernel.sweep), options)
+        super().__init__(Batch(accesses, kernel.name, kernel.parts, kernel.pass_), options)
         self.batch = kernel
 
     def source(self) -> KernelSource:
         """The kernel of all parts."""
-        parts, one, threads = self.batch.parts, self.batch.sweep, TARGET.block_threads
+        parts, one, threads = self.batch.parts, self.batch.pass_, TARGET.block_threads
         sizes = [math.prod(p.axes) for p in parts]
         width = self.width()
         # Reductions have as many blocks as there is room for at a time, each of which leaves a
@@ -74,7 +74,7 @@ class BatchTemplate(Template):
 
     def begin(self, numbers: int) -> None:
         """Which tile a block has, where its arrays are, and what all their elements share."""
-        one, arrays = self.batch.sweep, arrays_of(self.group)
+        one, arrays = self.batch.pass_, arrays_of(self.group)
         what = "array, first, length" + (", tiles before it, its tiles" * (numbers > 3))
         self.line(1, f"const unsigned* tile = tiles + blockIdx.x * {numbers}u;", what)
         self.line(1, f"const unsigned long long* at = table + tile[0] * {len(arrays)}u;")
@@ -102,7 +102,7 @@ class BatchTemplate(Template):
     def wide_arrays(self) -> list[Var]:
         """The arrays of the first group of which each element is read or written."""
         read = {x.source for x in self.group.loads() if not is_one(x)}
-        return [v for v in arrays_of(self.group) if v in read or v in self.batch.sweep.stored]
+        return [v for v in arrays_of(self.group) if v in read or v in self.batch.pass_.stored]
 
     def bytes_read(self, width: int) -> int:
         """Bytes that a thread reads in a turn."""
@@ -150,7 +150,7 @@ class BatchTemplate(Template):
         read, written = ({v: v.aval.nbytes for v in of} for of in (whole.inputs, whole.outputs))
         once = sum(read.values())
         count = sum(math.prod(p.axes) for p in whole.parts) * len(self.wide_arrays())
-        sweeps = ((once, self.bytes_read(width) * ahead),)
+        passes = ((once, self.bytes_read(width) * ahead),)
         return KernelSource(
             whole,
             self.text(s, work),
@@ -161,7 +161,7 @@ class BatchTemplate(Template):
             self.threads_meet,
             table=[v for p in whole.parts for v in arrays_of(p)],
             tiles=tiles,
-            traffic=Traffic(read, written, self.partial, once, sweeps, -(-count // width)),
+            traffic=Traffic(read, written, self.partial, once, passes, -(-count // width)),
             shared_bytes=sum(ct.declared_bytes(t, {}) for t in self.shared.values()),
         )
 

@@ -118,8 +118,8 @@ def _batch(parts: list[FusedGroup]) -> Batch:
     # The batch as one group, for what asks for all members, inputs and outputs.
     axes = (sum(math.prod(p.axes) for p in parts),)
     whole = FusedGroup(axes, members=members, outputs=outputs, inputs=tuple(inputs))
-    (sweep,) = sweeps_of(parts[0])
-    return Batch(Accesses(whole), "", tuple(parts), sweep)
+    (only,) = passes_of(parts[0])
+    return Batch(Accesses(whole), "", tuple(parts), only)
 
 
 def _ranks(steps: list[Step]) -> list[int]:
@@ -152,7 +152,7 @@ def structure_of(group: FusedGroup) -> tuple | None:
     if not math.prod(group.axes):
         return None
     # Reductions are of all elements, and nothing goes over these again.
-    if group.reduced and (len(group.reduced) < len(group.axes) or not _is_one_sweep(group)):
+    if group.reduced and (len(group.reduced) < len(group.axes) or not _is_one_pass(group)):
         return None
     # All that is read and written has all axes, in one order: elements then have one number,
     # counted in memory. What reductions leave is single numbers.
@@ -188,7 +188,7 @@ def structure_of(group: FusedGroup) -> tuple | None:
     return tuple(rows), tuple(values[v] for v in group.outputs)
 
 
-def sweeps_of(group: FusedGroup) -> list[Pass]:
+def passes_of(group: FusedGroup) -> list[Pass]:
     """The passes of a group over its arrays, each output written by the first that has it."""
     if not group.reduced:
         return one_pass(group)
@@ -196,13 +196,13 @@ def sweeps_of(group: FusedGroup) -> list[Pass]:
     return [] if passes is None else once_each(group, passes, lambda _: False, early=True)
 
 
-def _is_one_sweep(group: FusedGroup) -> bool:
+def _is_one_pass(group: FusedGroup) -> bool:
     """Whether a group reduces its arrays by folds that find all they need in one pass, and do not
     ask where an element lies.
     """
     folds = [m.eqn.primitive.fold for m in group.members if _reduces(m)]
     simple = all(f is not None and not f.takes_positions for f in folds)
-    return simple and len(sweeps_of(group)) == 1
+    return simple and len(passes_of(group)) == 1
 
 
 def _reduces(member: Member) -> bool:

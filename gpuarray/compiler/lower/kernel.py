@@ -172,13 +172,13 @@ class Batch(Kernel):
     ----------
     parts :
         The groups; the text is that of the first.
-    sweep :
+    pass_ :
         The pass of the first over its arrays, which it may reduce.
     """
 
     form = "batch"
     parts: tuple[FusedGroup, ...]
-    sweep: Pass
+    pass_: Pass
 
 
 class Sweep(Kernel):

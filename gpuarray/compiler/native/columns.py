@@ -52,7 +52,7 @@ class ColumnsWriter(FoldWriter):
             stored: set[Var] = set()
             for number, one in enumerate(self.passes):
                 what = f"pass {number + 1} down the columns" if one.partial else "write the columns"
-                self.sweep(2, one, what)
+                self.write_pass(2, one, what)
                 self.finish_columns(2, one, self.later_reads(self.passes, number))
                 stored |= set(one.stored)
             self.write_columns(2, [v for v in self.outputs if v not in stored])
@@ -101,7 +101,7 @@ class ColumnsWriter(FoldWriter):
             yield
 
     # ---- passes ----
-    def sweep(
+    def write_pass(
         self, depth: int, one: Pass, comment: str = "", ends: tuple[str, str] | None = None
     ) -> None:
         """One pass down the columns of a block."""
@@ -164,7 +164,7 @@ class ColumnsWriter(FoldWriter):
             self.define_block(2, "block")
             end = end_of_piece("begin", cut, self.lengths[0])
             self.line(2, f"const ga_index begin = piece * {cut}, end = {end};")
-            self.sweep(2, one, ends=("begin", "end"))
+            self.write_pass(2, one, ends=("begin", "end"))
             with self.over(2, "lane", "0", "width"):
                 for v, part in parts.items():
                     self.line(3, f"{part}[task * {w} + lane] = {self.names[v]};")

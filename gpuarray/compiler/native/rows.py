@@ -49,7 +49,7 @@ class RowsWriter(FoldWriter):
             stored: set[Var] = set()
             for number, one in enumerate(self.passes):
                 what = f"pass {number + 1} over the row" if one.partial else "write the row"
-                self.sweep(2, one, scope, what)
+                self.write_pass(2, one, scope, what)
                 self.finish_sweep(2, one)
                 for m in one.after:
                     # Members that need only finished folds: once a row.
@@ -68,7 +68,7 @@ class RowsWriter(FoldWriter):
         """
         return self.lanes > 1 and axis == self.inner and distance < 20
 
-    def sweep(
+    def write_pass(
         self,
         depth: int,
         one: Pass,
@@ -154,7 +154,7 @@ class RowsWriter(FoldWriter):
             begin = f"{'piece' if several else 'task'} * {cut}"
             end = end_of_piece("begin", cut, self.lengths[0])
             self.line(2, f"const ga_index begin = {begin}, end = {end};")
-            self.sweep(2, one, {}, ends=("begin", "end"))
+            self.write_pass(2, one, {}, ends=("begin", "end"))
             for v, part in parts.items():
                 self.line(2, f"{part}[task] = {self.names[v]};")
         given = [*self.parameters(outputs=False), *self.rooms(constant=False)]

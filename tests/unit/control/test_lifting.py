@@ -6,7 +6,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.control.lifting import lifted
+from gpuarray.control.lifting import lift_spread_constants
 from gpuarray.core.graph import Graph, subgraphs
 from gpuarray.sharding import AxisType, NamedSharding
 from gpuarray.sharding import PartitionSpec as P
@@ -60,7 +60,7 @@ def arrays_inside(graph: Graph, w) -> bool:
 def test_it_is_an_operand(make, around):
     x, w = laid(VALUES), laid(WEIGHTS)
     graph = ga.make_jaxpr(slope(make, around, w))(x)
-    found = lifted(graph)
+    found = lift_spread_constants(graph)
     assert any(c is w for c in found.consts) and not arrays_inside(found, w)
     want = slope(make, around, WEIGHTS)(VALUES)
     for f in (slope(make, around, w), ga.jit(slope(make, around, w))):
@@ -84,9 +84,9 @@ def test_while_loops(f):
     want = tangent(WEIGHTS)(VALUES)
     for g in (tangent(w), ga.jit(tangent(w))):
         np.testing.assert_allclose(g(x), want, rtol=1e-4, atol=1e-5)
-    assert not arrays_inside(lifted(ga.make_jaxpr(tangent(w))(x)), w)
+    assert not arrays_inside(lift_spread_constants(ga.make_jaxpr(tangent(w))(x)), w)
 
 
 def test_a_graph_that_holds_none_is_itself():
     graph = ga.make_jaxpr(slope(by_tangents, "scan", gnp.asarray(WEIGHTS)))(VALUES)
-    assert lifted(graph) is graph
+    assert lift_spread_constants(graph) is graph

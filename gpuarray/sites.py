@@ -16,10 +16,13 @@ from types import CodeType
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Libraries that call back into gpuarray: their frames tell a user nothing about their own program.
 _THROUGH = tuple(f"-packages{os.sep}{p}{os.sep}" for p in ("numpy", "opt_einsum"))
-# The answers for each file: user_frame asks at every recorded operation.
+# Python's own files, without what is installed in a folder among them.
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = (_STANDARD + "site-packages" + os.sep, _STANDARD + "dist-packages" + os.sep)
 #: Files of ours, and names of texts that are generated.
 _OURS = (PACKAGE, "<frozen ", "<plan>", "<fast>")
-_inside: dict[str, bool] = {}  # source file name -> is it ours (or a library in between)?
+# Source file name -> is it ours (or a library in between)? Asked at every recorded operation.
+_inside: dict[str, bool] = {}
 
 
 class _Excluded(list):
@@ -42,9 +45,18 @@ def is_hidden(filename: str) -> bool:
     return filename.startswith((PACKAGE, *excluded))
 
 
+def is_standard(filename: str) -> bool:
+    """Whether a source file is of Python's standard library."""
+    return filename.startswith(_STANDARD) and not filename.startswith(_INSTALLED)
+
+
 def is_inside(filename: str) -> bool:
-    """Whether a source file is this library's, or of one that calls back into it."""
-    known = filename.startswith((*_OURS, *excluded)) or any(p in filename for p in _THROUGH)
+    """Whether a source file is this library's, or of one that calls back into it.
+
+    The standard library does: `contextlib` and `functools` call the functions they decorate.
+    """
+    known = filename.startswith((*_OURS, *excluded)) or is_standard(filename)
+    known = known or any(p in filename for p in _THROUGH)
     if len(_inside) >= 4096:  # notebooks name every cell
         _inside.clear()
     _inside[filename] = known
@@ -238,7 +250,10 @@ def is_users_expression() -> bool:
     nan) are about the former.
     """
     frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(_ON_THE_WAY) and frame.f_back is not None:
+    while frame.f_back is not None:
+        name = frame.f_code.co_filename
+        if not (name.startswith(_ON_THE_WAY) or is_standard(name)):
+            break
         frame = frame.f_back
     return not is_inside(frame.f_code.co_filename)
 
@@ -249,6 +264,9 @@ def called_from_inside() -> bool:
     """
     frame = sys._getframe(3)  # beyond the check of the argument
     public = (frame.f_code.co_filename, _METHODS)
-    while frame.f_code.co_filename in public and frame.f_back is not None:
+    while frame.f_back is not None:
+        name = frame.f_code.co_filename
+        if not (name in public or is_standard(name)):
+            break
         frame = frame.f_back
     return is_inside(frame.f_code.co_filename)

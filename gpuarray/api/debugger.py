@@ -22,6 +22,9 @@ from gpuarray.core.trace import Tracer
 from gpuarray.pytree import tree
 from gpuarray.sites import is_inside
 
+# Programs such as pytest: what starts a user's program is not part of it.
+_COMMANDS = os.path.join(sys.base_prefix, "bin") + os.sep
+
 
 class Frame(NamedTuple):
     """One frame of the user's: where it is, and what its names mean."""
@@ -254,18 +257,10 @@ def _frames(frame: FrameType | None, filtered: bool) -> list[Frame]:
     found = []
     while frame is not None:
         name = frame.f_code.co_filename
-        if name != __file__ and not (filtered and (is_inside(name) or _is_python(name))):
+        if name != __file__ and not (filtered and (is_inside(name) or name.startswith(_COMMANDS))):
             names = {k: v for k, v in frame.f_locals.items() if not k.startswith("__")}
             if frame.f_locals is frame.f_globals:
                 names = {}  # a module's names are its globals
             found.append(Frame(name, frame.f_lineno, frame.f_code.co_name, names, frame.f_globals))
         frame = frame.f_back
     return found
-
-
-def _is_python(filename: str) -> bool:
-    """Whether a file belongs to Python itself: its frames are left out."""
-    library = os.path.dirname(inspect.__file__)
-    packages = os.path.join(library, "site-packages")
-    inside = filename.startswith(library) and not filename.startswith(packages)
-    return inside or filename.startswith(os.path.join(sys.base_prefix, "bin"))

@@ -8,7 +8,6 @@ boundaries, which clean what passes them; what no boundary saw is cleaned where 
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -18,9 +17,6 @@ from typing import Any, TypeVar
 from gpuarray import config, sites
 
 _state = config.state
-# Where Python's own modules are; packages installed beside them are not Python's.
-_STANDARD = os.path.dirname(os.__file__) + os.sep
-_LIBRARIES = (_STANDARD + "site-packages" + os.sep, _STANDARD + "dist-packages" + os.sep)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -115,7 +111,8 @@ def _kept(trace: TracebackType | None) -> TracebackType | None:
     kept, below = [], False
     for entry in _entries(trace):
         # A callback of the user's ends the run of hidden frames.
-        below = _hidden(entry.tb_frame) or (below and _belongs_to_python(entry.tb_frame))
+        name = entry.tb_frame.f_code.co_filename
+        below = sites.is_hidden(name) or (below and sites.is_inside(name))
         if not below:
             kept.append(entry)
     made: TracebackType | None = None
@@ -127,11 +124,6 @@ def _kept(trace: TracebackType | None) -> TracebackType | None:
 
 def _hidden(frame: FrameType) -> bool:
     return sites.is_hidden(frame.f_code.co_filename)
-
-
-def _belongs_to_python(frame: FrameType) -> bool:
-    name = frame.f_code.co_filename
-    return sites.is_inside(name) or (name.startswith(_STANDARD) and not name.startswith(_LIBRARIES))
 
 
 def _called_by_us(frame: FrameType) -> bool:

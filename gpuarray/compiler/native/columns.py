@@ -95,7 +95,7 @@ class ColumnsWriter(FoldWriter):
         """The loop over the columns of a block."""
         if PROCESSOR.side_by_side <= self.columns <= PROCESSOR.unrolled:
             # Choices (a maximum) that are unrolled first are not vectorised.
-            self.line(0, "#pragma GCC unroll 1")
+            self.line(depth, "#pragma GCC unroll 1")
         with self.over(depth, "lane", "0", "width", comment):
             self.line(depth + 1, f"const ga_index {self.axis_name[self.across]} = left + lane;")
             yield

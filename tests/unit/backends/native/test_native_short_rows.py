@@ -88,6 +88,16 @@ CASES |= {
         lambda x, y: abs(x[:, None, :17] - y[:, :17]).max(-1) / (x[:, None, 17] + 9),
         (floats(21, 32), floats(600, 32)),
     ),
+    "columns of turned stacks": (
+        lambda x: (x.transpose(1, 0, 2, 3) * 2).sum(2),
+        lambda x: (x.transpose(1, 0, 2, 3) * 2).sum(2),
+        (floats(3, 4, 5, 12),),
+    ),
+    "rows of turned stacks": (
+        lambda x: nn.softmax(x.transpose(1, 0, 2, 3)),
+        lambda x: softmax(x.transpose(1, 0, 2, 3)),
+        (floats(3, 4, 16, 6),),
+    ),
     "places of the largest": (
         lambda x: gnp.argmax(gnp.sin(x), 1),
         lambda x: np.argmax(np.sin(x), 1),

@@ -1,7 +1,7 @@
 """`python -m bench --cpu`: operations and whole programs beside NumPy and JAX, in one run.
 
-In: rows of `cpu_operations.py` and `cpu_programs.py`. Out: Records and a table of medians, ranges
-and ratios, each measured in turns.
+In: rows of `cpu_operations.py`, `cpu_programs.py` and `cpu_simulations.py`. Out: Records and a
+table of medians, ranges and ratios, each measured in turns.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import gpuarray as ga
 from bench import peers
 from bench.cpu_operations import ROWS, Row
 from bench.cpu_programs import PROGRAMS
+from bench.cpu_simulations import SIMULATIONS
 from bench.measure import Effort, Record
 from bench.peers import FUSED, JAX, NUMPY
 from gpuarray.cli.timing import Candidate, duration, take_turns
@@ -46,7 +47,7 @@ def numpy_library() -> SimpleNamespace:
 
 def rows(pattern: str) -> list[Row]:
     """The rows whose name matches."""
-    return [row for row in (*ROWS, *PROGRAMS) if re.search(pattern, row.name)]
+    return [row for row in (*ROWS, *PROGRAMS, *SIMULATIONS) if re.search(pattern, row.name)]
 
 
 def _call(row: Row, peer: peers.Peer, arrays: Sequence[np.ndarray]) -> Callable[[], Any]:

@@ -16,13 +16,10 @@ from typing import Any
 import numpy as np
 
 from gpuarray import util
-from gpuarray.core import intervals
+from gpuarray.core import monomials
 from gpuarray.core.inequalities import ONE, Contradiction, limits
-from gpuarray.core.intervals import Range
+from gpuarray.core.monomials import Operation, Term
 from gpuarray.errors import InconclusiveDimensionOperation
-
-#: A product of atoms, each with its power, in a fixed order; an atom is a name or an operation.
-Term = tuple[tuple[Any, int], ...]
 
 
 class _Arrays:
@@ -34,32 +31,7 @@ class _Arrays:
 arrays = _Arrays()
 
 
-class Operation:
-    """A quotient, remainder, maximum or minimum of two lengths."""
-
-    __slots__ = ("key", "left", "name", "right")
-
-    def __init__(self, name: str, left: Any, right: Any):
-        if name in ("max", "min"):  # either order is the same: numbers last, others by their text
-            left, right = sorted((left, right), key=lambda x: (isinstance(x, int), str(x)))
-        self.name, self.left, self.right = name, left, right
-        # By text: equal lengths print alike, since terms have one order, and a text hashes fast.
-        self.key = (name, str(left), str(right))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Operation) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __str__(self) -> str:
-        return f"{self.name}({self.left}, {self.right})"
-
-    def value(self, values: Mapping[str, int]) -> int:
-        """The number for these values of symbols."""
-        return _OPERATIONS[self.name](value_of(self.left, values), value_of(self.right, values))
-
-
+#: What an operation computes of numbers, or of lengths that are written once more.
 _OPERATIONS: dict[str, Any] = {
     "floordiv": lambda a, b: a // b,
     "mod": lambda a, b: a % b,
@@ -135,7 +107,7 @@ class Scope:
                 if term == ONE or _holds(rest, term):
                     continue
                 self.rules.append((term, abs(n), rest if n > 0 else -rest))
-                operation = _operation_in(term)
+                operation = monomials.operation_in(term)
                 if operation is not None and operation.name == "mod" and rest == 0:
                     self._divides(operation.left, operation.right)
                 # What is known already may have that term in it.
@@ -161,7 +133,7 @@ class Dim(util.Symbolic):
 
     def __init__(self, scope: Scope, terms: dict[Term, int]):
         self.scope = scope
-        ordered = sorted(terms.items(), key=lambda p: _order(p[0]), reverse=True)
+        ordered = sorted(terms.items(), key=lambda p: monomials.order(p[0]), reverse=True)
         self.terms = {t: n for t, n in ordered if n}
         self._hash = hash((id(scope), *self.terms.items()))
 
@@ -221,7 +193,7 @@ class Dim(util.Symbolic):
         terms: dict[Term, int] = {}
         for a, n in self.terms.items():
             for b, m in other.terms.items():
-                t = _product(a, b)
+                t = monomials.product(a, b)
                 terms[t] = terms.get(t, 0) + n * m
         return simplified(Dim(self.scope, terms))
 
@@ -291,7 +263,7 @@ class Dim(util.Symbolic):
             # A single term divides another where its powers and its factor do.
             rest = dict[Term, int]()
             for t, n in self.terms.items():
-                found = _quotient(t, d)
+                found = monomials.quotient(t, d)
                 if found is not None and n % m == 0:
                     quotient[found] = n // m
                 else:
@@ -301,7 +273,7 @@ class Dim(util.Symbolic):
             left: Any = self
             while isinstance(left, Dim):
                 (t, n), *_ = left.terms.items()
-                found = _quotient(t, d)
+                found = monomials.quotient(t, d)
                 if found is None or n % m:
                     break
                 quotient[found] = n // m
@@ -334,7 +306,7 @@ class Dim(util.Symbolic):
             return NotImplemented
         d = difference()
         # Ranges decide most comparisons, at a fraction of the cost.
-        low, high = _range(d, self.scope)
+        low, high = monomials.range_of(d, self.scope.symbols)
         if low < 0 <= high:
             low, high = bounds(d)
         if low >= 0:
@@ -391,33 +363,11 @@ class Dim(util.Symbolic):
         raise TypeError("symbolic dimensions are stored by `export` only")
 
 
-def _order(t: Term) -> tuple:
-    """Terms of higher degree stand before others, the constant last."""
-    factors = [(isinstance(a, Operation), str(a), p) for a, p in t]
-    return sum(p for _, p in t), len(t), factors[::-1]
-
-
-def _product(a: Term, b: Term) -> Term:
-    powers = dict(a)
-    for atom, p in b:
-        powers[atom] = powers.get(atom, 0) + p
-    return tuple(sorted(powers.items(), key=lambda p: (isinstance(p[0], Operation), str(p[0]))))
-
-
-def _quotient(t: Term, d: Term) -> Term | None:
-    powers = dict(t)
-    for atom, p in d:
-        if powers.get(atom, 0) < p:
-            return None
-        powers[atom] -= p
-    return tuple((a, p) for a, p in powers.items() if p)
-
-
 def simplified(d: Dim) -> Any:
     """The length without terms that are written differently; an int where no symbol is left."""
     for term, n, other in d.scope.rules:
         for t, m in d.terms.items():
-            factor = _quotient(t, term) if m % n == 0 else None
+            factor = monomials.quotient(t, term) if m % n == 0 else None
             if factor is not None:
                 rest = Dim(d.scope, {u: k for u, k in d.terms.items() if u != t})
                 return other * Dim(d.scope, {factor: m // n}) + rest
@@ -489,7 +439,7 @@ def _bounds(d: Any, given: tuple[Dim, ...] = ()) -> tuple[float, float]:
         return d, d
     # A maximum is one of two lengths: the bounds of both cases, if there are not too many.
     for t, n in d.terms.items() if len(given) < 4 else ():
-        operation = _operation_in(t)
+        operation = monomials.operation_in(t)
         if operation is None or operation.name not in ("max", "min"):
             continue
         left, right = operation.left, operation.right
@@ -505,17 +455,17 @@ def _bounds(d: Any, given: tuple[Dim, ...] = ()) -> tuple[float, float]:
             raise Contradiction
         return min(low for low, _ in found), max(high for _, high in found)
     scope = d.scope
-    rows = [_row(known) for known in (*given, *scope.positive)]
+    rows = [monomials.row(known) for known in (*given, *scope.positive)]
     for zero in scope.zero:
         rows += _equal(zero, 0)
     for term, n, other in scope.rules:
         rows += _equal(Dim(scope, {term: n}), other)
     # A quotient of a maximum: the bounds of what is divided are those of the cases.
-    for operation in filter(None, map(_operation_in, d.terms)):
+    for operation in filter(None, map(monomials.operation_in, d.terms)):
         if operation.name in ("floordiv", "mod") and isinstance(operation.left, Dim):
             low, high = _bounds(operation.left, given)
-            rows += [_row(operation.left - int(low))] if low != -math.inf else []
-            rows += [_row(int(high) - operation.left)] if high != math.inf else []
+            rows += [monomials.row(operation.left - int(low))] if low != -math.inf else []
+            rows += [monomials.row(int(high) - operation.left)] if high != math.inf else []
     # What each term means, and what the terms mean that turn up there.
     done: set[Term] = {ONE}
     pending = [t for row in (d.terms, *rows) for t in row]
@@ -531,49 +481,40 @@ def _bounds(d: Any, given: tuple[Dim, ...] = ()) -> tuple[float, float]:
     return limits(d.terms, rows)
 
 
-def _operation_in(t: Term) -> Operation | None:
-    """The operation that a term is, if it is nothing else."""
-    return t[0][0] if len(t) == 1 and t[0][1] == 1 and isinstance(t[0][0], Operation) else None
-
-
 def _holds(d: Any, term: Term) -> bool:
     """Whether a term turns up anywhere in a length."""
     if not isinstance(d, Dim):
         return False
     inner = [(a.left, a.right) for t in d.terms for a, _ in t if isinstance(a, Operation)]
-    own = any(_quotient(t, term) is not None for t in d.terms)
+    own = any(monomials.quotient(t, term) is not None for t in d.terms)
     return own or any(_holds(x, term) for pair in inner for x in pair)
-
-
-def _row(d: Any) -> dict[Term, int]:
-    return dict(d.terms) if isinstance(d, Dim) else {ONE: d}
 
 
 def _equal(a: Any, b: Any) -> list[dict[Term, int]]:
     """Rows that say that two lengths are the same."""
-    row = _row(a)
-    for t, n in _row(b).items():
+    row = monomials.row(a)
+    for t, n in monomials.row(b).items():
         row[t] = row.get(t, 0) - n
     return [row, {t: -n for t, n in row.items()}]
 
 
 def _rows_of(t: Term, scope: Scope) -> list[dict[Term, int]]:
     """What is known of a term, as rows that are 0 or more."""
-    low, high = _term_range(t, scope)
+    low, high = monomials.term_range(t, scope.symbols)
     rows: list[dict[Term, int]] = []
     if low != -math.inf:
         rows.append({t: 1, ONE: -int(low)})
     if high != math.inf:
         rows.append({t: -1, ONE: int(high)})
-    operation = _operation_in(t)
+    operation = monomials.operation_in(t)
     if operation is None:
         return rows
     this = Dim(scope, {t: 1})
     left, right = operation.left, operation.right
     if operation.name in ("max", "min"):
         sign = 1 if operation.name == "max" else -1
-        return rows + [_row(sign * this - sign * x) for x in (left, right)]
-    least, most = _range(right, scope)
+        return rows + [monomials.row(sign * this - sign * x) for x in (left, right)]
+    least, most = monomials.range_of(right, scope.symbols)
     if least <= 0 <= most and operation.name == "floordiv":
         raise InconclusiveDimensionOperation(
             f"Possible division by 0 in division of '{left}' by '{right}': say what holds in "
@@ -583,50 +524,24 @@ def _rows_of(t: Term, scope: Scope) -> list[dict[Term, int]]:
     quotient = simplified(_operation(scope, "floordiv", left, right))
     remainder = simplified(_operation(scope, "mod", left, right))
     if least > 0:
-        rows += [_row(remainder), _row(right - 1 - remainder)]
+        rows += [monomials.row(remainder), monomials.row(right - 1 - remainder)]
     elif most < 0:
-        rows += [_row(-remainder), _row(remainder - right - 1)]
+        rows += [monomials.row(-remainder), monomials.row(remainder - right - 1)]
     if least > 0 or most < 0:
         rows += _equal(left - right * quotient, remainder)
     return rows
-
-
-# ---- ranges: arithmetic with the least and the largest value of each part ----
-
-
-def _range(d: Any, scope: Scope) -> Range:
-    low = high = 0.0
-    for t, n in _row(d).items():
-        least, most = _term_range(t, scope)
-        low += n * (least if n > 0 else most)
-        high += n * (most if n > 0 else least)
-    return low, high
-
-
-def _term_range(t: Term, scope: Scope) -> Range:
-    found: Range = (1.0, 1.0)
-    for atom, power in t:
-        for _ in range(power):
-            found = intervals.product(found, _atom_range(atom, scope))
-    return found
-
-
-def _atom_range(atom: Any, scope: Scope) -> Range:
-    if not isinstance(atom, Operation):
-        return scope.symbols.get(atom, (1.0, math.inf))
-    left, right = _range(atom.left, scope), _range(atom.right, scope)
-    return intervals.OPERATIONS[atom.name](left, right)
 
 
 def value_of(d: Any, values: Mapping[str, int]) -> int:
     """The number that a length is for these values of symbols."""
     if isinstance(d, int):
         return d
-    return sum(
-        n
-        * math.prod((a.value(values) if isinstance(a, Operation) else values[a]) ** p for a, p in t)
-        for t, n in d.terms.items()
+    number = lambda atom: (
+        _OPERATIONS[atom.name](value_of(atom.left, values), value_of(atom.right, values))
+        if isinstance(atom, Operation)
+        else values[atom]
     )
+    return sum(n * math.prod(number(a) ** p for a, p in t) for t, n in d.terms.items())
 
 
 def symbols_in(ds: Iterable[Any]) -> list[str]:

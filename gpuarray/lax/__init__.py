@@ -384,8 +384,12 @@ from gpuarray.primitives.reduce.window import reduce_window_max_p as reduce_wind
 from gpuarray.primitives.reduce.window import reduce_window_min_p as reduce_window_min_p
 from gpuarray.primitives.reduce.window import reduce_window_p as reduce_window_p
 from gpuarray.primitives.reduce.window import reduce_window_sum_p as reduce_window_sum_p
-from gpuarray.primitives.reduce.window import select_and_gather_add_p as select_and_gather_add_p
-from gpuarray.primitives.reduce.window import select_and_scatter_add_p as select_and_scatter_add_p
+from gpuarray.primitives.reduce.window_selection import (
+    select_and_gather_add_p as select_and_gather_add_p,
+)
+from gpuarray.primitives.reduce.window_selection import (
+    select_and_scatter_add_p as select_and_scatter_add_p,
+)
 from gpuarray.primitives.reshard import sharding_constraint_p as sharding_constraint_p
 
 __getattr__ = _explain_names(__name__)

@@ -21,14 +21,12 @@ from gpuarray.primitives.reduce.ops import (
     reduce_sum_p,
 )
 from gpuarray.primitives.reduce.window import (
-    check_window,
-    dilated,
     reduce_window_max_p,
     reduce_window_min_p,
     reduce_window_p,
     reduce_window_sum_p,
-    window_shape,
 )
+from gpuarray.primitives.reduce.window_geometry import check_window, dilated, window_shape
 from gpuarray.pytree import tree
 from gpuarray.util import elements, index, indices, pair
 

@@ -14,8 +14,8 @@ from gpuarray import lax
 from gpuarray.core.fold import extreme
 from gpuarray.core.primitive import registry
 from gpuarray.lax.shapes import as_array
+from gpuarray.primitives.elementwise.arithmetic import ge_p, le_p
 from gpuarray.primitives.order.sort import approx_length
-from gpuarray.primitives.reduce.window import ge_p, le_p
 from tests.samples import dtype_named, samples, values
 
 NAN, INF = np.nan, np.inf

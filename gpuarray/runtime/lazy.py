@@ -46,7 +46,8 @@ class EvalTrace(traces.Trace):
     """The outermost interpreter, which evaluates."""
 
     def process(self, prim: Primitive, args: tuple, params: dict):
-        # One pass over the operands: their avals, their common place, whether any is pending.
+        """Evaluate or record an operation: each line here is a part of the cost of `x + y`."""
+        # 1. One pass over the operands: their avals, their common place, whether any is pending.
         avals = []
         place = None
         pending = foreign = wide = False
@@ -57,16 +58,8 @@ class EvalTrace(traces.Trace):
                     place = a._place if place is None else _agreed(place, a._place, prim, args)
                 if a._work is not None:
                     pending = True
-            # A tracer in the base trace: a function kept it, or switched traces; its own trace
-            # decides.
             elif isinstance(a, traces.Tracer):
-                check_alive(a)
-                outer = traces.state.trace
-                try:
-                    traces.state.trace = a._trace
-                    return a._trace.process(prim, args, params)
-                finally:
-                    traces.state.trace = outer
+                return _by_trace_of(a, prim, args, params)
             else:
                 check_defined(a, prim.name)
                 avals.append(aval_of(a))
@@ -85,8 +78,8 @@ class EvalTrace(traces.Trace):
         # Primitives that hold Graphs are programs of their own.
         if prim.kind is Kind.CALL:
             return self.call(prim, args, params)
+        # 2. Find what all calls of this operation on such operands share.
         in_avals = tuple(avals)
-        # Find what all calls of this operation on such operands share.
         try:
             # Params that may be 1, 1.0 or True are compared by type as well; most need no such
             # key.
@@ -106,10 +99,9 @@ class EvalTrace(traces.Trace):
             # A function among the params must not be kept alive with all that it captures.
             if not any(callable(x) and util.captures(x) for x in params.values()):
                 _ops.put(key, op)
-        # No operand was an array: the result goes where new arrays go.
-        if place is None:
+        # 3. Decide where it runs, and whether now.
+        if place is None:  # no operand was an array: the result goes where new arrays go
             place = spread.place_of_new() or devices.default_place()
-        # Decide where and when it runs.
         state = config.state
         if state.no_execution:
             raise RuntimeError(f"{prim.name} would run on a device, but 'no_execution' is set")
@@ -120,21 +112,26 @@ class EvalTrace(traces.Trace):
             if state.fusion and not (state.debug_nans or state.debug_infs):
                 out = recorder_of(place).record(op, args)
                 return out if op.multiple else out[0]
-        # Run it now; buffers are unwrapped in one go, and only unusual ones cost a second pass.
+        return self.run_now(op, args, place, foreign)
+
+    def run_now(self, op: Op, args: tuple, place: Place, foreign: bool):
+        """Run an operation on the CPU. `foreign`: an operand is memory that a user may write to."""
+        # 1. Buffers are unwrapped in one go, and only unusual ones cost a second pass.
         try:
             values = [
                 a._bufs[0] if type(a) is ArrayImpl else _scalar(a, aval)  # pyright: ignore
-                for a, aval in zip(args, in_avals)
+                for a, aval in zip(args, op.in_avals)
             ]
         except TypeError:  # a buffer list is None: still in flight, or deleted
             values = [
                 a._buffer() if type(a) is ArrayImpl else _scalar(a, aval)
-                for a, aval in zip(args, in_avals, strict=True)
+                for a, aval in zip(args, op.in_avals, strict=True)
             ]
+        # 2. Run.
         function = op.function
         if ranges.session is not None:
             at = {"recorded at": str(sites.user_frame())}
-            function = ranges.noted(prim.name, "operation", function, at)
+            function = ranges.noted(op.prim.name, "operation", function, at)
         try:
             out = driver.local.run(function, *values)
         except RuntimeError as error:
@@ -143,12 +140,13 @@ class EvalTrace(traces.Trace):
                 raise
             out = driver.local.run(function, *values)
         except MemoryError as error:
-            raise out_of_memory(error, prim.name) from None
-        # A view of memory that the user may write to would change later.
+            raise out_of_memory(error, op.prim.name) from None
+        # 3. Results become Arrays. A view of memory that the user may write to would change later.
         if foreign:
             out = [_apart(x, args) for x in out] if op.multiple else _apart(out, args)
+        state = config.state
         if state.debug_nans or state.debug_infs:
-            check_made(prim.name, out if op.multiple else [out], values)
+            check_made(op.prim.name, out if op.multiple else [out], values)
         if op.multiple:
             return [ArrayImpl(a, place, [b]) for a, b in zip(op.avals, out, strict=True)]
         return ArrayImpl(op.avals[0], place, [out])
@@ -224,6 +222,17 @@ class EvalTrace(traces.Trace):
         if prim.decompose is None:
             raise TypeError(f"primitive {prim.name!r} has no rule for evaluation")
         return prim.decompose(*args, **params)
+
+
+def _by_trace_of(tracer: traces.Tracer, prim: Primitive, args: tuple, params: dict):
+    """Bind an operation in the trace of an operand that was made in another trace, and kept."""
+    check_alive(tracer)
+    outer = traces.state.trace
+    try:
+        traces.state.trace = tracer._trace
+        return tracer._trace.process(prim, args, params)
+    finally:
+        traces.state.trace = outer
 
 
 def check_made(name: str, results: list, operands: list) -> None:

@@ -282,12 +282,8 @@ class _Mapping:
         """Return the function of the leaves of all elements."""
 
         def on_all(*leaves: Any) -> Any:
-            out_spec: Any = None
-            wanted: list[int | None] = []
-
             # The function of one device: its pieces have the axis with length 1.
-            def on_one(*pieces: Any) -> list:
-                nonlocal out_spec, wanted
+            def on_one(*pieces: Any) -> tuple[list, Any]:
                 values = [
                     x if d is None else _without_axis(x, d)
                     for x, d in zip(pieces, axes, strict=True)
@@ -297,18 +293,13 @@ class _Mapping:
                 results, out_spec = tree.flatten(self.fun(*args, **kwargs))
                 # Only now is the structure of the result known, which out_axes are a prefix of.
                 wanted = self._out_axes(results, out_spec)
-                return [
+                out = [
                     x if d is None else add_axis(x, d) for x, d in zip(results, wanted, strict=True)
                 ]
+                return out, (tuple(_spec(self.name, d) for d in wanted), out_spec)
 
-            # The axes of results are asked for when `on_one` has been traced.
-            out = by_device(
-                on_one,
-                leaves,
-                [_spec(self.name, d) for d in axes],
-                lambda: [_spec(self.name, d) for d in wanted],
-                mesh,
-            )
+            specs = [_spec(self.name, d) for d in axes]
+            out, out_spec = by_device(on_one, leaves, specs, mesh)
             return tree.unflatten(out_spec, out)
 
         on_all.__name__ = getattr(self.fun, "__name__", type(self.fun).__name__)

@@ -26,7 +26,7 @@ from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.primitives.collective.sums import vary_unreduced_cast_p
 from gpuarray.pytree import tree
 from gpuarray.transforms import passing, references, trace_cache
-from gpuarray.transforms.tracing import TracedFunction, stage, stage_aux
+from gpuarray.transforms.tracing import TracedFunction, stage_aux
 
 
 def shard_map(
@@ -253,21 +253,20 @@ def by_device(
     f: Callable,
     leaves: Sequence[Any],
     specs: Sequence[PartitionSpec],
-    out_specs: Callable[[], Sequence[PartitionSpec]],
     mesh: Any,
-) -> list:
+) -> tuple[list, Any]:
     """Run a flat function of one device on flat values, without types of what varies.
 
-    `out_specs` is asked when the function has been traced.
+    Beside its results it returns how they are cut, and the structure of the result as a whole.
     """
     manual = frozenset(mesh.axis_names)
     pieces = [
         piece_aval(aval_of(x), s, mesh, manual, False) for x, s in zip(leaves, specs, strict=True)
     ]
     with axes_inside(mesh, manual, False):
-        graph = stage(f, pieces, TracedFunction(f, "pmap"))
-    traced = _Traced(graph, tuple(out_specs()), None)
-    return _bound(traced, leaves, specs, mesh, manual, False)
+        graph, beside = stage_aux(f, pieces, TracedFunction(f, "pmap"))
+    traced = _Traced(graph, *beside)
+    return _bound(traced, leaves, specs, mesh, manual, False), traced.out_spec
 
 
 class _Traced(NamedTuple):

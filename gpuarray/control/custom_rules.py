@@ -195,14 +195,21 @@ def batch_flat_rule(
     fun: Callable, axis: BatchAxis, first: BatchTrace | None, values: Sequence, dims: Sequence
 ) -> tuple[list, list]:
     """`fun`, a flat function, on values with an extra axis; it returns any number of results."""
+    return batch_rule_aux(lambda *boxed: (fun(*boxed), None), axis, first, values, dims)[:2]
+
+
+def batch_rule_aux(
+    fun: Callable, axis: BatchAxis, first: BatchTrace | None, values: Sequence, dims: Sequence
+) -> tuple[list, list, Any]:
+    """The same for a function that returns something beside its flat results, which comes last."""
     parent = traces.state.trace
     trace = BatchTrace(parent, axis) if first is None else _SameAxis(parent, first)
     # Zeros and missing values pass by: there is no array to batch.
     boxed = [x if is_zero(x) else trace.box(x, d) for x, d in zip(values, dims, strict=True)]
     with traces.current(trace), axis.known():
-        out = fun(*boxed)
+        out, aux = fun(*boxed)
     pairs = [(x, None) if is_zero(x) or x is None else trace.split(x) for x in out]
-    return [v for v, _ in pairs], [d for _, d in pairs]
+    return [v for v, _ in pairs], [d for _, d in pairs], aux
 
 
 def in_front(axis: BatchAxis, values: Sequence, dims: Sequence, at: int | None = 0) -> list:

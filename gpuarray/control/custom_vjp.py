@@ -15,6 +15,7 @@ from gpuarray.control.custom_rules import (
     CustomCall,
     ResultAxis,
     batch_flat_rule,
+    batch_rule_aux,
     check_closed,
     check_own,
     cotangent_of,
@@ -70,15 +71,11 @@ def _batch_rules(
 
     # The rules of the call with one more axis: the user's rules, run on batched values.
     def new_fwd(primals, perturbed):
-        count = 0
-
         def flat(*values):
-            nonlocal count
             out, residuals = fwd(values, perturbed)
-            count = len(out)
-            return [*out, *residuals]
+            return [*out, *residuals], len(out)
 
-        values, found = batch_flat_rule(flat, axis, first, primals, dims)
+        values, found, count = batch_rule_aux(flat, axis, first, primals, dims)
         # Residuals keep their axis where it is: only `new_bwd` reads them.
         residual_dims[:] = found[count:]
         return place.put(axis, values[:count], found[:count]), values[count:]

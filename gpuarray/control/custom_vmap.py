@@ -21,7 +21,7 @@ from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import instantiate
 from gpuarray.transforms.batch import BatchAxis, batch_flat
 from gpuarray.transforms.graphs import jvp_graph
-from gpuarray.transforms.jvp import jvp_flat
+from gpuarray.transforms.jvp import jvp_aux, jvp_flat
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule
 from gpuarray.transforms.transpose import transpose_flat
 
@@ -76,15 +76,7 @@ def _rule_of_jvp(rule: FlatRule, call: Graph, nonzero: tuple, wanted: tuple) -> 
                 full.append(Zero(tangent_aval(aval_of(x))))
             else:
                 full.append(add_axis(t, 0, size) if j and not b else t)
-        out_batched: list = []
-
-        # `jvp_flat` runs the rule once, and its second result is kept aside.
-        def fun(*xs):
-            nonlocal out_batched
-            out, out_batched = rule(size, joint, xs)
-            return out
-
-        out, out_tangents = jvp_flat(fun, primals, full)
+        out, out_tangents, out_batched = jvp_aux(lambda *xs: rule(size, joint, xs), primals, full)
         # Tangents are batched as their primals are.
         real = [instantiate(t) for t in chosen(out_tangents, wanted)]
         return [*out, *real], [*out_batched, *chosen(out_batched, wanted)]

@@ -309,21 +309,24 @@ def _name(x: Any) -> Any:
     return id(x)
 
 
-def _run(fun: Callable, values: Sequence, order: int) -> list:
-    """The results of a function of flat values, as lists of terms; values are such lists, too."""
+def _run(fun: Callable, values: Sequence, order: int) -> tuple[list, Any]:
+    """The results of a function of flat values, as lists of terms; values are such lists, too.
+
+    The second result is what `fun` returns beside its results.
+    """
     outer = traces.state.trace
     trace = JetTrace(outer, order)
     try:
         with traces.current(trace):
-            out = fun(*[trace.boxed(x) for x in values])
-        return [trace.lists(traces.immutable(x)) for x in out]
+            out, aux = fun(*[trace.boxed(x) for x in values])
+        return [trace.lists(traces.immutable(x)) for x in out], aux
     finally:
         traces.state.trace = outer
         trace.alive = False
 
 
 def _of_graph(graph: Graph, order: int) -> Callable:
-    return lambda *values: _run(lambda *xs: evaluate(graph, *xs), values, order)
+    return lambda *values: _run(lambda *xs: (evaluate(graph, *xs), None), values, order)[0]
 
 
 def _cond(trace: JetTrace, params: dict, args: list) -> list:
@@ -408,14 +411,7 @@ def jet(
             if not tree.treedef_is_leaf(tree.tree_structure(term)):
                 raise ValueError(f"term {j} for argument {i} is not an array")
         values.append(_terms(gnp.asarray(x), terms, factorial_scaled))
-    out_spec: Any = None
-
-    def flat(*xs: Any) -> list:
-        nonlocal out_spec
-        out, out_spec = tree.flatten(fun(*xs))
-        return out
-
-    found = _run(flat, values, order)
+    found, out_spec = _run(lambda *xs: tree.flatten(fun(*xs)), values, order)
     firsts, rest = [], []
     for x in found:
         # What has no slope comes without terms: they are zeros.

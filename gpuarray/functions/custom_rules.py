@@ -242,6 +242,8 @@ class Results:
         self.of_rule: Any = None
         #: Types of the leaves of the function's result, without the axes of mapped values.
         self.avals: list[ShapedArray] = []
+        #: Puts the leaves of residuals back into what the forward rule of a vjp last returned.
+        self.residuals: Callable[[list], Any]
 
     def note(self, out: Any) -> list:
         """Take the function's result; return its leaves."""

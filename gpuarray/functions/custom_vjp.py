@@ -34,7 +34,7 @@ from gpuarray.functions.custom_rules import (
 )
 from gpuarray.primitives.linear import cast_like
 from gpuarray.pytree import tree
-from gpuarray.transforms.passing import Held, emptied, taken_out, whole
+from gpuarray.transforms.passing import Held, emptied, taken_out
 from gpuarray.transforms.references import Ref
 from gpuarray.transforms.tracing import TracedFunction, stage_aux
 
@@ -170,11 +170,8 @@ class custom_vjp(CustomFunction):
         fwd_rule, bwd_rule, symbolic = self.fwd, self.bwd, self.symbolic_zeros
         assert fwd_rule is not None and bwd_rule is not None
         names = f"Custom VJP fwd rule {name_of(fwd_rule)} for function {name_of(self.fun)}"
-        residual_spec: Any = None
-        fill = whole
 
         def fwd(primals, perturbed):
-            nonlocal residual_spec, fill
             # The rule sees which arguments will be asked for, and may save the rest.
             primals = list(primals)
             for i in range(len(primals)):
@@ -216,9 +213,10 @@ class custom_vjp(CustomFunction):
                         f"reference of type {x.type} that is none of its arguments: return its "
                         "value, ref[...]"
                     )
-            fill, rest = emptied(pair[1])
             # References among residuals are not values: they are put back by `fill`.
-            residuals, residual_spec = flatten_outputs(rest)
+            fill, rest = emptied(pair[1])
+            residuals, structure = flatten_outputs(rest)
+            results.residuals = lambda values: fill(tree.unflatten(structure, values))
             return [*new, *out], residuals
 
         def bwd(residuals, cotangents):
@@ -227,7 +225,7 @@ class custom_vjp(CustomFunction):
             given = [to_symbolic(ct) if symbolic else as_array(ct) for ct in cotangents]
             found = bwd_rule(
                 *static,
-                fill(tree.unflatten(residual_spec, residuals)),
+                results.residuals(residuals),
                 tree.unflatten(results.spec, given),
             )
             return _cotangents(found, in_avals, in_spec)

@@ -175,6 +175,16 @@ def jvp_flat(
 
     Tangents given or returned may be Zero.
     """
+    return jvp_aux(lambda *boxed: (fun(*boxed), None), primals, tangents, parent)[:2]
+
+
+def jvp_aux(
+    fun: Callable[..., tuple[Sequence[Any], Any]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    parent=None,
+) -> tuple[list, list, Any]:
+    """The same for a function that returns something beside its flat results, which comes last."""
     outer = traces.state.trace
     trace = JVPTrace(outer if parent is None else parent)
     # Integers and keys have no tangent to carry.
@@ -184,7 +194,7 @@ def jvp_flat(
     ]
     try:
         with traces.current(trace):
-            outputs = fun(*boxed)
+            outputs, aux = fun(*boxed)
     finally:
         traces.state.trace = outer
         trace.alive = False
@@ -192,4 +202,4 @@ def jvp_flat(
     # Names of this function must not be what keeps tracers alive when leaks are looked for.
     del boxed, outputs
     check_leaks(trace, "JVPTrace of jvp")
-    return [p for p, _ in pairs], [t for _, t in pairs]
+    return [p for p, _ in pairs], [t for _, t in pairs], aux

@@ -407,20 +407,17 @@ def _scan(params: dict, values: list) -> list:
     if any(is_sparse(x) for x in xs):
         raise NotImplementedError("sparse rule for scan with x values.")
     arrays, spec = tree.flatten(_plain(carry))
-    y_spec: Any = None
 
     def step(arrays: list, x: list) -> tuple[list, list]:
-        nonlocal y_spec
         out = run(params["jaxpr"], [*consts, *tree.unflatten(spec, arrays), *x])
         new, y = cut(out, len(carry))
-        ys, y_spec = tree.flatten(y)
-        return _carried(new, spec), ys
+        if any(map(is_sparse, y)):
+            raise NotImplementedError("sparse rule for scan with sparse results of each step.")
+        return _carried(new, spec), y
 
     options = {name: params[name] for name in ("length", "reverse")}
     arrays, ys = lax.scan(step, arrays, xs, **options)
-    if any(is_sparse(y) for y in tree.unflatten(y_spec, ys)):
-        raise NotImplementedError("sparse rule for scan with sparse results of each step.")
-    return [*tree.unflatten(spec, arrays), *tree.unflatten(y_spec, ys)]
+    return [*tree.unflatten(spec, arrays), *ys]
 
 
 _CONTROL: dict[Primitive, Callable] = {cond_p: _cond, while_p: _while, scan_p: _scan}

@@ -49,7 +49,7 @@ from gpuarray.transforms.partition.pieces import (
     uncut_results,
 )
 from gpuarray.transforms.partition.windows import realised, windowed
-from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage, stage_aux
 from gpuarray.util import tuple_like
 
 
@@ -88,10 +88,8 @@ def partition(
         How results of equations of the program are cut, where that is known already.
     """
     splitter = _Splitter(grid, fixed or {})
-    found: tuple[Spec, ...] = ()
 
     def fun(*pieces):
-        nonlocal found
         given = [Piece(*p) for p in zip(pieces, ins, strict=True)]
         for i, (v, names) in enumerate(zip(graph.invars, held or (), strict=False)):
             typed = terms.names_of(v.aval, splitter)
@@ -103,13 +101,12 @@ def partition(
             rows = zip(outs, results, graph.outvars, strict=True)
             wanted = [as_type_says(v.aval, p.spec, grid) if s is None else s for s, p, v in rows]
         results = splitter.laid(graph, results, wanted, "the layout asked for", kept)
-        found = tuple(piece.spec for piece in results)
-        return [piece.value for piece in results]
+        return [piece.value for piece in results], tuple(piece.spec for piece in results)
 
     # The Graph of one device comes out of tracing, as any other does: the collectives that it
     # needs are bound while its equations are evaluated.
     avals = [local_aval(v.aval, s, grid) for v, s in zip(graph.invars, ins, strict=True)]
-    local = stage(fun, avals, TracedFunction(fun, "partitioning"))
+    local, found = stage_aux(fun, avals, TracedFunction(fun, "partitioning"))
     local.debug_name = graph.debug_name
     return Partitioned(local, tuple(ins), found, tuple(splitter.notes))
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax, util
-from gpuarray.compiler.lower.user import Source
+from gpuarray.compiler.lower.user import UserSource
 from gpuarray.config import state
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.linear import is_inexact
@@ -130,7 +130,7 @@ class _Op:
             register=False,
             aval=self._avals,
             numpy_pick=self._reference,
-            cuda=Source(source, name, self._blocks, block),
+            cuda=UserSource(source, name, self._blocks, block),
             batch=self._batch,
         )
         self.prim = prim

@@ -16,8 +16,8 @@ from gpuarray.core.avals import aval_of
 from gpuarray.lax.creation import full
 from gpuarray.lax.scans import as_array
 from gpuarray.transforms.references import AbstractRef as AbstractRef
-from gpuarray.transforms.references import Part
 from gpuarray.transforms.references import Ref as Ref
+from gpuarray.transforms.references import RefView
 
 __all__ = [
     "AbstractRef",
@@ -157,6 +157,6 @@ def addupdate(ref: Ref, idx: Any, x: Any) -> None:
 
 def _ref(what: str, ref: Any) -> Any:
     # A part of a reference can be read and written, but not freed.
-    if not isinstance(ref, Ref) and not (isinstance(ref, Part) and what != "free_ref"):
+    if not isinstance(ref, Ref) and not (isinstance(ref, RefView) and what != "free_ref"):
         raise ValueError(f"Can only call `{what}` on a `Ref`: {ref}. Make one with new_ref(array).")
     return ref

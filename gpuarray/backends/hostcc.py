@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray import util
-from gpuarray.backends.store import Entry, Store
+from gpuarray.backends.store import Store, StoredCode
 from gpuarray.compiler.text.prelude import folder
 from gpuarray.errors import CompileError, DeviceError
 from gpuarray.util import lazy_module
@@ -235,7 +235,7 @@ def compiled(
     key: bytes,
     commands: Callable[[pathlib.Path, pathlib.Path], list[list[str]]],
     timeout: float | None = None,
-) -> Entry:
+) -> StoredCode:
     """Return the compiled library of a key.
 
     `commands(folder, target)` returns the commands that make it in a folder, if it is missing; each

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray import util
-from gpuarray.backends.mpi_numbers import Code, code_of, same, sum_code
+from gpuarray.backends.mpi_numbers import ReductionCode, code_of, same, sum_code
 from gpuarray.backends.shared import groups_of, meaning, run_once
 from gpuarray.compiler.lower.overlap import Half
 from gpuarray.core.avals import ShapedArray
@@ -52,7 +52,7 @@ class Waiting(NamedTuple):
 Steps = Generator[list, None, list]
 
 
-class Going(NamedTuple):
+class PendingExchange(NamedTuple):
     """An exchange in progress, or the results of one in which nothing is sent."""
 
     steps: Steps | None
@@ -71,7 +71,7 @@ class World:
         self.waiting: Waiting | None = None
         self.number = 0
         #: Exchanges in progress by id: MPI writes to their memory, whatever becomes of the program.
-        self.going: dict[int, Going] = {}
+        self.going: dict[int, PendingExchange] = {}
         self._patience = POLITE
         self._teams: dict[tuple[int, ...], Any] = {}
 
@@ -229,7 +229,7 @@ def as_bytes(value: Any) -> np.ndarray:
     return np.ascontiguousarray(value).reshape(-1).view(np.uint8)
 
 
-class Part(NamedTuple):
+class DeviceGroup(NamedTuple):
     """A group of devices that talk to each other, some of them ours.
 
     Attributes
@@ -293,16 +293,16 @@ class Processes:
             return [([i], lambda operands, i=i: [said[i]]) for i in ours]
         return [([*ours], lambda operands: self(asked, operands))]
 
-    def _started(self, exchange: Callable, operands: list[list]) -> Going:
+    def _started(self, exchange: Callable, operands: list[list]) -> PendingExchange:
         """Start an exchange."""
         steps = exchange(operands)
         if isinstance(steps, list):  # nothing is sent
-            return Going(None, [], steps)
-        going = Going(steps, next(steps), [])
+            return PendingExchange(None, [], steps)
+        going = PendingExchange(steps, next(steps), [])
         self.world.going[id(going)] = going
         return going
 
-    def _ended(self, going: Going) -> list[list]:
+    def _ended(self, going: PendingExchange) -> list[list]:
         """Wait for an exchange; return the results of our devices."""
         if going.steps is None:
             return going.results
@@ -314,7 +314,7 @@ class Processes:
             return end.value
         raise AssertionError("an exchange waits once")
 
-    def _parts(self, params: dict) -> list[Part]:
+    def _parts(self, params: dict) -> list[DeviceGroup]:
         names = ops.names_in(params)
         place = {device: i for i, device in enumerate(self.mine)}
         found = []
@@ -322,7 +322,7 @@ class Processes:
             mine = [(at, place[d]) for at, d in enumerate(group) if d in place]
             if mine:
                 processes = tuple(sorted({self.owners[d] for d in group}))
-                found.append(Part(group, mine, processes))
+                found.append(DeviceGroup(group, mine, processes))
         return found
 
     def _exchange(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
@@ -377,7 +377,7 @@ class Processes:
         return exchange
 
     # ---- every process computes the results of its devices from all operands ----
-    def _on_all(self, prim: Any, params: dict, avals: tuple, parts: list[Part]) -> Callable:
+    def _on_all(self, prim: Any, params: dict, avals: tuple, parts: list[DeviceGroup]) -> Callable:
         functions = [meaning(prim, avals, params, len(part.members)) for part in parts]
         dtypes = [storage_dtype(a) for a in avals]
         sizes = [a.size * dtype.itemsize for a, dtype in zip(avals, dtypes, strict=True)]
@@ -412,7 +412,12 @@ class Processes:
 
     # ---- sums, maxima, minima ----
     def _reduction(
-        self, prim: Any, params: dict, avals: tuple, codes: list[Code], parts: list[Part]
+        self,
+        prim: Any,
+        params: dict,
+        avals: tuple,
+        codes: list[ReductionCode],
+        parts: list[DeviceGroup],
     ) -> Callable:
         # What is sent is wider than what is kept, so local sums are, too.
         wide = tuple(a.update(dtype=c.dtype) for a, c in zip(avals, codes, strict=True))
@@ -458,7 +463,7 @@ class Processes:
         return exchange
 
     def _scattered(
-        self, each: list[dict], avals: tuple[ShapedArray, ...], parts: list[Part]
+        self, each: list[dict], avals: tuple[ShapedArray, ...], parts: list[DeviceGroup]
     ) -> Callable:
         # Several operands are of one dtype, and what goes to a device is sent as one.
         axes = [params["scatter_dimension"] for params in each]
@@ -519,7 +524,7 @@ class Processes:
         return exchange
 
     # ---- pieces from device to device ----
-    def _to_all(self, params: dict, aval: ShapedArray, parts: list[Part]) -> Callable:
+    def _to_all(self, params: dict, aval: ShapedArray, parts: list[DeviceGroup]) -> Callable:
         split, joined = params["split_axis"], params["concat_axis"]
         world, owners, count = self.world, self.owners, len(self.owners)
 
@@ -555,7 +560,7 @@ class Processes:
 
         return exchange
 
-    def _permuted(self, params: dict, aval: ShapedArray, parts: list[Part]) -> Callable:
+    def _permuted(self, params: dict, aval: ShapedArray, parts: list[DeviceGroup]) -> Callable:
         perm, dtype = params["perm"], storage_dtype(aval)
         world, owners = self.world, self.owners
 

@@ -1,7 +1,7 @@
 """Numbers as MPI reduces them: in which dtype they are added up, and what stands for them there.
 
-Floor 4. In: a collective that reduces, and the aval of an operand. Out: a Code, or None where MPI
-cannot.
+Floor 4. In: a collective that reduces, and the aval of an operand. Out: a ReductionCode, or None
+where MPI cannot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuarray.core.dtypes import kind_of
 from gpuarray.primitives.collective import ops
 
 
-class Code(NamedTuple):
+class ReductionCode(NamedTuple):
     """How numbers of a dtype are reduced: as which dtype, and as what MPI sees of them."""
 
     dtype: np.dtype
@@ -33,24 +33,26 @@ def same(x: Any) -> Any:
     return x
 
 
-def sum_code(aval: ShapedArray) -> Code | None:
+def sum_code(aval: ShapedArray) -> ReductionCode | None:
     """How a dtype is summed; narrow floats are added up in float32 and rounded once."""
     dtype = aval.dtype
     if dtype in _PLAIN:
-        return Code(np.dtype(dtype), same, same)
+        return ReductionCode(np.dtype(dtype), same, same)
     if kind_of(dtype) == "f" and dtype.itemsize <= 2:
-        return Code(np.dtype(np.float32), same, same)
+        return ReductionCode(np.dtype(np.float32), same, same)
     return None
 
 
-def _extreme_code(aval: ShapedArray, nan: int) -> Code | None:
+def _extreme_code(aval: ShapedArray, nan: int) -> ReductionCode | None:
     """How the largest or least is found: floats as integers in the same order, nan at its end.
 
     MPI's own MAX and MIN of floats may lose a nan.
     """
     code = sum_code(aval)
     if aval.dtype == np.bool_:
-        return Code(np.dtype(np.bool_), lambda x: x.view(np.uint8), lambda x: x.view(np.bool_))
+        return ReductionCode(
+            np.dtype(np.bool_), lambda x: x.view(np.uint8), lambda x: x.view(np.bool_)
+        )
     if code is None or code.dtype.kind not in "iuf":
         return None
     if code.dtype.kind != "f":
@@ -69,7 +71,7 @@ def _extreme_code(aval: ShapedArray, nan: int) -> Code | None:
     def decoded(x: np.ndarray) -> np.ndarray:
         return np.where(x == end, code.dtype.type(np.nan), turned(x).view(code.dtype))
 
-    return Code(code.dtype, encoded, decoded)
+    return ReductionCode(code.dtype, encoded, decoded)
 
 
 _PLAIN = frozenset(
@@ -77,7 +79,7 @@ _PLAIN = frozenset(
 )
 
 
-def code_of(prim: Any, aval: ShapedArray) -> Code | None:
+def code_of(prim: Any, aval: ShapedArray) -> ReductionCode | None:
     """How psum, pmax and pmin reduce a dtype; None if not by MPI."""
     if prim is ops.psum_p:
         return sum_code(aval)

@@ -1,7 +1,7 @@
 """Where the values between the kernels of a plan are in memory.
 
 Floor 4. In: the kernels, how long values live, which inputs are donated. Out: for each value that a
-kernel writes a `Piece` of memory: a part of one allocation that all share, which later values use
+kernel writes `PlannedMemory`: a part of one allocation that all share, which later values use
 again, or for a result an allocation of its own, or the memory of a donated input.
 """
 
@@ -31,7 +31,7 @@ class Launch(Protocol):
     def outputs(self) -> Sequence[Var]: ...
 
 
-class Piece(Struct, frozen=False, eq=False):
+class PlannedMemory(Struct, frozen=False, eq=False):
     """Memory that kernels of a plan write to.
 
     Attributes
@@ -57,7 +57,7 @@ class Placement:
 
     Attributes
     ----------
-    pieces : dict of Var to Piece
+    pieces : dict of Var to PlannedMemory
         The memory of each value.
     shared_bytes : int
         The size of the allocation that all pieces but results are in.
@@ -72,7 +72,7 @@ class Placement:
         lifetimes: Lifetimes,
         donated: frozenset[int],
     ):
-        self.pieces: dict[Var, Piece] = {}
+        self.pieces: dict[Var, PlannedMemory] = {}
         self.overlapping: set[int] = set()
         self._lifetimes, self._donated = lifetimes, donated
         self._inputs = {v: i for i, v in enumerate(graph.invars)}
@@ -89,7 +89,7 @@ class Placement:
                 found = (self._taken_over(x, v, launch, i) for x in sources)
                 piece = next((m for m in found if m is not None), None)
                 if piece is None:
-                    piece = Piece(v.aval.nbytes, i, i)
+                    piece = PlannedMemory(v.aval.nbytes, i, i)
                 self.pieces[v] = piece
                 piece.last = max(piece.last, lifetimes.last.get(v, i))
                 piece.result |= v in results
@@ -97,7 +97,7 @@ class Placement:
         shared = {id(m): m for m in self.pieces.values() if not m.result}
         self.shared_bytes = packed(list(shared.values()))
 
-    def _taken_over(self, source: Var, v: Var, launch: Launch, i: int) -> Piece | None:
+    def _taken_over(self, source: Var, v: Var, launch: Launch, i: int) -> PlannedMemory | None:
         """Return the memory of a value that dies at step i, if `v` may be written over it.
 
         The memory must be donated or the plan's own, and the kernel must be able to write in place.
@@ -107,7 +107,7 @@ class Placement:
         if number is None:
             piece = self.pieces.get(source)
         elif number in self._donated and all(m.donor != number for m in self.pieces.values()):
-            piece = Piece(v.aval.nbytes, i, i, result=True, donor=number)
+            piece = PlannedMemory(v.aval.nbytes, i, i, result=True, donor=number)
         # An input may be donated to one value only.
         else:
             piece = None
@@ -123,12 +123,12 @@ class Placement:
         return piece
 
 
-def packed(pieces: list[Piece]) -> int:
+def packed(pieces: list[PlannedMemory]) -> int:
     """Assign offsets so that no two pieces in use at once overlap; return the total bytes.
 
     First fit, the largest pieces first.
     """
-    placed: list[Piece] = []
+    placed: list[PlannedMemory] = []
     for piece in sorted(pieces, key=lambda m: (-m.nbytes, m.first)):
         # Pieces placed already whose lifetimes overlap, by offset; take the first gap between them.
         neighbours = sorted(

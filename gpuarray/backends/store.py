@@ -1,7 +1,7 @@
 """Compiled code on disk, in a private folder whose entries are verified before use.
 
-Floor 4. In: a key (everything that the code depends on) and a function that makes the code. Out: an
-`Entry`, read from the folder, or made and kept there. Files in the folder are executed, so:
+Floor 4. In: a key (everything that the code depends on) and a function that makes the code. Out:
+`StoredCode`, read from the folder, or made and kept there. Files in the folder are executed, so:
 
 - The folder must belong to the user, be closed to others, be no link, and be in a place where
   nobody else can rename it; otherwise it is refused (DeviceError). It is opened once per call, and
@@ -52,7 +52,7 @@ _FORGOTTEN = 3600.0  # seconds after which such a file is abandoned
 _PART, _PROCESSES = 16, 32
 
 
-class Entry(NamedTuple):
+class StoredCode(NamedTuple):
     """Code, a note of its maker, and the file that begins with the code."""
 
     path: pathlib.Path
@@ -87,7 +87,7 @@ class Store:
         home = pathlib.Path(chosen) if chosen else platformdirs.user_cache_path("gpuarray")
         return home.absolute() / self.name
 
-    def find(self, key: bytes) -> Entry | None:
+    def find(self, key: bytes) -> StoredCode | None:
         """Return the entry of a key if there is a valid one."""
         name = _name(key) + self.suffix
         start = time.perf_counter()
@@ -100,10 +100,10 @@ class Store:
                     monitoring.events(monitoring.ASKED)
                     monitoring.events(monitoring.FOUND)
                     monitoring.lasted(monitoring.READ, time.perf_counter() - start)
-                    return Entry(home / name, *found)
+                    return StoredCode(home / name, *found)
         return None
 
-    def load(self, key: bytes, make: Callable[[], tuple[bytes, bytes]]) -> Entry:
+    def load(self, key: bytes, make: Callable[[], tuple[bytes, bytes]]) -> StoredCode:
         """Return the entry of a key; `make() -> (code, note)` if there is no valid one."""
         found = self.find(key)
         if found is not None:
@@ -117,7 +117,7 @@ class Store:
         data = _packed(code, note, key)
         for home in homes:
             try:
-                return Entry(self._kept(home, name, data), code, note)
+                return StoredCode(self._kept(home, name, data), code, note)
             except OSError as error:
                 if home == self._told:  # said once, and not for each of a hundred kernels
                     continue
@@ -129,7 +129,7 @@ class Store:
                 )
         # A loader needs a file: the temporary folder.
         try:
-            return Entry(self._kept(_passing_folder() / self.name, name, data), code, note)
+            return StoredCode(self._kept(_passing_folder() / self.name, name, data), code, note)
         except OSError as error:
             raise DeviceError(f"compiled code cannot be written: {error}") from error
 

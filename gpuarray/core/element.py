@@ -90,7 +90,7 @@ class Constant(Struct):
         return hash(self.key)
 
 
-class Held(Struct):
+class InRegister(Struct):
     """A value that a kernel has in a register, under a name that the kernel's writer knows."""
 
     value: Any
@@ -189,7 +189,7 @@ class SerialFold(Struct, eq=False):
     spans: tuple[tuple[Access, Access], ...] = ()
 
 
-Access = Element | Address | Constant | Held | Guarded | Applied | SerialFold
+Access = Element | Address | Constant | InRegister | Guarded | Applied | SerialFold
 
 
 class Lookup(Struct):

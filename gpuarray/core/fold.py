@@ -64,16 +64,16 @@ class Identity(enum.Enum):
         return np.asarray(value).astype(dtype)[()]
 
 
-class Part(enum.Enum):
+class StatePart(enum.Enum):
     """What a partial result may consist of, apart from dtypes."""
 
     ELEMENT = "element"  # of the operand's dtype; floats below 32 bits are kept as float32
     POSITION = "position"  # of an element in its row: uint64
 
 
-ELEMENT, POSITION = Part.ELEMENT, Part.POSITION
+ELEMENT, POSITION = StatePart.ELEMENT, StatePart.POSITION
 
-#: A Part, a dtype, or a pair `(x, POSITION)` or `(x, x)`, where x is a State again.
+#: A StatePart, a dtype, or a pair `(x, POSITION)` or `(x, x)`, where x is a State again.
 State = Any
 
 #: The most bytes of a partial result: what shared memory has for each thread of a block.
@@ -92,7 +92,7 @@ def state_bytes(state: State, element: int = 16) -> int:
     >>> state_bytes(ELEMENT, 4), state_bytes((np.dtype("float32"), POSITION))
     (4, 16)
     """
-    if isinstance(state, Part):
+    if isinstance(state, StatePart):
         return element if state is ELEMENT else 8
     if isinstance(state, np.dtype):
         return state.itemsize
@@ -103,7 +103,7 @@ def state_bytes(state: State, element: int = 16) -> int:
 
 def _checked(state: State) -> State:
     """Return a state with types replaced by dtypes; raise TypeError if it is not a State."""
-    if isinstance(state, Part):
+    if isinstance(state, StatePart):
         return state
     if isinstance(state, tuple) and len(state) == 2:
         first, second = map(_checked, state)

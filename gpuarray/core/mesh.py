@@ -26,7 +26,7 @@ from gpuarray.core.abstract_mesh import (
 )
 from gpuarray.core.layout import NO_SUMS, Cuts, Layout, Sums, layout
 from gpuarray.core.memories import checked_kind
-from gpuarray.core.sharding import Device, Piece, Sharding
+from gpuarray.core.sharding import Device, DevicePiece, Sharding
 from gpuarray.core.spec import UNCONSTRAINED, Frozen, names_of
 from gpuarray.core.spec import P as P
 from gpuarray.core.spec import PartitionSpec as PartitionSpec
@@ -224,7 +224,7 @@ class NamedSharding(Frozen, Sharding):
     # Into how many pieces each axis of the spec is split.
     _cut: tuple[int, ...]
     # The pieces of the shapes that were asked for.
-    _found: dict[tuple[int, ...], tuple[Piece, ...]]
+    _found: dict[tuple[int, ...], tuple[DevicePiece, ...]]
     # What `_parts` returns, once it was asked for.
     _split: tuple | None
 
@@ -347,7 +347,7 @@ class NamedSharding(Frozen, Sharding):
             piece[axis] = int(n) // cut
         return tuple(piece)
 
-    def _pieces(self, shape: tuple[int, ...]) -> tuple[Piece, ...]:
+    def _pieces(self, shape: tuple[int, ...]) -> tuple[DevicePiece, ...]:
         found = self._found.get(shape)
         if found is None:
             # Few shapes are cut by one sharding: a bound, for programs that never stop.
@@ -360,7 +360,7 @@ class NamedSharding(Frozen, Sharding):
     def _is_terms(self) -> bool:
         return any(self.mesh.shape[name] > 1 for name in self.spec.unreduced)
 
-    def _cut_up(self, shape: tuple[int, ...]) -> tuple[Piece, ...]:
+    def _cut_up(self, shape: tuple[int, ...]) -> tuple[DevicePiece, ...]:
         if self._is_terms:
             raise NotImplementedError(
                 f"the devices of {self} hold terms of a sum over "
@@ -390,7 +390,7 @@ class NamedSharding(Frozen, Sharding):
                 index = blocks[at] = tuple(slices)
             # Replicas of a block are counted in the order of the devices.
             copy = copies[at] = copies.get(at, -1) + 1
-            found.append(Piece(device, index, copy))
+            found.append(DevicePiece(device, index, copy))
         return tuple(found)
 
     def _numbers(self, names: tuple) -> tuple[int, ...]:

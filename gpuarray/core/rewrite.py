@@ -87,7 +87,7 @@ class Loops(NamedTuple):
     library: bool = False
 
 
-class Space(NamedTuple):
+class WindowAxis(NamedTuple):
     """One axis along which windows move, in elements.
 
     Attributes
@@ -109,7 +109,7 @@ class Space(NamedTuple):
     spread: int
 
 
-class Windows(NamedTuple):
+class WindowedProduct(NamedTuple):
     """Sums of products over windows: out[g, n, f, s] = Σ left[g, n, c, s·stride + w·dilation]
     right[g, f, c, w] over c and w.
 
@@ -117,7 +117,7 @@ class Windows(NamedTuple):
     ----------
     groups, images, features, channels :
         Lengths of g, n, f and c.
-    space : tuple of Space
+    space : tuple of WindowAxis
         The axes of s and w.
     left, right, out :
         How many elements apart neighbours are, along g, n, c, *space; g, f, c, *window; and g, n,
@@ -128,7 +128,7 @@ class Windows(NamedTuple):
     images: int
     features: int
     channels: int
-    space: tuple[Space, ...]
+    space: tuple[WindowAxis, ...]
     left: tuple[int, ...]
     right: tuple[int, ...]
     out: tuple[int, ...]
@@ -175,7 +175,7 @@ class Rewrite(Struct):
     loops : (eqn, read) -> Loops or None
         The function of native code that computes it where the matrices are small; which of the
         results are read is told.
-    windows : (eqn) -> Windows
+    windows : (eqn) -> WindowedProduct
         What is summed over which windows.
     fourier : (eqn) -> Fourier
         Which Fourier transform it is.
@@ -204,7 +204,7 @@ class Rewrite(Struct):
     sinks: bool = False
     product: Product | None = None
     loops: Callable[[Any, tuple[bool, ...]], Loops | None] | None = None
-    windows: Callable[[Any], Windows] | None = None
+    windows: Callable[[Any], WindowedProduct] | None = None
     fourier: Callable[[Any], Fourier] | None = None
     adds_to: int | None = None
     by_axis: Callable[[Any], Any] | None = None

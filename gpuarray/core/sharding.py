@@ -132,7 +132,7 @@ class Memory(NamedTuple):
         return [self.device]
 
 
-class Piece(NamedTuple):
+class DevicePiece(NamedTuple):
     """What one device holds of an array; replicas of the same part are counted from 0."""
 
     device: Device
@@ -167,9 +167,9 @@ class Sharding:
     def _parts(self, ndim: int) -> tuple:
         return ()
 
-    def _pieces(self, shape: tuple[int, ...]) -> tuple[Piece, ...]:
+    def _pieces(self, shape: tuple[int, ...]) -> tuple[DevicePiece, ...]:
         whole = (slice(None),) * len(shape)
-        return tuple([Piece(device, whole, i) for i, device in enumerate(self._devices)])
+        return tuple([DevicePiece(device, whole, i) for i, device in enumerate(self._devices)])
 
     # Whether devices hold terms of a sum instead of parts of an array.
     @property
@@ -250,7 +250,7 @@ class Sharding:
         )
 
 
-def pieces(sharding: Sharding, shape: tuple[int, ...]) -> tuple[Piece, ...]:
+def pieces(sharding: Sharding, shape: tuple[int, ...]) -> tuple[DevicePiece, ...]:
     """The device, the slices and the replica's number of every piece of an array.
 
     The order is that of the sharding's devices, and so of an array's shards and buffers. Replicas

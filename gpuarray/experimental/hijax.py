@@ -26,7 +26,7 @@ from gpuarray.interpreters.ad import is_undefined_primal as is_undefined_primal
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree import tree
 from gpuarray.transforms.references import AbstractRef as AbstractRef
-from gpuarray.transforms.references import Part as TransformedRef
+from gpuarray.transforms.references import RefView as TransformedRef
 
 __all__ = [
     "AbstractRef",

@@ -34,7 +34,7 @@ from gpuarray.functions.custom_rules import (
 )
 from gpuarray.primitives.linear import cast_like
 from gpuarray.pytree import tree
-from gpuarray.transforms.passing import Held, emptied, taken_out
+from gpuarray.transforms.passing import RefArguments, emptied, taken_out
 from gpuarray.transforms.references import Ref
 from gpuarray.transforms.tracing import TracedFunction, stage_aux
 
@@ -133,7 +133,7 @@ class custom_vjp(CustomFunction):
             return out
         # What mutable references hold is an operand, and what is written to them a result.
         raw, in_spec = tree.flatten(dynamic)
-        held = Held(raw)
+        held = RefArguments(raw)
         dynamic, leaves, in_spec = operands(tree.unflatten(in_spec, held.emptied(raw)))
         results = Results()
         put = lambda given: self._whole(fixed, static, tree.unflatten(in_spec, given))
@@ -164,7 +164,7 @@ class custom_vjp(CustomFunction):
         leaves: list,
         in_spec: Any,
         results: Results,
-        held: Held,
+        held: RefArguments,
     ) -> tuple[Callable, Callable]:
         """The rules as functions of leaves; `put` gives all arguments in their places."""
         fwd_rule, bwd_rule, symbolic = self.fwd, self.bwd, self.symbolic_zeros

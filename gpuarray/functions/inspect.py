@@ -23,7 +23,7 @@ from gpuarray.core.mesh import EMPTY, NamedSharding, contexts
 from gpuarray.core.tracebacks import boundary
 from gpuarray.functions import stages
 from gpuarray.functions.argnums import indices
-from gpuarray.functions.jitted import Jitted, Options
+from gpuarray.functions.jitted import JitOptions, Jitted
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.transforms.references import AbstractRef, Ref
 from gpuarray.transforms.tracing import GraphTrace
@@ -66,7 +66,7 @@ def make_jaxpr(
     @functools.wraps(fun)
     def trace_it(*args, **kwargs) -> Any:
         # A wrapper of its own, not the function's cache: printing must show what tracing does now.
-        jitted = Jitted(lambda *a, **k: fun(*a, **k), Options(static_argnums=nums))
+        jitted = Jitted(lambda *a, **k: fun(*a, **k), JitOptions(static_argnums=nums))
         # The named axes are there for the trace alone.
         given = [util.pair(entry, _AXES) for entry in util.elements(axis_env or (), _AXES)]
         with named_axes({name: NamedAxis(size) for name, size in given}):
@@ -91,7 +91,7 @@ def eval_shape(fun: Callable, *args, **kwargs) -> Any:
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
     # The trace is kept with the function, as that of `jit` is.
-    return Jitted(fun, Options(purpose="eval_shape")).eval_shape(*args, **kwargs)
+    return Jitted(fun, JitOptions(purpose="eval_shape")).eval_shape(*args, **kwargs)
 
 
 def typeof(x):

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpuarray.backends.cuda import cubins
 from gpuarray.functions import argnums
-from gpuarray.functions.jitted import Jitted, Options
+from gpuarray.functions.jitted import JitOptions, Jitted
 from gpuarray.functions.shardings import UNSPECIFIED, sharding_options
 from gpuarray.runtime import cache
 from gpuarray.transforms import trace_cache
@@ -147,7 +147,7 @@ def jit_as(
         raise ValueError(
             f"can't specify both a device and a backend for jit, got {device=} and {backend=}"
         )
-    options = Options(
+    options = JitOptions(
         static_nums,
         static_names,
         donate_nums,

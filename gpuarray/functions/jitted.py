@@ -1,6 +1,6 @@
 """Jitted functions: traced once for each kind of input, then only launched.
 
-Floor 6. In: a Python function and the Options that `jit` has checked (jit.py). Out: a callable
+Floor 6. In: a Python function and the JitOptions that `jit` has checked (jit.py). Out: a callable
 whose second call with like arguments costs a dict lookup and a launch. The cache belongs to the
 *function*, not to the wrapper, so `jit(f)` written again in a loop still hits.
 """
@@ -40,7 +40,7 @@ from gpuarray.transforms.tracing import ReferenceAccessed, TracedFunction, stage
 from gpuarray.util import cached_property
 
 
-class Options(NamedTuple):
+class JitOptions(NamedTuple):
     """How a function is jitted: part of its cache key."""
 
     static_argnums: tuple[int, ...] = ()
@@ -62,7 +62,7 @@ class Call(NamedTuple):
     avals: tuple[ShapedArray, ...]
 
 
-class Program(NamedTuple):
+class TracedProgram(NamedTuple):
     """A traced function for one kind of call."""
 
     graph: Graph
@@ -75,7 +75,7 @@ class Program(NamedTuple):
 class Entry(NamedTuple):
     """A compiled function for one kind of call."""
 
-    program: Program
+    program: TracedProgram
     executable: Executable
     constants: Constants
     fast: Callable[..., Any] | None
@@ -90,7 +90,7 @@ class Jitted:
 
     __name__: str
 
-    def __init__(self, fun: Callable, options: Options):
+    def __init__(self, fun: Callable, options: JitOptions):
         # update_wrapper replaces this where the function has a name.
         self.__name__ = type(fun).__name__  # of an object that is called; a function has its own
         functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
@@ -249,7 +249,7 @@ class Jitted:
                 dynamic[name] = kwargs[name]
         return tuple(kept), dynamic, statics
 
-    def _program(self, call: Call, key: tuple) -> Program:
+    def _program(self, call: Call, key: tuple) -> TracedProgram:
         """Trace the function for one kind of call."""
         if self._signature is not None:
             self._check_signature(call, self._signature)
@@ -291,7 +291,7 @@ class Jitted:
         options = self._options
         # 3. Which leaves are given away, by number from here on.
         donated = donated_leaves(call.spec, options.donate_argnums, options.donate_argnames)
-        return Program(graph, out_spec, donated, info, where)
+        return TracedProgram(graph, out_spec, donated, info, where)
 
     def _check_signature(self, call: Call, signature: inspect.Signature) -> None:
         args, kwargs = tree.unflatten_raw(call.spec, call.leaves)
@@ -472,7 +472,9 @@ def _place_of(x: Any) -> Place | None:
     return None
 
 
-def _launch(program: Program, executable: Executable, constants: Constants, *leaves: Any) -> Any:
+def _launch(
+    program: TracedProgram, executable: Executable, constants: Constants, *leaves: Any
+) -> Any:
     """Run a program in general: any devices, pending inputs, donation, work in flight."""
     inputs = list(leaves)
     # `run` takes the inputs away; a check of the results evaluates the program again with them.
@@ -495,7 +497,7 @@ class _Pure(Jitted):
         return self._call_without_references(args, kwargs)
 
 
-def _shifted(options: Options) -> Options:
+def _shifted(options: JitOptions) -> JitOptions:
     """The options of a function that takes one more argument, the first."""
     # Numbers from the front move by one; those from the end stay where they are.
     move = lambda nums: tuple(n + 1 if n >= 0 else n for n in nums)

@@ -248,7 +248,7 @@ def _run(
         wanted = [None] * len(executable.out_avals) if where is None else where.outs
         try:
             return spread.run(executable, inputs, wanted, donated, constants.values)
-        except spread.Elsewhere as error:
+        except spread.OnOtherDevices as error:
             # A constant of the program, which no argument of the user's is to blame for.
             if error.number >= len(inputs):
                 raise

@@ -23,7 +23,7 @@ from gpuarray.primitives.reshard import as_typed
 from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchAxis, batch_aux, matched
 from gpuarray.transforms.passing import taken_out, with_values
-from gpuarray.transforms.references import Part, Ref, values_of, write_back
+from gpuarray.transforms.references import Ref, RefView, values_of, write_back
 
 
 def vmap(
@@ -131,7 +131,7 @@ def vmap(
 
     def over_references(args: tuple, kwargs: dict, leaves: list, dims: list) -> Any:
         """Call with mapped references: each element is read and written by the call it is for."""
-        is_part = lambda x: isinstance(x, Part)
+        is_part = lambda x: isinstance(x, RefView)
         if any(map(is_part, tree.tree_leaves((args, kwargs), is_leaf=is_part))):
             raise TypeError(
                 "vmap cannot map over ref.at[index] (TransformedRefs are not allowed): the index "

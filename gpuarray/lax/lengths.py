@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpuarray.core import dtypes
-from gpuarray.core.dims import Dim, Operation, symbol
+from gpuarray.core.dims import Dim, symbol
+from gpuarray.core.monomials import Operation
 from gpuarray.lax.convert import convert
 from gpuarray.lax.creation import full
 from gpuarray.lax.elementwise import add, div, max, min, mul, rem, select, sub

@@ -28,7 +28,7 @@ from gpuarray.transforms.jvp import JVPTracer
 _state = config.state
 
 
-class Known:
+class KnownIndex:
     """An index array whose values are known and in bounds already (from a boolean mask)."""
 
     __slots__ = ("shape", "value")
@@ -58,7 +58,7 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> IndexTarget:
     """The IndexTarget that any index means. `wrap`: negative positions count from the end."""
     # 1. Entries, one for each axis, and None for each new one.
     entries, expand, shape = _entries(shape, index)
-    arrays = [e for e in entries if isinstance(e, (Known, Array, np.ndarray)) and e.shape]
+    arrays = [e for e in entries if isinstance(e, (KnownIndex, Array, np.ndarray)) and e.shape]
     # 2. Which of them are index arrays. NumPy: next to one, integers are index arrays too.
     advanced = [
         i
@@ -157,7 +157,7 @@ class _TargetBuilder:
         if n == 0 and (isinstance(e, int) or not getattr(e, "ndim", 1)):
             raise IndexError(f"index is out of bounds for axis {axis} with size 0")
         # What a mask selects is in bounds already.
-        value = e.value if isinstance(e, Known) else wrapped(e, n, axis) if self.wrap else e
+        value = e.value if isinstance(e, KnownIndex) else wrapped(e, n, axis) if self.wrap else e
         self.starts.append((axis, value, None if getattr(value, "ndim", 0) else ()))
         self._drop_axis()
 
@@ -254,7 +254,7 @@ def _entries(shape, index):
             # A scalar boolean is a mask of no axes: a new axis of length 1, taken once or never.
             sizes.insert(axis, 1)
             expand.append(axis)
-            entries.append(Known(np.zeros(int(e), np.int32)))
+            entries.append(KnownIndex(np.zeros(int(e), np.int32)))
         elif _is_mask(e):
             # As in NumPy, an axis of length 0 in the mask takes nothing of any axis.
             if any(m not in (0, n) for m, n in zip(e.shape, sizes[axis:], strict=False)):
@@ -264,7 +264,7 @@ def _entries(shape, index):
                 )
             # How many are true decides the shape: the mask has to be known.
             found = np.nonzero(known_value(e, errors.NonConcreteBooleanIndexError))
-            entries += [Known(k.astype(np.int32)) for k in found]
+            entries += [KnownIndex(k.astype(np.int32)) for k in found]
             axis += e.ndim - 1
         else:
             entries.append(e)

@@ -34,7 +34,7 @@ _state = config.state
 kind_of = dtypes.kind_of
 
 
-class Fold(NamedTuple):
+class Reduction(NamedTuple):
     """What tells one reduction from another."""
 
     name: str  # no two have the same: finished calls are kept by it
@@ -57,18 +57,20 @@ def highest(dtype: Any) -> Any:
     return extreme(dtype, True)
 
 
-SUM = Fold("sum", lax.reduce_sum, lambda d: d.type(0), lax.add, accumulates=True, across=lax.psum)
-PROD = Fold("prod", lax.reduce_prod, lambda d: d.type(1), lax.mul, accumulates=True)
-MAX = Fold("max", lax.reduce_max, lowest, lax.max, needs_elements=True, across=lax.pmax)
-MIN = Fold("min", lax.reduce_min, highest, lax.min, needs_elements=True, across=lax.pmin)
-ANY = Fold("any", lax.reduce_or, lambda d: np.False_, lax.bitwise_or)
-ALL = Fold("all", lax.reduce_and, lambda d: np.True_, lax.bitwise_and)
+SUM = Reduction(
+    "sum", lax.reduce_sum, lambda d: d.type(0), lax.add, accumulates=True, across=lax.psum
+)
+PROD = Reduction("prod", lax.reduce_prod, lambda d: d.type(1), lax.mul, accumulates=True)
+MAX = Reduction("max", lax.reduce_max, lowest, lax.max, needs_elements=True, across=lax.pmax)
+MIN = Reduction("min", lax.reduce_min, highest, lax.min, needs_elements=True, across=lax.pmin)
+ANY = Reduction("any", lax.reduce_or, lambda d: np.False_, lax.bitwise_or)
+ALL = Reduction("all", lax.reduce_and, lambda d: np.True_, lax.bitwise_and)
 
 # ---- the general reduction ----
 
 
 def fold_axes(
-    fold: Fold,
+    fold: Reduction,
     a: Any,
     axis: Any,
     dtype: Any,
@@ -125,7 +127,7 @@ def fold_axes(
     return lax.expand_dims(y, axes) if keepdims else y
 
 
-def _finished(fold: Fold, aval: Any, axis: Any, keepdims: bool, promote_integers: bool) -> Any:
+def _finished(fold: Reduction, aval: Any, axis: Any, keepdims: bool, promote_integers: bool) -> Any:
     through, result = _types(fold, aval.dtype, None, promote_integers)
     names, axes = split_axes(axis, aval.ndim)
     _check_elements(fold, aval.shape, axes)
@@ -140,7 +142,7 @@ def _finished(fold: Fold, aval: Any, axis: Any, keepdims: bool, promote_integers
     return run
 
 
-def _types(fold: Fold, dtype: Any, wanted: Any, promote_integers: bool) -> tuple[Any, Any]:
+def _types(fold: Reduction, dtype: Any, wanted: Any, promote_integers: bool) -> tuple[Any, Any]:
     """The dtype a reduction runs in, and that of its result."""
     if fold.name in ("any", "all"):
         return dtypes.bool_, dtypes.bool_
@@ -171,14 +173,14 @@ def compute_dtype(dtype: Any) -> Any:
     return dtypes.float32 if kind_of(dtype) == "f" and dtype.itemsize < 4 else dtype
 
 
-def _as_elements(fold: Fold, x: Array, through: Any) -> Array:
+def _as_elements(fold: Reduction, x: Array, through: Any) -> Array:
     # A complex number is true if either part is not zero.
     if through == np.bool_ and fold.name in ("any", "all") and kind_of(x.dtype) == "c":
         return truth(x)
     return as_type(x, through)
 
 
-def _over(fold: Fold, x: Array, names: tuple[str, ...], axes: tuple[int, ...]) -> Array:
+def _over(fold: Reduction, x: Array, names: tuple[str, ...], axes: tuple[int, ...]) -> Array:
     """A reduction over numbered axes, then over named ones."""
     if axes or not names:
         x = fold.run(x, axes)
@@ -212,7 +214,7 @@ def split_axes(axis: Any, ndim: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
     return names, canonical_axes(axis, ndim)
 
 
-def _check_elements(fold: Fold, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+def _check_elements(fold: Reduction, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     if fold.needs_elements and builtins.any(shape[i] == 0 for i in axes):
         raise ValueError(
             f"zero-size array to reduction operation {fold.name} which has no identity: the array "

@@ -28,7 +28,7 @@ from gpuarray.numpy import (
 from gpuarray.numpy.comparison import truth
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.promotion import select, zero_of
-from gpuarray.numpy.reductions import Fold, fold_axes
+from gpuarray.numpy.reductions import Reduction, fold_axes
 from gpuarray.numpy.ufunc import typed_as, ufunc
 from gpuarray.util import canonical_axes
 
@@ -68,7 +68,7 @@ def _by_name(name: str) -> ufunc:
 # ---- how they fold, accumulate and update ----
 
 
-def _folding(fold: Fold) -> Callable[..., Array]:
+def _folding(fold: Reduction) -> Callable[..., Array]:
     def reduce(a, *, axis, dtype, keepdims, initial, where):
         wanted = None if dtype is None else dtypes.check_user_dtype(dtype, fold.name)
         return fold_axes(fold, a, axis, wanted, None, keepdims, initial, where)
@@ -76,7 +76,7 @@ def _folding(fold: Fold) -> Callable[..., Array]:
     return reduce
 
 
-def _extreme(fold: Fold) -> Callable[..., Array]:
+def _extreme(fold: Reduction) -> Callable[..., Array]:
     # An extreme has the dtype of its elements, so dtype= converts them.
     def reduce(a, *, axis, dtype, keepdims, initial, where):
         return fold_axes(
@@ -89,7 +89,7 @@ def _extreme(fold: Fold) -> Callable[..., Array]:
 def _logical(
     name: str, run: Callable[..., Array], join: Callable[..., Array], identity: bool
 ) -> Callable[..., Array]:
-    fold = Fold(name, run, lambda d: np.bool_(identity), join)
+    fold = Reduction(name, run, lambda d: np.bool_(identity), join)
 
     def reduce(a, *, axis, dtype, keepdims, initial, where):
         initial = None if initial is None else truth(asarray(initial))
@@ -152,7 +152,7 @@ def _logsumexp(a, *, axis, dtype, keepdims, initial, where):
 
 def _bits(name: str, run, join, identity: int) -> Callable[..., Array]:
     # By astype: -1 becomes all bits set in unsigned dtypes, too.
-    fold = _folding(Fold(name, run, lambda d: np.array(identity).astype(d)[()], join))
+    fold = _folding(Reduction(name, run, lambda d: np.array(identity).astype(d)[()], join))
 
     def reduce(a, *, axis, dtype, keepdims, initial, where):
         if dtypes.kind_of(a.dtype) not in "biu":

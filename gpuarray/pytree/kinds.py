@@ -1,8 +1,8 @@
 """Pytree node types: how each is flattened and rebuilt, and the keys of paths.
 
 Floor 1: imports nothing of gpuarray. In: classes with their flatten and unflatten functions. Out: a
-`Kind` for every node type, found by `kinds[type(x)]` (None for a leaf). structure.py uses these;
-users register types through tree.py.
+`NodeKind` for every node type, found by `kinds[type(x)]` (None for a leaf). structure.py uses
+these; users register types through tree.py.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _dict_keys(aux: tuple, children: Sequence) -> tuple:
 # --- kinds ----------------------------------------------------------------------------------------
 
 
-class Kind:
+class NodeKind:
     """One node type.
 
     Attributes
@@ -230,12 +230,12 @@ def exact(aux: Any) -> Any:
     return tuple(map(exact, aux)) if t is tuple else id(aux)
 
 
-class _Kinds(dict[type, "Kind | None"]):
+class _Kinds(dict[type, "NodeKind | None"]):
     """The kind of each type met so far, None for leaf types; each type is examined once."""
 
     LEAF_TYPES = 4096  # a program that makes classes without end must not fill the memory
 
-    def __missing__(self, t: type) -> Kind | None:
+    def __missing__(self, t: type) -> NodeKind | None:
         kind = None
         # Named tuples need no registration.
         if issubclass(t, tuple) and hasattr(t, "_fields"):
@@ -247,7 +247,7 @@ class _Kinds(dict[type, "Kind | None"]):
         return self.setdefault(t, kind)  # two threads may come at once: one kind wins
 
 
-def _named_tuple_kind(t: Any) -> Kind:
+def _named_tuple_kind(t: Any) -> NodeKind:
     def keys(aux: Any, children: Sequence) -> tuple:
         if len(t._fields) != len(children):
             raise ValueError(
@@ -261,7 +261,7 @@ def _named_tuple_kind(t: Any) -> Kind:
     methods = "__len__", "__getitem__", "__iter__"
     own = any(getattr(t, m) is not getattr(tuple, m) for m in methods)
     opened = _open_fields if own else _open_items
-    return Kind(t, opened, lambda _, c: t(*c), keys, items=not own, named_tuple=True)
+    return NodeKind(t, opened, lambda _, c: t(*c), keys, items=not own, named_tuple=True)
 
 
 def _open_fields(x: tuple) -> Opened:
@@ -333,18 +333,18 @@ def _open_ordered(x: collections.OrderedDict) -> Opened:
     return tuple(x.values()), keys, exact(keys)
 
 
-TUPLE = Kind(tuple, _open_items, lambda _, c: tuple(c), _index_keys, items=True)
-LIST = Kind(list, _open_items, lambda _, c: list(c), _index_keys, items=True)
-DICT = Kind(dict, _open_dict, lambda keys, c: dict(zip(keys, c)), _dict_keys)
+TUPLE = NodeKind(tuple, _open_items, lambda _, c: tuple(c), _index_keys, items=True)
+LIST = NodeKind(list, _open_items, lambda _, c: list(c), _index_keys, items=True)
+DICT = NodeKind(dict, _open_dict, lambda keys, c: dict(zip(keys, c)), _dict_keys)
 # None has no leaves: it is a node without children.
-NONE = Kind(type(None), lambda x: ((), None, None), lambda _, c: None)
-_ORDERED = Kind(
+NONE = NodeKind(type(None), lambda x: ((), None, None), lambda _, c: None)
+_ORDERED = NodeKind(
     collections.OrderedDict,
     _open_ordered,
     lambda keys, c: collections.OrderedDict(zip(keys, c)),
     _dict_keys,
 )
-_DEFAULT = Kind(
+_DEFAULT = NodeKind(
     collections.defaultdict,
     _open_defaultdict,
     lambda aux, c: collections.defaultdict(aux[0], zip(aux[1], c)),
@@ -356,7 +356,7 @@ kinds = _Kinds()
 _registered: set[type] = set()
 
 
-def _add(kind: Kind) -> None:
+def _add(kind: NodeKind) -> None:
     if kind.type in _registered:
         raise ValueError(
             f"Duplicate custom PyTreeDef type registration for {kind.type}. A type is registered "
@@ -423,7 +423,7 @@ def register_node(
 
     # The children without keys serve where no path is wanted, which is nearly always.
     with_keys = open_with_keys if to_iterable_with_keys is not None else None
-    _add(Kind(nodetype, open_, close, open_with_keys=with_keys))
+    _add(NodeKind(nodetype, open_, close, open_with_keys=with_keys))
 
 
 def register_dataclass_node(
@@ -442,4 +442,4 @@ def register_dataclass_node(
         # Fields that are neither data nor static get their defaults from the class.
         return nodetype(**dict(zip(data, children)), **dict(zip(meta, aux)))
 
-    _add(Kind(nodetype, open_, close, lambda aux, children: keys))
+    _add(NodeKind(nodetype, open_, close, lambda aux, children: keys))

@@ -20,7 +20,7 @@ from gpuarray.pytree.kinds import (
     NONE,
     TUPLE,
     Builder,
-    Kind,
+    NodeKind,
     exact,
     kinds,
     orders,
@@ -48,7 +48,7 @@ class PyTreeDef:
         "__weakref__",
     )
 
-    kind: Kind | None
+    kind: NodeKind | None
     aux: Any
     inner: tuple[PyTreeDef, ...]
     num_leaves: int
@@ -285,7 +285,7 @@ def _is_simple(aux: Any) -> bool:
     return aux is None or type(aux) in (str, int, bool, float, type)
 
 
-def _new(kind: Kind | None, aux: Any, inner: tuple[PyTreeDef, ...]) -> PyTreeDef:
+def _new(kind: NodeKind | None, aux: Any, inner: tuple[PyTreeDef, ...]) -> PyTreeDef:
     # Past __init__, which refuses: structures are made here only, so that all are interned.
     node = object.__new__(PyTreeDef)
     node.kind = kind
@@ -301,7 +301,7 @@ def _new(kind: Kind | None, aux: Any, inner: tuple[PyTreeDef, ...]) -> PyTreeDef
 LEAF = _new(None, None, ())
 
 
-def _intern(key: tuple, kind: Kind, aux: Any, nodes: list[PyTreeDef]) -> PyTreeDef:
+def _intern(key: tuple, kind: NodeKind, aux: Any, nodes: list[PyTreeDef]) -> PyTreeDef:
     """Make and store the structure for `key`; `nodes` are its children that are not leaves."""
     rest = iter(nodes)
     node = _new(kind, aux, tuple([next(rest) if i else LEAF for i in key[2:]]))
@@ -313,7 +313,7 @@ def _intern(key: tuple, kind: Kind, aux: Any, nodes: list[PyTreeDef]) -> PyTreeD
     return node
 
 
-def make_node(kind: Kind, aux: Any, inner: Iterable[PyTreeDef]) -> PyTreeDef:
+def make_node(kind: NodeKind, aux: Any, inner: Iterable[PyTreeDef]) -> PyTreeDef:
     """Return the (interned) structure of a node of this kind, with this aux and these children."""
     inner = list(inner)
     for c in inner:
@@ -327,7 +327,7 @@ def make_node(kind: Kind, aux: Any, inner: Iterable[PyTreeDef]) -> PyTreeDef:
 # --- flatten --------------------------------------------------------------------------------------
 
 
-def _grow(kind: Kind, x: Any, leaves: list) -> PyTreeDef:
+def _grow(kind: NodeKind, x: Any, leaves: list) -> PyTreeDef:
     """Append the leaves of the node `x` to `leaves`, and return its structure."""
     # The three cases from the fastest to the slowest.
     if kind.items:
@@ -506,7 +506,7 @@ def _up_to(node: PyTreeDef, x: Any, out: list) -> None:
             _up_to(c, child, out)
 
 
-def _refuse_type(kind: Kind, x: Any) -> NoReturn:
+def _refuse_type(kind: NodeKind, x: Any) -> NoReturn:
     if kind is NONE:
         raise ValueError(
             f"Expected None, got {x!r}. None is a node without leaves; is_leaf=lambda x: x is None "
@@ -521,7 +521,7 @@ def _refuse_type(kind: Kind, x: Any) -> NoReturn:
     raise ValueError(f"Expected named tuple, got {x!r}.")
 
 
-def _refuse_aux(kind: Kind, expected: Any, aux: Any, x: Any) -> NoReturn:
+def _refuse_aux(kind: NodeKind, expected: Any, aux: Any, x: Any) -> NoReturn:
     if kind is DICT:
         raise ValueError(
             f"Dict key mismatch; expected keys: {list(expected)}; present keys: {list(aux)}."
@@ -529,7 +529,7 @@ def _refuse_aux(kind: Kind, expected: Any, aux: Any, x: Any) -> NoReturn:
     raise ValueError(f"Mismatch custom node data: {expected!r} != {aux!r}; value: {x!r}.")
 
 
-def _refuse_arity(kind: Kind, expected: int, got: int, x: Any) -> NoReturn:
+def _refuse_arity(kind: NodeKind, expected: int, got: int, x: Any) -> NoReturn:
     name = {TUPLE: "Tuple", LIST: "List"}.get(kind, "Custom type")
     if kind.named_tuple:
         name, x = "Named tuple", tuple(x)  # its own repr needs as many items as names

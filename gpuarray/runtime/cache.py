@@ -24,13 +24,13 @@ from gpuarray import util
 from gpuarray.config import state
 from gpuarray.core import monitoring, ranges
 from gpuarray.core.graph import Graph, is_pure_structure, scopes
-from gpuarray.runtime.execute import Constants, Executable, Program, separated
+from gpuarray.runtime.execute import Constants, DeviceProgram, Executable, separated
 from gpuarray.util import Recent
 
 _log = logging.getLogger("gpuarray")
 
 
-class Compiled(NamedTuple):
+class CompileRecord(NamedTuple):
     """A line of the history: what was compiled, how long it took, and the reason."""
 
     kind: str
@@ -264,7 +264,7 @@ def of_function(fun: Callable, options: Hashable) -> FunctionCache:
 
 
 # ---- programs ----
-def report(line: Compiled, program: Program) -> None:
+def report(line: CompileRecord, program: DeviceProgram) -> None:
     """Log, print or dump what was compiled, as the settings ask for."""
     # Debuggers ask for all that is logged.
     level = logging.WARNING if state.log_compiles else logging.DEBUG
@@ -294,7 +294,7 @@ def _say_unwritable(folder: str, reason: str) -> None:
     )
 
 
-def dump(folder: pathlib.Path, line: Compiled, program: Program) -> None:
+def dump(folder: pathlib.Path, line: CompileRecord, program: DeviceProgram) -> None:
     """Write a program's graph, plan and source to a folder."""
     # A function's name may hold anything.
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in line.name)
@@ -315,7 +315,7 @@ watch(_executables)
 _dumped = itertools.count(1)
 #: The longest part of a function's name in a file name, which most systems limit to 255 characters.
 _LONGEST = 100
-history: collections.deque[Compiled] = collections.deque(maxlen=1000)
+history: collections.deque[CompileRecord] = collections.deque(maxlen=1000)
 
 
 def compiled(
@@ -335,8 +335,8 @@ def compiled(
         graph = make_graph()
 
         # Called once for each device, when its program has been built.
-        def announce(program: Program, built: float, why: str | None = None) -> None:
-            line = Compiled(kind, name or graph.debug_name, planned + built, why or reason)
+        def announce(program: DeviceProgram, built: float, why: str | None = None) -> None:
+            line = CompileRecord(kind, name or graph.debug_name, planned + built, why or reason)
             history.append(line)
             monitoring.lasted(monitoring.BUILT, built, fun_name=line.name)
             report(line, program)

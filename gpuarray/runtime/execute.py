@@ -97,8 +97,8 @@ class Executable:
     """A compiled Graph: its Plan, and the Programs that run it, made on demand for each device.
 
     The Graph holds no constants: they are inputs (see `separated`). `announce(program, seconds)` is
-    called for every Program that is made, also with a reason where there were others before. What
-    is `over_devices` is planned for one device only when that is asked for.
+    called for every DeviceProgram that is made, also with a reason where there were others before.
+    What is `over_devices` is planned for one device only when that is asked for.
     """
 
     __slots__ = (
@@ -126,7 +126,7 @@ class Executable:
         self.out_avals = graph.out_avals
         self._heavy: bool | None = None
         self.teams: dict[Any, Any] = {}
-        self._programs: dict[Any, Program] = {}
+        self._programs: dict[Any, DeviceProgram] = {}
         self._lock = util.lock()
 
     @property
@@ -155,7 +155,7 @@ class Executable:
             self._plan = plan_graph(self.graph, fusion=config.state.fusion)
         return self._plan
 
-    def on(self, device: Device) -> Program:
+    def on(self, device: Device) -> DeviceProgram:
         """Return the program for a device, made when it is first asked for."""
         # CPU devices share programs; each GPU has its own.
         key = device if device.platform == "gpu" else device.platform
@@ -173,14 +173,14 @@ class Executable:
         return found
 
 
-def backend_compile_and_load(backend: Any, executable: Executable, device: Device) -> Program:
+def backend_compile_and_load(backend: Any, executable: Executable, device: Device) -> DeviceProgram:
     """Make the program of a device. `backend` is the device's client: libraries that forbid to
     compile for a platform put a function of theirs in the place of this one.
     """
-    return Program(executable.plan, executable.donated, device, executable.native)
+    return DeviceProgram(executable.plan, executable.donated, device, executable.native)
 
 
-class Program:
+class DeviceProgram:
     """An Executable's function on the buffers of one device."""
 
     __slots__ = ("gpu", "plan", "run")
@@ -215,7 +215,7 @@ class Program:
         return self(*buffers)
 
 
-def explained(program: Program, error: Exception) -> Exception:
+def explained(program: DeviceProgram, error: Exception) -> Exception:
     """Return the error with a note of the operation that failed and the line that recorded it."""
     where = "a compiled program"
     trace = error.__traceback__

@@ -178,7 +178,7 @@ class GpuFleet:
             plan = plan.on_device.overlapped
         self.parts = []
         for gpu in self.gpus:
-            inside = cuda.Inside(gpu, plans)
+            inside = cuda.InnerFunctions(gpu, plans)
             run = cuda.build(plan, consts, donated, gpu=gpu, inside=inside)
             self.parts.append(_OnGpu(run, gpu))
         self.run = self.parts[0].run if self.parts else None

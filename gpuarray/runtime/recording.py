@@ -33,7 +33,7 @@ from gpuarray.runtime import spread
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.cache import compiled
 from gpuarray.runtime.execute import held, launch
-from gpuarray.runtime.spread import Laid
+from gpuarray.runtime.spread import LaidResults
 from gpuarray.runtime.stream import Flight
 
 #: This many recorded operations are dispatched without being asked for.
@@ -76,7 +76,7 @@ class Op:
         # By where operands over several devices are, how results lie; None: it runs at once.
         self.laid: util.Recent | None = None
 
-    def laid_by(self, places: tuple[Place | None, ...]) -> Laid | None:
+    def laid_by(self, places: tuple[Place | None, ...]) -> LaidResults | None:
         """Return how results lie, by where the operands are; None where it is to run at once."""
         if self.laid is None:
             self.laid = util.Recent(64)
@@ -125,7 +125,7 @@ class Node:
 
     __slots__ = ("handles", "inputs", "laid", "op", "recording", "site", "twins")
 
-    def __init__(self, recording: Recording, op: Op, inputs: list, laid: Laid | None = None):
+    def __init__(self, recording: Recording, op: Op, inputs: list, laid: LaidResults | None = None):
         self.recording = recording
         self.op = op
         self.inputs = inputs
@@ -298,7 +298,7 @@ class Recorder:
         self.place = place
         self.recording = Recording(place)
 
-    def record(self, op: Op, args: tuple, laid: Laid | None = None) -> list[ArrayImpl]:
+    def record(self, op: Op, args: tuple, laid: LaidResults | None = None) -> list[ArrayImpl]:
         """Record an operation; return its results as pending arrays."""
         recording = self.recording
         if recording.started:
@@ -456,7 +456,7 @@ def recorder_of(place: Place) -> Recorder:
     return found
 
 
-def recorder_over(laid: Laid) -> Recorder:
+def recorder_over(laid: LaidResults) -> Recorder:
     """Return this thread's recorder for the devices of a mesh."""
     found = _recorders.by_place.get(laid.mesh)
     if found is None:

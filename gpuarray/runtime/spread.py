@@ -343,7 +343,7 @@ def _filled(
 
 
 # ---- operations that are recorded ----
-class Laid(NamedTuple):
+class LaidResults(NamedTuple):
     """How the results of an operation lie over the devices of a mesh, and their types."""
 
     mesh: Mesh
@@ -352,7 +352,7 @@ class Laid(NamedTuple):
     avals: tuple[ShapedArray, ...]
 
 
-def laid_as(graph: Graph, places: tuple[Place | None, ...]) -> Laid | None:
+def laid_as(graph: Graph, places: tuple[Place | None, ...]) -> LaidResults | None:
     """Return how the results of an operation lie, by where its operands are; None where it is to
     run at once.
 
@@ -368,7 +368,7 @@ def laid_as(graph: Graph, places: tuple[Place | None, ...]) -> Laid | None:
         return None
     if made.spans and has_exchanges(made.parts.local):
         return None
-    return Laid(meshes[0], made.parts.outs, tuple(made.out_places), tuple(made.out_avals))
+    return LaidResults(meshes[0], made.parts.outs, tuple(made.out_places), tuple(made.out_avals))
 
 
 def launch(
@@ -496,7 +496,7 @@ def _shown(place: Place | None) -> str:
     return f"{sharding.spec} over {axes}"
 
 
-class Elsewhere(ValueError):
+class OnOtherDevices(ValueError):
     """Raised for an input that was put on other devices than the program's."""
 
     #: Which input it is.
@@ -505,14 +505,14 @@ class Elsewhere(ValueError):
     program: str
 
 
-def _elsewhere(place: Place, grid: Grid, number: int, name: str | None) -> Elsewhere:
+def _elsewhere(place: Place, grid: Grid, number: int, name: str | None) -> OnOtherDevices:
     what = "the computation" if name is None else f"{name} inside jit"
     program = (
         f"{what} with device ids {[d.id for d in grid.devices]} on platform "
         f"{grid.devices[0].platform.upper()}. Move it with gpuarray.device_put, as in "
         "device_put(x, NamedSharding(mesh, PartitionSpec()))."
     )
-    error = Elsewhere(
+    error = OnOtherDevices(
         "Received incompatible devices for jitted computation. Got an argument with device ids "
         f"{[d.id for d in place.all_devices]} on platform {place.device.platform.upper()} and "
         f"{program}"

@@ -99,7 +99,7 @@ def whole(args: Any) -> Any:
     return args
 
 
-class Held:
+class RefArguments:
     """Refs among flat arguments of a function with rules, which gets their values in their places.
 
     Function and rules get the Refs themselves, which hold the values while one of them runs.

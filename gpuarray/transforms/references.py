@@ -241,20 +241,20 @@ class _Freed(Struct):
 class _At(Struct):
     """What `ref.at` is: `at[index]` refers to a part of the Ref."""
 
-    whole: Ref | Part
+    whole: Ref | RefView
 
-    def __getitem__(self, index: Any) -> Part:
-        return Part(self.whole, index)
+    def __getitem__(self, index: Any) -> RefView:
+        return RefView(self.whole, index)
 
 
-class Part:
+class RefView:
     """Elements of a Ref at an index, to be read and written as a Ref is.
 
     It is a node of pytrees whose leaves are the Ref and the arrays in the index, so that
     transformed functions take it as an argument.
     """
 
-    def __init__(self, whole: Ref | Part, index: Any):
+    def __init__(self, whole: Ref | RefView, index: Any):
         self.whole, self.index = whole, index
 
     @property
@@ -297,13 +297,13 @@ class Part:
 
 
 class _Fixed(NamedTuple):
-    """What a Part's index has in a place that no transformation changes."""
+    """What a RefView's index has in a place that no transformation changes."""
 
     kind: type
     value: Any
 
 
-def _flatten_part(part: Part) -> tuple[list, tuple]:
+def _flatten_part(part: RefView) -> tuple[list, tuple]:
     several = isinstance(part.index, tuple)
     # Arrays of the index are leaves; all else is part of the structure, with None where a leaf
     # goes.
@@ -319,16 +319,16 @@ def _flatten_part(part: Part) -> tuple[list, tuple]:
     return children, (several, tuple(layout))
 
 
-def _unflatten_part(aux: tuple, children: Sequence[Any]) -> Part:
+def _unflatten_part(aux: tuple, children: Sequence[Any]) -> RefView:
     (several, layout), (whole, *values) = aux, children
     rest = iter(values)
     entries = [
         next(rest) if e is None else slice(*e.value) if e.kind is slice else e.value for e in layout
     ]
-    return Part(whole, tuple(entries) if several else entries[0])
+    return RefView(whole, tuple(entries) if several else entries[0])
 
 
-register_pytree_node(Part, _flatten_part, _unflatten_part)
+register_pytree_node(RefView, _flatten_part, _unflatten_part)
 
 
 def _is_moving(index: Any) -> bool:

@@ -32,7 +32,7 @@ needed = pytest.mark.skipif(
 
 
 @functools.cache
-def compiled(source: str, arch: str) -> nvrtc.Compiled:
+def compiled(source: str, arch: str) -> nvrtc.CompileResult:
     """A source for an architecture, once."""
     return nvrtc.compile(source, arch)
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.backends.cuda import cubins, kernels, nvrtc
-from gpuarray.backends.cuda.program import Inside, build
+from gpuarray.backends.cuda.program import InnerFunctions, build
 from gpuarray.compiler.cuda.emit import KernelSource
 from gpuarray.compiler.pipeline import Plan
 from gpuarray.errors import CompileError
@@ -53,7 +53,7 @@ class AbsentGpu:
             return kernels.Loaded({}, {}, {}, "", b"")
         made = []
 
-        def compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.Compiled:
+        def compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.CompileResult:
             # Called only for what is not on disk yet.
             made.append(source)
             return nvrtc.compile(source, arch, options)
@@ -89,7 +89,7 @@ def compile_plan(plan: Plan, donated: frozenset[int], arch: str) -> AbsentGpu:
             "program is to run, or a CUDA toolkit."
         )
     gpu: Any = AbsentGpu(arch)
-    build(plan, (), donated, gpu=gpu, inside=Inside(gpu, load=gpu.load))
+    build(plan, (), donated, gpu=gpu, inside=InnerFunctions(gpu, load=gpu.load))
     return gpu
 
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from gpuarray import util
 from gpuarray.backends.cuda import nvrtc
-from gpuarray.backends.cuda.nvrtc import Compiled, Resources
-from gpuarray.backends.store import Entry, Store
+from gpuarray.backends.cuda.nvrtc import CompileResult, Resources
+from gpuarray.backends.store import Store, StoredCode
 from gpuarray.compiler.text.plain import without_comments
 
 #: Bytes of machine code that are kept in memory.
@@ -54,7 +54,7 @@ def load(
     arch: str,
     options: Sequence[str],
     compiler_version: Sequence[int],
-    compile: Callable[[str, str, Sequence[str]], Compiled],
+    compile: Callable[[str, str, Sequence[str]], CompileResult],
 ) -> Cubin:
     """Return the cubin of a source.
 
@@ -128,7 +128,7 @@ def _find(key: bytes, source: str, arch: str, options: Sequence[str], compile) -
     return _keep(key, _store.load(key, make))
 
 
-def _keep(key: bytes, entry: Entry) -> Cubin:
+def _keep(key: bytes, entry: StoredCode) -> Cubin:
     resources = {name: Resources(*numbers) for name, numbers in json.loads(entry.note).items()}
     cubin = Cubin(entry.path, entry.code, resources)
     with _lock:

@@ -76,7 +76,7 @@ def compiled(
     kernels: Sequence[KernelSource],
     arch: str,
     version: Sequence[int],
-    compile: Callable[[str, str, Sequence[str]], nvrtc.Compiled],
+    compile: Callable[[str, str, Sequence[str]], nvrtc.CompileResult],
 ) -> tuple[sources.Form, list[cubins.Cubin]]:
     """Return the machine code of kernels, source by source, and the form in which they are."""
     fixed, free = sources.constant(kernels), sources.general(kernels)
@@ -95,7 +95,7 @@ def compiled(
         return form, list(pool.map(make, form.sources))
 
 
-def _compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.Compiled:
+def _compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.CompileResult:
     """Compile with CuPy's NVRTC; to PTX for a GPU that is newer than the compiler."""
     api = cupy.cuda.nvrtc
     number, known = int(arch.removeprefix("sm_")), [int(a) for a in api.getSupportedArchs()]
@@ -122,7 +122,7 @@ def _compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.Compiled:
     finally:
         api.destroyProgram(program)
     binary = binary.encode() if isinstance(binary, str) else binary
-    return nvrtc.Compiled(binary, log, time.perf_counter() - started, nvrtc.resources(log))
+    return nvrtc.CompileResult(binary, log, time.perf_counter() - started, nvrtc.resources(log))
 
 
 class Table:

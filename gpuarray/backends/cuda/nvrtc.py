@@ -1,6 +1,6 @@
 """NVRTC, NVIDIA's compiler as a library, through ctypes: CUDA C++ text to PTX or machine code.
 
-Floor 4. In: text and an architecture. Out: `Compiled`: PTX, or a cubin with the registers and
+Floor 4. In: text and an architecture. Out: `CompileResult`: PTX, or a cubin with the registers and
 spills of each kernel. It needs no GPU. The library is that of the wheel `nvidia-cuda-nvrtc`, or of
 a CUDA toolkit that the loader finds; it is opened at the first compile, never on import.
 """
@@ -33,7 +33,7 @@ class Resources(NamedTuple):
     shared: int = 0  # bytes of shared memory per block
 
 
-class Compiled(Struct):
+class CompileResult(Struct):
     """Result of a compile."""
 
     binary: bytes
@@ -59,7 +59,7 @@ def version() -> tuple[int, int]:
     return major.value, minor.value
 
 
-def compile(source: str, arch: str, options: Sequence[str] = ()) -> Compiled:
+def compile(source: str, arch: str, options: Sequence[str] = ()) -> CompileResult:
     """Compile a source; `arch` is "sm_90" for machine code, "compute_90" for PTX."""
     lib = _need()
     flags = [f"--gpu-architecture={arch}", *OPTIONS, *options]
@@ -84,7 +84,7 @@ def compile(source: str, arch: str, options: Sequence[str] = ()) -> Compiled:
         binary = _bytes(lib, program, "CUBIN" if arch.startswith("sm_") else "PTX")
     finally:
         lib.nvrtcDestroyProgram(ctypes.byref(program))
-    return Compiled(binary, log, time.perf_counter() - started, resources(log))
+    return CompileResult(binary, log, time.perf_counter() - started, resources(log))
 
 
 def resources(log: str) -> dict[str, Resources]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpuarray.backends import lockstep
 from gpuarray.backends.cuda.device import Buffer, Gpu
-from gpuarray.backends.cuda.program import Inside
+from gpuarray.backends.cuda.program import InnerFunctions
 from gpuarray.backends.shared import groups_of, meaning, numbers_in
 from gpuarray.core.graph import Eqn, Graph
 from gpuarray.primitives.collective import ops
@@ -45,7 +45,7 @@ class Peers:
         self.sizes = dict(sizes)
         plans: dict[Graph, Any] = {}
         #: Compile Graphs for each of the GPUs.
-        self.insides = [Inside(gpu, plans) for gpu in gpus]
+        self.insides = [InnerFunctions(gpu, plans) for gpu in gpus]
         # By equation, whose params and avals need not be looked at again.
         self._by_eqn: dict[int, tuple[Eqn, Callable]] = {}
         self._groups_by_eqn: dict[int, tuple[Eqn, list]] = {}

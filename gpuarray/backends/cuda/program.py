@@ -60,7 +60,7 @@ def build(
     donated: frozenset[int] = frozenset(),
     *,
     gpu: Gpu,
-    inside: Inside | None = None,
+    inside: InnerFunctions | None = None,
 ) -> Callable[..., list]:
     """Return a function from Buffers on a GPU to a list of Buffers.
 
@@ -74,11 +74,11 @@ def build(
     except NoKernel as error:  # no rule, or a dtype without a type in CUDA
         fall_back(", ".join(e.primitive.name for e in plan.graph.eqns), error)
         return whole_on_host(plan, consts, donated, gpu)
-    nested, inside = inside is not None, inside or Inside(gpu)
+    nested, inside = inside is not None, inside or InnerFunctions(gpu)
     return CudaProgramWriter(on_device, kernels, consts, donated, gpu, inside, nested).function()
 
 
-class Inside:
+class InnerFunctions:
     """Makes functions of the Graphs in a plan (branches, loop bodies, parts), each once.
 
     They live as long as the plan's function. GPUs that run one program share `plans`: they stop at
@@ -104,9 +104,9 @@ class Inside:
         # GPUs stop at the same halves of exchanges: the plan keeps the one that has them.
         return plan.on_device.overlapped if overlaps else plan
 
-    def recorded(self, room: Gpu) -> Inside:
+    def recorded(self, room: Gpu) -> InnerFunctions:
         """Return the same for programs that launch into a graph."""
-        return Inside(room, self._plans, self.load, graphs=False)
+        return InnerFunctions(room, self._plans, self.load, graphs=False)
 
     def __call__(
         self, graph: Graph, donated: frozenset[int] = frozenset(), overlaps: bool = False
@@ -142,11 +142,11 @@ class CudaProgramWriter(ProgramWriter):
         consts: Sequence,
         donated: frozenset[int],
         gpu: Gpu,
-        inside: Inside,
+        inside: InnerFunctions,
         nested: bool = False,
     ):
         super().__init__(plan, donated, inside)
-        self.inside: Inside = inside
+        self.inside: InnerFunctions = inside
         self.gpu, self.kernels, self.nested = gpu, kernels, nested
         self.load, self.clock = inside.load, functools.partial(timeline.of, gpu)
         # Names that every plan uses.

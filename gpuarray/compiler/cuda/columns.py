@@ -5,7 +5,7 @@ Floor 3. In: a Columns kernel. Out: its KernelSource.
 
 from __future__ import annotations
 
-from gpuarray.compiler.cuda.online import OnlineTemplate, Turns
+from gpuarray.compiler.cuda.online import JoinedLoop, OnlineTemplate
 from gpuarray.compiler.cuda.template import KernelSource, Options
 from gpuarray.compiler.lower.kernel import Columns
 from gpuarray.compiler.lower.online import join_passes
@@ -82,7 +82,7 @@ class ColumnsTemplate(OnlineTemplate):
                     ahead = self.turns_at_most(one, 1, ahead)
                     head = f"for ({t} k = {first}; k < {n(length)}; k += {n(step * ahead)}) {{"
                     guard = f"j >= {n(length)}" if length % (step * ahead) else ""
-                    turns = Turns(head, f"k + u * {n(step)}", guard, ahead, 1, reduced)
+                    turns = JoinedLoop(head, f"k + u * {n(step)}", guard, ahead, 1, reduced)
                     states, references = self.online_pass(one, turns, what)
                     if s.splits > 1:
                         work = self.merge_online_blocks(one, states, references, s, *between)

@@ -30,8 +30,8 @@ from gpuarray.compiler.lower.kernel import (
     Batch,
     Columns,
     Kernel,
-    Loop,
     Map,
+    RegisterLoop,
     RowColumns,
     Rows,
     Scan,
@@ -74,7 +74,7 @@ def _template(kernel: Kernel, options: Options) -> Template:
             return TopTemplate(kernel, options)
         case Scatter():
             return ScatterTemplate(kernel, options)
-        case Loop():
+        case RegisterLoop():
             return LoopTemplate(kernel, options)
         case Batch():
             return BatchTemplate(kernel, options)

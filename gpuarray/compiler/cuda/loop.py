@@ -31,7 +31,7 @@ from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.element import Access, Applied, Constant, Held, sources
+from gpuarray.core.element import Access, Applied, Constant, InRegister, sources
 from gpuarray.core.element_rules import Places, rule_of
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.index import Index, behind, linear, through
@@ -128,7 +128,7 @@ class LoopTemplate(Template):
         assert rule is not None
         at = self.along(self.group_axes(s.results[0].dims))
         # The rule gives the access of one element; its places are what the text needs.
-        access = rule.make(s.eqn, 0, at, lambda operand, _: Held(s.operands[operand]))
+        access = rule.make(s.eqn, 0, at, lambda operand, _: InRegister(s.operands[operand]))
         assert isinstance(access, Applied)
         return access.places
 
@@ -276,7 +276,7 @@ class LoopTemplate(Template):
                 need(value)
                 if isinstance(value, Literal):
                     return Constant(value.val, value.aval)
-                return Held(value.base if isinstance(value, Register) else value)
+                return InRegister(value.base if isinstance(value, Register) else value)
 
             rule = rule_of(step.eqn)
             assert rule is not None

@@ -78,7 +78,7 @@ class Folded:
         return [self.reducer.finish(state)]
 
 
-class Merged:
+class GraphMerge:
     """Partial results that a Graph merges: a number for each operand, and whether there are any,
     as a Graph has no number that changes nothing.
     """
@@ -142,7 +142,7 @@ class MergedReducer:
     plain = True
 
     def __init__(self, eqn: Eqn, state: str, named: Callable[[str], str]):
-        self.eqn, self.merging = eqn, Merged(eqn, state)
+        self.eqn, self.merging = eqn, GraphMerge(eqn, state)
         self.state, self.identity = state, self.merging.none
         assert self.merging.struct is not None
         self.struct, self.bytes = self.merging.struct
@@ -168,4 +168,4 @@ class MergedReducer:
 
 def merging_of(eqn: Eqn) -> Merging:
     """The texts of a scan's partial results."""
-    return Folded(eqn) if merge_graph(eqn) is None else Merged(eqn)
+    return Folded(eqn) if merge_graph(eqn) is None else GraphMerge(eqn)

@@ -21,7 +21,7 @@ from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
 
-class Turns(Struct):
+class JoinedLoop(Struct):
     """The loop of a joined pass: its head, and the elements that a thread takes in each turn.
 
     Attributes
@@ -72,7 +72,7 @@ class OnlineTemplate(Template):
 
     # ---- the loop ----
     def online_pass(
-        self, one: Pass, turns: Turns, comment: str
+        self, one: Pass, turns: JoinedLoop, comment: str
     ) -> tuple[dict[Var, str], list[Reference]]:
         """Write the loop of a joined pass; returns the names of partial results and references."""
         states = self.declare_partials(one)
@@ -122,7 +122,7 @@ class OnlineTemplate(Template):
             self.names.pop(v, None)
         return states, references
 
-    def _open_turn(self, turns: Turns, comment: str) -> None:
+    def _open_turn(self, turns: JoinedLoop, comment: str) -> None:
         self.line(2, "#pragma unroll")
         self.line(2, f"for (unsigned u = 0; u < {turns.count}u; ++u) {{", comment)
         self.line(3, f"const {self.index_type} j = {turns.place};")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuarray.compiler.cuda.online import Turns
+from gpuarray.compiler.cuda.online import JoinedLoop
 from gpuarray.compiler.cuda.stretches import RowLoops
 from gpuarray.compiler.cuda.template import KernelSource, Options
 from gpuarray.compiler.fuse.group import Inner, Load, Member
@@ -144,7 +144,7 @@ class RowsTemplate(RowLoops):
             return plain, f", held in shared memory of the launch{beside}"
         return joined if any(one.halves for one in joined) else plain, ""
 
-    def long_turns(self, one: Pass, s: Schedule, length: int, reduced: list[int]) -> Turns:
+    def long_turns(self, one: Pass, s: Schedule, length: int, reduced: list[int]) -> JoinedLoop:
         """The turns of a block over a long row, for a joined pass."""
         t, n = self.index_type, self.number
         ahead = turns_ahead(self.bytes_a_turn(s.width), s, 2, len(one.members))
@@ -152,7 +152,7 @@ class RowsTemplate(RowLoops):
         step, scale = s.lanes * s.width, f" * {n(s.width)}" if s.width > 1 else ""
         head = f"for ({t} k = lane{scale}; k < {n(length)}; k += {n(step * ahead)}) {{"
         guard = f"j >= {n(length)}" if length % (step * ahead) else ""
-        return Turns(head, f"k + u * {n(step)}", guard, ahead, s.width, reduced)
+        return JoinedLoop(head, f"k + u * {n(step)}", guard, ahead, s.width, reduced)
 
     def is_worth_carrying(self, member: Member) -> bool:
         """Whether to carry a value instead of computing it again from what is held of the row.
@@ -289,7 +289,7 @@ class SharedRowsTemplate(RowsTemplate):
         step = s.threads * s.splits * s.width
         head = f"for ({self.index_type} k = {first}; k < {n(length)}; k += {n(step * ahead)}) {{"
         guard = f"j >= {n(length)}" if length % (step * ahead) else ""
-        turns = Turns(head, f"k + u * {n(step)}", guard, ahead, s.width, reduced)
+        turns = JoinedLoop(head, f"k + u * {n(step)}", guard, ahead, s.width, reduced)
         states, references = self.online_pass(one, turns, "a part of the row")
         return self.written_by_last(
             s, self.merge_online_blocks(one, states, references, s, *between)

@@ -13,7 +13,7 @@ from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.traffic import each_once
-from gpuarray.compiler.lower.user import Source
+from gpuarray.compiler.lower.user import UserSource
 from gpuarray.core.avals import ShapedArray
 
 
@@ -21,7 +21,7 @@ def user_source(kernel: Kernel) -> KernelSource:
     """The text of one call: its sizes and parameters are constants."""
     (member,) = kernel.group.members
     eqn, name = member.eqn, kernel.name
-    source: Source = eqn.primitive.cuda
+    source: UserSource = eqn.primitive.cuda
     ins = [a.aval for a in eqn.invars]
     outs = [v.aval for v in eqn.outvars]
     numbers = dict(eqn.params) | _sizes("IN", ins) | _sizes("OUT", outs)

@@ -14,7 +14,7 @@ from gpuarray.compiler.explain import tables
 from gpuarray.compiler.explain.costs import Cost, on_host
 from gpuarray.compiler.explain.records import Boundary as Boundary
 from gpuarray.compiler.explain.records import Intermediate as Intermediate
-from gpuarray.compiler.explain.records import Operation as Operation
+from gpuarray.compiler.explain.records import OperationRecord as OperationRecord
 from gpuarray.compiler.explain.records import Record, StepRecord
 from gpuarray.compiler.explain.records import Value as Value
 from gpuarray.compiler.fuse.group import Refusal
@@ -220,9 +220,9 @@ def _with_facts(kernel: StepFacts, on_device: dict[str, dict[str, Any]]) -> Step
     return kernel.replace(facts=kernel.facts | facts, source=source, roofline_seconds=seconds)
 
 
-def _operation(eqn: Eqn, text: str) -> Operation:
+def _operation(eqn: Eqn, text: str) -> OperationRecord:
     # Equations that the compiler made, and programs without recorded lines, have no place.
     if eqn.site is None:
-        return Operation(eqn.primitive.name, text)
+        return OperationRecord(eqn.primitive.name, text)
     file, line, function = eqn.site
-    return Operation(eqn.primitive.name, text, file, line, function, eqn.site.scope)
+    return OperationRecord(eqn.primitive.name, text, file, line, function, eqn.site.scope)

@@ -19,7 +19,7 @@ class Value(Struct):
     nbytes: int
 
 
-class Operation(Struct):
+class OperationRecord(Struct):
     """One operation of a step, as text, and the place in the user's program that asked for it."""
 
     name: str
@@ -67,7 +67,7 @@ class StepRecord(Struct):
 
     name: str
     kind: str
-    operations: tuple[Operation, ...]
+    operations: tuple[OperationRecord, ...]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     flops: float
@@ -151,7 +151,7 @@ class Intermediate(Struct):
     """
 
     text: str
-    operation: Operation
+    operation: OperationRecord
     stored: bool
     steps: tuple[str, ...]
     reason: str

@@ -10,7 +10,7 @@ import linecache
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpuarray.compiler.explain.drawings import FAINT, RULE, Drawing, escape
-from gpuarray.compiler.explain.records import Operation, Record, StepRecord, Value
+from gpuarray.compiler.explain.records import OperationRecord, Record, StepRecord, Value
 
 # Colours of the boxes, by the form of the kernel: related forms share one.
 _TINTS = {
@@ -320,7 +320,7 @@ def html(e: Record) -> str:
     return "\n".join([*parts, "</html>\n"])
 
 
-def _source_lines(operations: Sequence[Operation]) -> str:
+def _source_lines(operations: Sequence[OperationRecord]) -> str:
     """The user's lines that a step does, as they stand in their files."""
     # Each line once, however many operations it asked for.
     places = dict.fromkeys((o.file, o.line, o.user_line) for o in operations if o.file)

@@ -17,9 +17,9 @@ from gpuarray.compiler.lower.kernel import (
     Columns,
     DeviceStep,
     Kernel,
-    Loop,
     Map,
     NoKernel,
+    RegisterLoop,
     RowColumns,
     Rows,
     Scan,
@@ -73,7 +73,7 @@ def form_of(step: Kernel | FusedGroup) -> str:
         return step.form
     group = step
     if group.has_flow:
-        return Loop.form
+        return RegisterLoop.form
     if not group.reduced:
         return Map.form
     try:
@@ -88,7 +88,7 @@ def kernel_of(group: FusedGroup, name: str = "kernel") -> Kernel:
     accesses = Accesses(group)
     # Loops go over the axes that their members name; all else over as few as possible.
     if group.has_flow:
-        return Loop(accesses, name)
+        return RegisterLoop(accesses, name)
     if group.reduced and not group.is_fused:
         return _row_columns(collapse(accesses), name)
     if not group.is_fused:

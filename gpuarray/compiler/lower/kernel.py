@@ -159,7 +159,7 @@ class Scatter(Kernel):
         return {self.outputs[0]: operand.source}
 
 
-class Loop(Kernel):
+class RegisterLoop(Kernel):
     """Loops and branches in registers: a thread runs all steps for its element."""
 
     form = "loop"
@@ -194,7 +194,8 @@ class User(Kernel):
 
 
 FORMS: tuple[type[Kernel], ...] = (
-    Map, Rows, RowColumns, Columns, Tiles, Scan, Sort, Top, Scatter, Loop, Batch, Sweep, User,
+    Map, Rows, RowColumns, Columns, Tiles, Scan, Sort, Top, Scatter, RegisterLoop, Batch, Sweep,
+    User,
 )  # fmt: skip
 
 #: What a device runs: a kernel, a group that has none (a dtype or an operation that CUDA text does

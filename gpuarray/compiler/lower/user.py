@@ -16,7 +16,7 @@ from gpuarray.primitives.movement import build
 from gpuarray.util import Struct
 
 
-class Source(Struct):
+class UserSource(Struct):
     """What a user wrote: the `cuda` rule of a primitive that is a kernel of its own.
 
     grid(avals, **params) -> number of blocks
@@ -30,7 +30,7 @@ class Source(Struct):
 
 def is_custom(eqn: Eqn) -> bool:
     """Whether an equation is a kernel that a user wrote."""
-    return isinstance(eqn.primitive.cuda, Source)
+    return isinstance(eqn.primitive.cuda, UserSource)
 
 
 def reads_memory(eqn: Eqn) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuarray.compiler.fuse.group import FusedGroup
-from gpuarray.core.element import Guarded, Held, Lookup
+from gpuarray.core.element import Guarded, InRegister, Lookup
 from gpuarray.core.element_rules import rule_of
 from gpuarray.core.graph import Eqn
 from gpuarray.core.index import Index, axes_of
@@ -49,7 +49,7 @@ def is_guarded(eqn: Eqn) -> bool:
     at = [Index.axis(i, n) for i, n in enumerate(shape)]
     # Asked of the rule itself: an element anywhere in the result, and the tests that it
     # makes.
-    made = rule.make(eqn, 0, at, lambda number, places: Held(number))
+    made = rule.make(eqn, 0, at, lambda number, places: InRegister(number))
     tests = made.tests if isinstance(made, Guarded) else ()
     last = max((i for i, n in enumerate(shape) if n > 1), default=0)
     looked_up = any(isinstance(a, Lookup) for t in tests for a, _ in t.index.terms)

@@ -1,8 +1,8 @@
 """Carries of loops: how what a turn makes comes to the turn after it.
 
-Floor 3. In: a carry, where it begins and where its last value is wanted. Out: a `Carry`, which
-writes its lines in front of the loop, in a turn, and behind the loop. There are three ways: updates
-of one array, a copy at the end of each turn, and two buffers that take turns.
+Floor 3. In: a carry, where it begins and where its last value is wanted. Out: a `MemoryCarry`,
+which writes its lines in front of the loop, in a turn, and behind the loop. There are three ways:
+updates of one array, a copy at the end of each turn, and two buffers that take turns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuarray.core.graph import storage_dtype
 from gpuarray.core.target import PROCESSOR
 
 
-class Carry(abc.ABC):
+class MemoryCarry(abc.ABC):
     """A carry of a loop that makes all of a turn before the next one.
 
     Attributes
@@ -50,7 +50,7 @@ class Carry(abc.ABC):
         """Behind the loop: the last value is the result."""
 
 
-class Updated(Carry):
+class Updated(MemoryCarry):
     """A carry of which every turn is an update of the one before: the result serves all turns."""
 
     def begin(self, first: str, loop: Loop) -> None:
@@ -67,7 +67,7 @@ class Updated(Carry):
         pass
 
 
-class Copied(Carry):
+class Copied(MemoryCarry):
     """A small carry: a local array, into which a turn copies the next value at its end."""
 
     def begin(self, first: str, loop: Loop) -> None:
@@ -85,7 +85,7 @@ class Copied(Carry):
         self.code.copy(self.result, self.at, self.aval.size)
 
 
-class Alternating(Carry):
+class Alternating(MemoryCarry):
     """A large carry: pointers to the result and to a spare buffer, of which a turn reads one and
     writes the other.
     """
@@ -113,7 +113,7 @@ class Alternating(Carry):
         self.code.room.free(self.spare)
 
 
-def way_of(aval: ShapedArray, is_updated: bool) -> type[Carry]:
+def way_of(aval: ShapedArray, is_updated: bool) -> type[MemoryCarry]:
     """How a carry goes from turn to turn."""
     if is_updated:
         return Updated

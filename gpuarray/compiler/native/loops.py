@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from gpuarray.compiler.lower.kernel import DeviceStep, Scatter
 from gpuarray.compiler.lower.steps import contiguous_view, step_inputs, step_outputs
 from gpuarray.compiler.native.blocks import independent_elements
-from gpuarray.compiler.native.carries import Carry, way_of
+from gpuarray.compiler.native.carries import MemoryCarry, way_of
 from gpuarray.compiler.native.emit import emit
 from gpuarray.compiler.native.routine import StepsWriter
 from gpuarray.compiler.text import types as ct
@@ -34,7 +34,7 @@ class Going(NamedTuple):
     state: str
 
 
-class Progress(NamedTuple):
+class BlockProgress(NamedTuple):
     """Where the blocks of a while loop have got to: the array of a flag for each that is done, the
     name that says whether they have begun, and by number the arrays of their short carries.
     """
@@ -200,7 +200,7 @@ class RoutineWriter(StepsWriter):
         over = self.updated(turns)
         results = [self.made(v, targets) for v in eqn.outvars]
         turn = self.new("t")
-        carries: list[Carry] = []
+        carries: list[MemoryCarry] = []
         for aval, updates, result in zip(turns.carries, over, results, strict=False):
             self.over |= updates or set()
             carries.append(way_of(aval, updates is not None)(self, aval, result))
@@ -291,12 +291,12 @@ class RoutineWriter(StepsWriter):
             self.room.free(name)
         return True
 
-    def progress(self, turns: Turns, length: int) -> Progress:
+    def progress(self, turns: Turns, length: int) -> BlockProgress:
         """Where the blocks of a while loop have got to: some may end and others go on. Long carries
         are in the results, short ones and flags in the room.
         """
         blocks = -(-length // PROCESSOR.block)
-        found = Progress(self.new("done"), self.new("begun"), {})
+        found = BlockProgress(self.new("done"), self.new("begun"), {})
         self.in_room("bool", found.done, blocks)
         for k, aval in enumerate(turns.carries):
             if aval.size != length:
@@ -305,7 +305,9 @@ class RoutineWriter(StepsWriter):
                 self.in_room(ct.memory_type(aval), name, nbytes)
         return found
 
-    def turns_of_block(self, turns: Turns, results: list[str], progress: Progress | None) -> float:
+    def turns_of_block(
+        self, turns: Turns, results: list[str], progress: BlockProgress | None
+    ) -> float:
         """Write all that is done for a block; return the work of a turn for all blocks."""
         if progress:
             self.line(f"const ga_index block = first / {PROCESSOR.block};")

@@ -62,7 +62,7 @@ class Routine(Struct, eq=False):
     loops: bool
 
 
-class Call(NamedTuple):
+class TaskCall(NamedTuple):
     """A call of a function for its tasks, of which a thread takes `grain` at a time."""
 
     function: str
@@ -104,7 +104,7 @@ class StepsWriter(Code):
         self.unread: set[Var] = set()  # results of steps that no other step and no caller reads
         self.length = 0  # elements of a loop that goes over blocks of them
         self.shared = False  # whether such blocks have memory that is the same for all
-        self.chain: list[Call] = []  # calls that take turns
+        self.chain: list[TaskCall] = []  # calls that take turns
         self.left = 0  # steps of a chain that are to come
         self.within: set[Var] = set()  # values that only its steps read
         self.near: list[Near] = []  # memory for these
@@ -536,7 +536,7 @@ class StepsWriter(Code):
     def call(self, function: str, tasks: int, grain: int, arguments: Sequence[str]) -> None:
         """Call a function for its tasks."""
         if self.left:
-            self.chain.append(Call(function, tasks, grain, arguments))
+            self.chain.append(TaskCall(function, tasks, grain, arguments))
             return
         given = ", ".join(arguments)
         # One task an element: those of the block. Few tasks are not worth waking threads for.

@@ -30,7 +30,7 @@ from gpuarray.core.target import PROCESSOR
 def scan_writer(kernel: Scan, user_lines: bool = False) -> ScanWriter:
     """The writer of a scan, by what merges its elements."""
     merged = merge_graph(kernel.group.members[0].eqn) is not None
-    return (MergeWriter if merged else FoldWriter)(kernel, user_lines)
+    return (MergeWriter if merged else ScanFoldWriter)(kernel, user_lines)
 
 
 class ScanWriter(NativeWriter, abc.ABC):
@@ -109,7 +109,7 @@ class ScanWriter(NativeWriter, abc.ABC):
         self.line(depth, f"{self.out_name[v]}[{self.at(self.output_index(v))}] = {value};")
 
 
-class FoldWriter(ScanWriter):
+class ScanFoldWriter(ScanWriter):
     """A scan with a Fold: a partial result for each lane, which starts as nothing."""
 
     def lanes(self, depth: int, width: str) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gpuarray.compiler.lower.kernel import NoKernel
 from gpuarray.core.graph import Eqn, storage_dtype
-from gpuarray.core.rewrite import Space, Windows
+from gpuarray.core.rewrite import WindowAxis, WindowedProduct
 from gpuarray.core.target import PROCESSOR
 
 
@@ -60,7 +60,7 @@ def window_calls(eqn: Eqn) -> list[WindowCalls]:
     ]
 
 
-def _calls(w: Windows, size: int) -> WindowCalls:
+def _calls(w: WindowedProduct, size: int) -> WindowCalls:
     long = math.prod(s.result for s in w.space) < math.prod(s.window for s in w.space)
     # Depthwise: each group has one feature, so vectors go over the groups instead.
     own = w.groups > 1 and w.features == 1 and (w.images if long else w.channels) == 1
@@ -72,7 +72,7 @@ def _calls(w: Windows, size: int) -> WindowCalls:
     return _long(w, size, own) if long else _short(w, size, own)
 
 
-def _parts(w: Windows) -> list[tuple[Windows, int, int]]:
+def _parts(w: WindowedProduct) -> list[tuple[WindowedProduct, int, int]]:
     """Windows on an operand with zeros between its elements, by what they see of it: in every E-th
     result an element meets the same of E parts of a window. Each with where its part of the right
     operand and of the result begin.
@@ -88,14 +88,16 @@ def _parts(w: Windows) -> list[tuple[Windows, int, int]]:
     return found
 
 
-def _parts_along(i: int, w: Windows, right: int, out: int) -> list[tuple[Windows, int, int]]:
+def _parts_along(
+    i: int, w: WindowedProduct, right: int, out: int
+) -> list[tuple[WindowedProduct, int, int]]:
     """The parts along one axis."""
     s, found = w.space[i], []
     own, to = w.right[3 + i], w.out[3 + i]
     for phase in range(min(s.spread, s.result)):
         # The first position of the window that meets an element and no zero between elements.
         first = (s.low - phase) % s.spread
-        part = Space(
+        part = WindowAxis(
             length=s.length,
             window=max(1, -(-(s.window - first) // s.spread)),
             result=-(-(s.result - phase) // s.spread),
@@ -114,18 +116,18 @@ def _parts_along(i: int, w: Windows, right: int, out: int) -> list[tuple[Windows
     return found
 
 
-def _three_axes(w: Windows) -> Windows:
+def _three_axes(w: WindowedProduct) -> WindowedProduct:
     """The same with three axes of space."""
     # The functions have three loops: axes of one element come in front, at distance 0.
     missing = 3 - len(w.space)
     left, right, out = (
         (*distances[:3], *(0,) * missing, *distances[3:]) for distances in (w.left, w.right, w.out)
     )
-    flat = Space(length=1, window=1, result=1, stride=1, dilation=1, low=0, spread=1)
+    flat = WindowAxis(length=1, window=1, result=1, stride=1, dilation=1, low=0, spread=1)
     return w._replace(space=(flat,) * missing + w.space, left=left, right=right, out=out)
 
 
-def _constants(w: Windows, panel: int, own: bool) -> dict[str, int]:
+def _constants(w: WindowedProduct, panel: int, own: bool) -> dict[str, int]:
     """What both ways have in common."""
     found = {"OWN": int(own), "G": w.groups, "N": w.images, "F": w.features, "C": w.channels}
     for i, s in enumerate(w.space):
@@ -155,7 +157,7 @@ def _even(length: int, most: int) -> int:
     return math.ceil(length / math.ceil(length / max(1, most)))
 
 
-def _seen(s: Space, results: int, window: int) -> int:
+def _seen(s: WindowAxis, results: int, window: int) -> int:
     """How many positions `results` neighbouring results see through a piece of their windows."""
     return (results - 1) * s.stride + (window - 1) * s.dilation + 1
 
@@ -178,7 +180,7 @@ def _fitting(
     return pieces
 
 
-def _short(w: Windows, size: int, own: bool) -> WindowCalls:
+def _short(w: WindowedProduct, size: int, own: bool) -> WindowCalls:
     """Windows that are shorter than the result: tasks are blocks of the result."""
     panel = _panel(w.features, size)
     window = math.prod(s.window for s in w.space)
@@ -219,7 +221,7 @@ def _short(w: Windows, size: int, own: bool) -> WindowCalls:
     return WindowCalls(constants, calls, room, float(tasks * each))
 
 
-def _long(w: Windows, size: int, own: bool) -> WindowCalls:
+def _long(w: WindowedProduct, size: int, own: bool) -> WindowCalls:
     """Windows that are longer than the result: tasks are pieces of the sums."""
     panel = _panel(w.features, size)
     outer, middle, inner = w.space

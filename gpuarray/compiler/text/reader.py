@@ -27,7 +27,7 @@ from gpuarray.core.element import (
     Constant,
     Element,
     Guarded,
-    Held,
+    InRegister,
     Lookup,
     SerialFold,
     Test,
@@ -213,7 +213,7 @@ class Reader:
         # Accesses that are cheap to repeat are never named.
         if isinstance(access, Constant):
             return ct.constant(access.value, access.aval)
-        if isinstance(access, Held):
+        if isinstance(access, InRegister):
             return self.held(depth, access.value, scope)
         if isinstance(access, Address):
             self.look_up(access.index, depth, scope)

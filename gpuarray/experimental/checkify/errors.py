@@ -61,7 +61,7 @@ automatic_checks = float_checks | index_checks
 all_checks = automatic_checks | user_checks
 
 
-class Site(Struct):
+class CheckSite(Struct):
     """A place that can fail, with its message and the avals of the payload to format into it."""
 
     kind: type[JaxException]
@@ -69,7 +69,7 @@ class Site(Struct):
     payload: tuple[ShapedArray, ...] = ()
     spec: Any = None  # of (args, kwargs) of a user's check
     keys: tuple[KeyDtype | None, ...] = ()  # of those in the payload that are words of random keys
-    inner: tuple[Site, ...] = ()  # of an error that is checked again, or one for each device
+    inner: tuple[CheckSite, ...] = ()  # of an error that is checked again, or one for each device
 
     def message(self, payload: Sequence) -> str:
         """The message, from concrete numbers."""
@@ -97,16 +97,16 @@ def _shown(value: Any, key: KeyDtype | None) -> Array:
     return arrays.rebuild_key(np.ascontiguousarray(found).view(key.storage)[..., 0], key)
 
 
-def _own_payload(sites: Sequence[Site], code: int, payload: Sequence) -> Sequence:
+def _own_payload(sites: Sequence[CheckSite], code: int, payload: Sequence) -> Sequence:
     # The payloads of all sites lie one after the other, in the order of their numbers.
     return cut(payload, *(len(s.payload) for s in sites))[code]
 
 
-def _message(sites: Sequence[Site], code: int, payload: Sequence) -> str:
+def _message(sites: Sequence[CheckSite], code: int, payload: Sequence) -> str:
     return sites[code].message(_own_payload(sites, code, payload))
 
 
-def _exception(sites: Sequence[Site], code: int, payload: Sequence) -> JaxException:
+def _exception(sites: Sequence[CheckSite], code: int, payload: Sequence) -> JaxException:
     return sites[code].exception(_own_payload(sites, code, payload))
 
 
@@ -123,7 +123,7 @@ class Error:
     x is -1.0 (`check` failed)
     """
 
-    def __init__(self, code: Any, payload: Sequence = (), sites: tuple[Site, ...] = ()):
+    def __init__(self, code: Any, payload: Sequence = (), sites: tuple[CheckSite, ...] = ()):
         self.code = code  # the number of the site that failed, or -1
         self.payload = tuple(payload)
         self.sites = sites
@@ -177,7 +177,7 @@ init_error = Error(np.int32(-1))
 class CheckCallback(Struct):
     """The callback of a check outside of checkify: raise when it fails."""
 
-    site: Site
+    site: CheckSite
     debug: bool
 
     def __call__(self, avals: Sequence, buffers: Sequence, result_avals: Sequence) -> list:
@@ -187,7 +187,7 @@ class CheckCallback(Struct):
         return []
 
 
-def _assert(holds: Any, site: Site, payload: Sequence, debug: bool) -> None:
+def _assert(holds: Any, site: CheckSite, payload: Sequence, debug: bool) -> None:
     # While tracing the check is an equation, which checkify finds; outside it raises here.
     if not traces.is_base() or isinstance(holds, traces.Tracer):
         callback = CheckCallback(site, debug)
@@ -222,7 +222,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     keys = tuple(a.dtype if isinstance(a.dtype, KeyDtype) else None for a in map(aval_of, leaves))
     leaves = [x if key is None else random.key_data(x) for x, key in zip(leaves, keys, strict=True)]
     avals = tuple(aval_of(x).strip_weak_type() for x in leaves)
-    site = Site(FailedCheckError, msg, avals, spec, keys)
+    site = CheckSite(FailedCheckError, msg, avals, spec, keys)
     site.message([np.zeros(a.shape, a.dtype) for a in avals])  # a bad format shows itself now
     _assert(pred, site, leaves, debug)
 
@@ -256,5 +256,5 @@ def check_error(error: Error) -> None:
         raise ValueError("check_error within a traced function takes the Error of one element")
     leaves = [error.code, *error.payload]
     avals = tuple(aval_of(x).strip_weak_type() for x in leaves)
-    _assert(gnp.less(error.code, 0), Site(FailedCheckError, "", avals, inner=error.sites), leaves,
-            debug=False)  # fmt: skip
+    site = CheckSite(FailedCheckError, "", avals, inner=error.sites)
+    _assert(gnp.less(error.code, 0), site, leaves, debug=False)

@@ -172,7 +172,7 @@ class _Request(NamedTuple):
     name: str | None
 
 
-class Kernel(NamedTuple):
+class TracedKernel(NamedTuple):
     """A traced kernel, and what it is run on.
 
     The Graph takes the positions in the grid, its traced lengths, the blocks of inputs and of
@@ -228,7 +228,7 @@ def _run(request: _Request, args: tuple) -> list[Array]:
     def attempt(refs: list[Ref]) -> list[Array]:
         whole = [*kept, *values_of(refs)]
         graph = _traced(request, in_tree, inputs, outputs, scratch_tree, whole, refs)
-        kernel = Kernel(graph, grid, inputs, outputs, padded, first, whole)
+        kernel = TracedKernel(graph, grid, inputs, outputs, padded, first, whole)
         # A reference from outside is shared by all programs: they run in turn.
         found, left = _over_grid(kernel, request.interpret or bool(refs))
         write_back(refs, left[len(kept) :])
@@ -332,7 +332,7 @@ def _parted(values: Sequence[Any], *counts: int) -> tuple[Any, ...]:
     return (*parts, values[at:])
 
 
-def _over_grid(kernel: Kernel, in_turn: bool) -> tuple[list[Array], list[Array]]:
+def _over_grid(kernel: TracedKernel, in_turn: bool) -> tuple[list[Array], list[Array]]:
     """Run all programs: outputs (padded), and what programs left."""
     if 0 in [n for n in kernel.grid if isinstance(n, int)]:
         return kernel.first, kernel.kept
@@ -340,7 +340,7 @@ def _over_grid(kernel: Kernel, in_turn: bool) -> tuple[list[Array], list[Array]]
     return tiles.run(kernel, axes) if axes else _in_turn(kernel)
 
 
-def _side_by_side(kernel: Kernel) -> tuple[int, ...]:
+def _side_by_side(kernel: TracedKernel) -> tuple[int, ...]:
     """The axes of the grid along which programs may run side by side."""
     grid = kernel.grid
     # A traced length is no length of an axis; what programs write to inputs, and effects,
@@ -362,7 +362,7 @@ def _side_by_side(kernel: Kernel) -> tuple[int, ...]:
     return tuple(axes) if math.prod(grid[a] for a in axes) > 1 else ()
 
 
-def _carried(kernel: Kernel, axes: Sequence[int]) -> bool:
+def _carried(kernel: TracedKernel, axes: Sequence[int]) -> bool:
     """Whether programs along these axes depend on what others left in the scratch."""
     grid = kernel.grid
     rest = {a: 0 for a in range(len(grid)) if a not in axes}
@@ -370,7 +370,7 @@ def _carried(kernel: Kernel, axes: Sequence[int]) -> bool:
     return _depends(kernel, rest, last=any(grid[a] > 1 for a in rest))
 
 
-def _depends(kernel: Kernel, ids: dict[int, int], last: bool) -> bool:
+def _depends(kernel: TracedKernel, ids: dict[int, int], last: bool) -> bool:
     """Whether outputs of the program at a position depend on the scratch before it, or with
     `last` what it leaves there does. `ids`: the position along the axes where it is known.
     """
@@ -384,7 +384,7 @@ def _depends(kernel: Kernel, ids: dict[int, int], last: bool) -> bool:
     return any(marks if last else marks[: len(marks) - len(kernel.kept)])
 
 
-def _in_turn(kernel: Kernel) -> tuple[list[Array], list[Array]]:
+def _in_turn(kernel: TracedKernel) -> tuple[list[Array], list[Array]]:
     """One program after another, in the order of the grid."""
     # Inputs that nothing writes to stay outside of the loop's state.
     mappings = [*kernel.inputs, *kernel.outputs]

@@ -16,7 +16,7 @@ from gpuarray.core.extended import extended
 from gpuarray.core.value import Array
 from gpuarray.experimental.checkify import errors
 from gpuarray.numpy.construct import asarray
-from gpuarray.transforms.references import Part, Ref
+from gpuarray.transforms.references import Ref, RefView
 from gpuarray.util import wrong_type
 
 
@@ -47,7 +47,7 @@ class DeviceIdType(enum.Enum):
     LOGICAL = "logical"
 
 
-def semaphore_read(sem_or_view: Ref | Part) -> Array:
+def semaphore_read(sem_or_view: Ref | RefView) -> Array:
     """The count of a semaphore.
 
     >>> from gpuarray.experimental import pallas as pl
@@ -64,7 +64,7 @@ def semaphore_read(sem_or_view: Ref | Part) -> Array:
 
 
 def semaphore_signal(
-    sem_or_view: Ref | Part,
+    sem_or_view: Ref | RefView,
     inc: Any = 1,
     *,
     device_id: Any = None,
@@ -98,7 +98,7 @@ def semaphore_signal(
     sem_or_view[...] = semaphore_read(sem_or_view) + asarray(inc, np.int32)
 
 
-def semaphore_wait(sem_or_view: Ref | Part, value: Any = 1, *, decrement: bool = True) -> None:
+def semaphore_wait(sem_or_view: Ref | RefView, value: Any = 1, *, decrement: bool = True) -> None:
     """Wait until the count of a semaphore is `value` or more, and take this off it.
 
     As programs run one after another, a count that is less is an error.

@@ -21,7 +21,7 @@ from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.selection import where
 from gpuarray.primitives.slices import Slice
-from gpuarray.transforms.references import Part, Ref
+from gpuarray.transforms.references import Ref, RefView
 from gpuarray.util import Struct, index
 
 __all__ = [
@@ -58,7 +58,7 @@ class CompilerParams(Struct, hints.CompilerParams):
 
 
 def load(
-    ref: Ref | Part,
+    ref: Ref | RefView,
     *,
     mask: Any = None,
     other: Any = None,
@@ -99,7 +99,7 @@ def load(
     return found if other is None else where(mask, found, asarray(other, found.dtype))
 
 
-def store(ref: Ref | Part, val: Any, *, mask: Any = None, eviction_policy: Any = None) -> None:
+def store(ref: Ref | RefView, val: Any, *, mask: Any = None, eviction_policy: Any = None) -> None:
     """Write the elements of a reference, or of a part of one, where the mask is True.
 
     What a part has beyond the end of the array is dropped.
@@ -189,11 +189,11 @@ class _Window:
         self.ref.put(lax.slice(new, [0] * x.ndim, x.shape))
 
 
-def _window(ref: Ref | Part) -> _Window | None:
+def _window(ref: Ref | RefView) -> _Window | None:
     """The window that a part is, if its start is traced: known ones are checked when written."""
-    if not isinstance(ref, (Ref, Part)):
+    if not isinstance(ref, (Ref, RefView)):
         raise ValueError(f"Expected a reference or a part of one (`ref.at[index]`), got {ref!r}.")
-    if not isinstance(ref, Part) or not isinstance(ref.whole, Ref):
+    if not isinstance(ref, RefView) or not isinstance(ref.whole, Ref):
         return None
     index = ref.index if isinstance(ref.index, tuple) else (ref.index,)
     moving = [isinstance(e, Slice) or (isinstance(e, Array) and e.ndim == 0) for e in index]
@@ -205,12 +205,12 @@ def _window(ref: Ref | Part) -> _Window | None:
     return None if found.strided else found
 
 
-def _read(ref: Ref | Part) -> Array:
+def _read(ref: Ref | RefView) -> Array:
     found = _window(ref)
     return ref[...] if found is None else found.read()
 
 
-def _write(ref: Ref | Part, value: Any) -> None:
+def _write(ref: Ref | RefView, value: Any) -> None:
     found = _window(ref)
     if found is None:
         ref[...] = value
@@ -218,7 +218,7 @@ def _write(ref: Ref | Part, value: Any) -> None:
         found.write(value)
 
 
-def _updated(ref: Ref | Part, val: Any, mask: Any, combine: Callable[[Any, Any], Any]) -> Array:
+def _updated(ref: Ref | RefView, val: Any, mask: Any, combine: Callable[[Any, Any], Any]) -> Array:
     """Combine a reference with a value, and return what it held before."""
     old = _read(ref)
     new = combine(old, asarray(val, old.dtype))

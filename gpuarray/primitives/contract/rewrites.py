@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from gpuarray.core.graph import Atom, Eqn, Var
-from gpuarray.core.rewrite import Extents, Product, Roles, Space, Windows
+from gpuarray.core.rewrite import Extents, Product, Roles, WindowAxis, WindowedProduct
 from gpuarray.primitives.elementwise.arithmetic import mul_p
 from gpuarray.primitives.movement import build
 from gpuarray.primitives.reduce.ops import reduce_sum_p
@@ -111,7 +111,7 @@ PRODUCT = Product(_extents, _roles, _exchanged, _turned, _expanded)
 # ---- convolution ----
 
 
-def windows(eqn: Eqn) -> Windows:
+def windows(eqn: Eqn) -> WindowedProduct:
     """Return the sums over windows that a convolution is."""
     p = eqn.params
     lhs, rhs = (a.aval.shape for a in eqn.invars)
@@ -122,7 +122,7 @@ def windows(eqn: Eqn) -> Windows:
     images, channels = lhs[numbers.lhs_spec[0]] // by_batch, rhs[numbers.rhs_spec[1]]
     features = rhs[numbers.rhs_spec[0]] // groups
     space = tuple(
-        Space(lhs[a], rhs[b], out[c], stride, dilation, low, spread)
+        WindowAxis(lhs[a], rhs[b], out[c], stride, dilation, low, spread)
         for a, b, c, stride, dilation, (low, _), spread in zip(
             numbers.lhs_spec[2:],
             numbers.rhs_spec[2:],
@@ -139,7 +139,7 @@ def windows(eqn: Eqn) -> Windows:
     m, h, *result = _distances(out, numbers.out_spec)
     # A group of features has channels of its own, a group of the batch images.
     group = images * n if by_batch > 1 else channels * c
-    return Windows(
+    return WindowedProduct(
         groups,
         images,
         features,

@@ -31,7 +31,7 @@ from gpuarray.core.primitive import Primitive
 from gpuarray.primitives.elements import is_scalar_graph, loops, new_axis
 from gpuarray.primitives.indexing.in_order import in_order
 from gpuarray.primitives.indexing.shapes import GatherScatterMode, default_fill, fill_element
-from gpuarray.primitives.indexing.windows import Windows
+from gpuarray.primitives.indexing.windows import ScatterWindows
 
 # ---- gather ----
 
@@ -106,7 +106,7 @@ def _reads(eqn: Eqn, operand: int) -> int:
 def _target(eqn: Eqn, at: Places, get: Get) -> tuple[list[Index], list[Below]]:
     """Return where an update goes in the operand, and tests of whether that is in bounds."""
     # From coordinates in the updates to those in the operand.
-    w = Windows(eqn)
+    w = ScatterWindows(eqn)
     axes = w.numbers.update_window_dims
     batch = [c for i, c in enumerate(at) if i not in axes]
     inner = iter(at[i] for i in axes)
@@ -140,7 +140,7 @@ def scatter_rules(
 
     def scatter(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         """Fold each element with all updates, in order, that have it as target."""
-        w, aval = Windows(eqn), eqn.outvars[0].aval
+        w, aval = ScatterWindows(eqn), eqn.outvars[0].aval
         # An element looks at the updates of its own place along batching axes.
         numbers = w.numbers
         pairs = zip(

@@ -33,14 +33,14 @@ from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.index import Index, linear, split
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.elements import new_axis
-from gpuarray.primitives.indexing.windows import Windows
+from gpuarray.primitives.indexing.windows import ScatterWindows
 from gpuarray.primitives.movement.generate import iota_p
 from gpuarray.primitives.order.sort import sort_p
 
 
 def in_order(eqn: Eqn) -> list[Eqn]:
     """Return the equations of a scatter: targets, their order, and a fold at each target."""
-    w = Windows(eqn)
+    w = ScatterWindows(eqn)
     # The largest number is that of "no target": see _place.
     n = math.prod(w.rows)
     looked_up = math.prod(w.shape[d] for d in w.looked_up)
@@ -62,7 +62,7 @@ def in_order(eqn: Eqn) -> list[Eqn]:
     ]
 
 
-def _is_sorted(eqn: Eqn, w: Windows) -> bool:
+def _is_sorted(eqn: Eqn, w: ScatterWindows) -> bool:
     """Whether the targets are in order: those of sorted numbers, where each has one alone."""
     alone = len(w.batch) == 1 and len(w.looked_up) == 1 and not w.inner
     return alone and eqn.params["indices_are_sorted"]
@@ -72,7 +72,7 @@ def _place(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     """Linear index of an update's target; one past the last if it is out of bounds. In sorted
     targets those below all others stay there.
     """
-    w, aval = Windows(eqn.params["of"]), eqn.outvars[0].aval
+    w, aval = ScatterWindows(eqn.params["of"]), eqn.outvars[0].aval
     rows = split(at[0], w.rows)
     # A row is an index vector, and an offset along each axis on which windows are longer than 1.
     batch, offsets = rows[: len(w.batch)], rows[len(w.batch) :]
@@ -94,7 +94,7 @@ def _place(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 def _fold(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     """An element folded with the updates that have it as target."""
     of: Eqn = eqn.params["of"]
-    w, aval = Windows(of), eqn.outvars[0].aval
+    w, aval = ScatterWindows(of), eqn.outvars[0].aval
     shape, axes = w.rows, w.looked_up
     n = math.prod(shape)
     plain = [Below(at[d], w.sizes[d]) for d in range(len(w.shape)) if d not in axes]

@@ -16,7 +16,7 @@ from gpuarray.primitives.indexing.shapes import GatherScatterMode
 from gpuarray.primitives.indexing.transforms import windows_of
 
 
-class Windows:
+class ScatterWindows:
     """The windows of a scatter: index arithmetic between updates and their targets."""
 
     def __init__(self, eqn: Eqn):

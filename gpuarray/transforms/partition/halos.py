@@ -35,7 +35,7 @@ from gpuarray.primitives.scalar_graph import bind_on_arrays
 from gpuarray.transforms.partition.cuts import chosen_cut
 from gpuarray.transforms.partition.moves import gathered, position
 from gpuarray.transforms.partition.pieces import Note, Owed, Piece
-from gpuarray.transforms.partition.windows import Frame, Windows, extreme, like, zero
+from gpuarray.transforms.partition.windows import Frame, WindowedEquation, extreme, like, zero
 from gpuarray.util import prod
 
 
@@ -249,7 +249,7 @@ class Rims:
         return ops.ppermute_p.bind(x, axis_name=names, perm=pairs)
 
 
-class _Halos(Windows):
+class _Halos(WindowedEquation):
     """One equation whose windows reach over pieces."""
 
     def results(self, sliding: Sequence[Sliding]) -> list[Piece] | None:

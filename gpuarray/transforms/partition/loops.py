@@ -15,7 +15,7 @@ from gpuarray.core.grid import Spec
 from gpuarray.transforms.partition.pieces import Piece, uncut
 
 
-class Inside(NamedTuple):
+class LocalGraph(NamedTuple):
     """A Graph in an equation as that of one device: its inputs, and how its results are cut."""
 
     graph: Graph
@@ -120,7 +120,7 @@ def _step(
     carry: list[Spec],
     xs: list[Spec],
     fixed: bool = False,
-) -> Inside:
+) -> LocalGraph:
     """Return the body of a loop; with `fixed`, what it carries leaves as it came."""
     free = [None] * (len(loop.body.outvars) - len(carry))
     kept = [*carry, *free]

@@ -522,7 +522,7 @@ class _Splitter:
         ins: Sequence[Spec],
         outs: Sequence[Spec | None] | None = None,
         wanted: Sequence[Spec | None] | None = None,
-    ) -> loops.Inside:
+    ) -> loops.LocalGraph:
         """Return a Graph inside an equation as that of one device.
 
         Its results are cut as `outs` says; None leaves them as they come, if possible as `wanted`.
@@ -542,7 +542,7 @@ class _Splitter:
         avals = [local_aval(v.aval, s, self.grid) for v, s in zip(graph.invars, ins, strict=True)]
         made = stage(fun, avals, TracedFunction(fun, "partitioning"))
         made.debug_name = graph.debug_name
-        return loops.Inside(made, given, found)
+        return loops.LocalGraph(made, given, found)
 
     def call(self, eqn: Eqn, pieces: list[Piece]) -> list[Piece]:
         """Run a Graph that stays apart, such as a recomputation, on pieces."""

@@ -38,11 +38,15 @@ def windowed(eqn: Eqn, pieces: Sequence[Piece], splitter: Any) -> list[Piece] | 
     """Return the results of an equation on parts of cut axes; None: it is no such equation."""
     prim = eqn.primitive
     if prim.kind is Kind.POINTWISE and prim.factors is None:
-        return Windows(eqn, pieces, splitter).pointwise() if any(p.frame for p in pieces) else None
+        return (
+            WindowedEquation(eqn, pieces, splitter).pointwise()
+            if any(p.frame for p in pieces)
+            else None
+        )
     rule = _RULES.get(prim.name)
     if rule is None or not any(any(p.spec) for p in pieces):
         return None
-    return rule(Windows(eqn, pieces, splitter))
+    return rule(WindowedEquation(eqn, pieces, splitter))
 
 
 def realised(
@@ -83,7 +87,7 @@ def _collected(
     return summed(x, how, names, sizes)
 
 
-class Windows:
+class WindowedEquation:
     """One equation on parts."""
 
     def __init__(self, eqn: Eqn, pieces: Sequence[Piece], splitter: Any):
@@ -441,8 +445,8 @@ _NEUTRAL = {
 }
 
 _RULES = {
-    **{n: getattr(Windows, n) for n in ("slice", "split", "rev", "pad", "concatenate")},
-    **dict.fromkeys(_NEUTRAL, Windows.fold),
-    **dict.fromkeys(_COMBINED, Windows.scatter),
-    "dynamic_update_slice": Windows.dynamic_update_slice,
+    **{n: getattr(WindowedEquation, n) for n in ("slice", "split", "rev", "pad", "concatenate")},
+    **dict.fromkeys(_NEUTRAL, WindowedEquation.fold),
+    **dict.fromkeys(_COMBINED, WindowedEquation.scatter),
+    "dynamic_update_slice": WindowedEquation.dynamic_update_slice,
 }

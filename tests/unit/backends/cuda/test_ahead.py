@@ -39,7 +39,7 @@ def compiler(monkeypatch):
     def compile(source, arch, options=()):
         texts.append(source)
         binary = stand_in._compiled(source, (f"--gpu-architecture={arch}",))
-        return nvrtc.Compiled(binary, "", 0.0, {})
+        return nvrtc.CompileResult(binary, "", 0.0, {})
 
     monkeypatch.setattr(nvrtc, "available", lambda: True)
     monkeypatch.setattr(nvrtc, "version", lambda: stand_in.VERSION)

@@ -23,7 +23,7 @@ import pytest
 
 from gpuarray.backends import store
 from gpuarray.backends.cuda import cubins
-from gpuarray.backends.cuda.nvrtc import Compiled, Resources
+from gpuarray.backends.cuda.nvrtc import CompileResult, Resources
 from gpuarray.config import config
 from gpuarray.errors import DeviceError
 from tests.support import ROOT
@@ -42,11 +42,11 @@ class Compiler:
     def __init__(self, seconds: float = 0.0):
         self.calls, self.seconds = 0, seconds
 
-    def __call__(self, source: str, arch: str, options) -> Compiled:
+    def __call__(self, source: str, arch: str, options) -> CompileResult:
         self.calls += 1
         time.sleep(self.seconds)
         found = {"k0": Resources(len(source), 0, 16), "k1": Resources(8)}
-        return Compiled(machine_code(source, arch, options), "", 0.0, found)
+        return CompileResult(machine_code(source, arch, options), "", 0.0, found)
 
 
 @pytest.fixture
@@ -618,7 +618,7 @@ RACE = """
     import os, sys, traceback
     from gpuarray.config import config
     from gpuarray.backends.cuda import cubins
-    from gpuarray.backends.cuda.nvrtc import Compiled, Resources
+    from gpuarray.backends.cuda.nvrtc import CompileResult, Resources
 
     code = bytes(range(256)) * 4096
     config.update("cache_dir", sys.argv[1])
@@ -626,7 +626,7 @@ RACE = """
     def race(number):
         for i in range(20):
             cubins.forget()
-            made = lambda *args: Compiled(code, "", 0.0, {"k": Resources(1)})
+            made = lambda *args: CompileResult(code, "", 0.0, {"k": Resources(1)})
             found = cubins.load("raced", "sm_90", (), (13, 0), made)
             assert found.data == code and found.resources == {"k": Resources(1)}
             if i % 5 == number % 5:  # and somebody spoils it
@@ -662,7 +662,7 @@ def test_thirty_two_racing_processes_end_with_one_good_entry(cache, tmp_path_fac
 
     def again(*args):
         calls.append(args)
-        return Compiled(code, "", 0.0, {"k": Resources(1)})
+        return CompileResult(code, "", 0.0, {"k": Resources(1)})
 
     for _ in range(2):
         cubins.forget()

@@ -33,7 +33,7 @@ class Compiler:
 
     def __call__(self, source, arch, options):
         self.texts.append(source)
-        return nvrtc.Compiled(source.encode(), "", 0.0, {})
+        return nvrtc.CompileResult(source.encode(), "", 0.0, {})
 
 
 def emitted(f, *shapes, dtype="float32"):

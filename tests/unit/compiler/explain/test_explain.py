@@ -8,7 +8,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.compiler.explain.facts import Operation, StepFacts, Value, tables
+from gpuarray.compiler.explain.facts import OperationRecord, StepFacts, Value, tables
 
 ROWS, COLUMNS = 200, 300
 X = ga.ShapeDtypeStruct((ROWS, COLUMNS), "float32")
@@ -209,7 +209,7 @@ def test_the_page_shows_the_users_lines_and_escapes_them():
 
 
 def test_facts_of_a_target_are_shown_by_name():
-    operation = Operation("sin", "v0 = sin(in0)  => out")
+    operation = OperationRecord("sin", "v0 = sin(in0)  => out")
     value = Value(0, "f32[4]", 16)
     kernel = StepFacts(
         "k0_map", "map", (operation,), (value,), (value,), 4.0, (4,), (), {"registers": 32}

@@ -86,7 +86,7 @@ def _fewer(x, how, names, sizes):
 SUMMED, SCATTERED, GATHERED = moves.summed, moves.scattered, moves.gathered
 EXCHANGED, SLICED, PAIRS = moves.exchanged, moves.sliced, moves._pairs
 REACHED, ENLARGED = rims._reached, rims.Rims.enlarged
-SHIFTED, BETWEEN = windows.Windows.shifted, windows.Windows.between
+SHIFTED, BETWEEN = windows.WindowedEquation.shifted, windows.WindowedEquation.between
 OTHER = {"pick": "min", "sum": "max", "max": "min", "min": "max", "prod": "sum"}
 
 MUTANTS = {
@@ -141,23 +141,23 @@ MUTANTS = {
         lambda *a: tuple((i, i) for i, _ in enumerate(PAIRS(*a))),
     ),
     "shifted the other way": (
-        windows.Windows,
+        windows.WindowedEquation,
         "shifted",
         lambda self, x, axis, names, by, size: SHIFTED(self, x, axis, names, -by, size),
     ),
     "shifted by one more": (
-        windows.Windows,
+        windows.WindowedEquation,
         "shifted",
         lambda self, x, axis, names, by, size: SHIFTED(self, x, axis, names, by + 1, size),
     ),
-    "not shifted": (windows.Windows, "shifted", lambda self, x, *_: x),
+    "not shifted": (windows.WindowedEquation, "shifted", lambda self, x, *_: x),
     "a rim too many": (
-        windows.Windows,
+        windows.WindowedEquation,
         "between",
         lambda self, x, axis, names, start, stop: BETWEEN(self, x, axis, names, start, stop + 1),
     ),
     "a part that begins late": (
-        windows.Windows,
+        windows.WindowedEquation,
         "between",
         lambda self, x, axis, names, start, stop: BETWEEN(self, x, axis, names, start + 1, stop),
     ),

@@ -2,6 +2,11 @@
 
 Floor 3. In: a Graph. Out: the simplified Graph and its steps in order, with what they cost. Still
 no text and no machine.
+
+`plan_graph` does what all machines want, and returns a `Plan`. The rest depends on who asks: NumPy
+for its `steps` (`_fused`), drivers of emitted kernels for `on_device` (`_plan_for_device`, which
+lowers by `_lower_for_device`), native code for `on_native` (`_plan_for_native`). Each is found
+once, when it is asked for first.
 """
 
 from __future__ import annotations

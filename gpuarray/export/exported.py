@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuarray.api.vjp import vjp
-from gpuarray.backends.numpy import program as driver
+from gpuarray.backends.numpy import program as numpy_program
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import jit_p
@@ -512,6 +512,6 @@ def _verify(exported: Exported) -> None:
     if scope_of([a.shape for a in graph.in_avals]) is None and exported.nr_devices == 1:
         plain, _ = separated(traced.jaxpr)
         plan = plan_graph(plain)
-        driver.build(plan, stored_constants(plan.graph))
+        numpy_program.build(plan, stored_constants(plan.graph))
     # Printing reads the parameters too, some of which nothing else does.
     str(graph)

@@ -317,25 +317,7 @@ class Jitted:
         # What `trace` shows is what the user donates; what runs takes only what is of use to it.
         program = program._replace(donated=given_away(graph, program.donated))
         executable, constants = cache.compiled_graph(graph, self.__name__, reason, program.donated)
-        general = functools.partial(_launch, program, executable, constants)
-        fast = None
-        state = config.state
-        # The generated launcher looks at nothing but buffers, so it is for calls that need no more:
-        # no donation, no checks of values, one device.
-        checks = state.debug_nans or state.debug_infs or state.no_execution
-        checks = checks or state.debug_key_reuse
-        anywhere = program.where is None and executable.device is None and not executable.meshes
-        anywhere = anywhere and constants.over is None
-        anywhere = anywhere and (contexts.concrete is None or contexts.concrete.size == 1)
-        plain = not program.donated and anywhere and not checks
-        where = program.where
-        over_several = executable.meshes or (where is not None and where.device is None)
-        if over_several and not program.donated and not checks:
-            outs = (None,) * len(graph.outvars) if where is None else where.outs
-            fast = fastpath.several(executable, constants, outs, program.out_spec, general)
-        elif plain and fastpath.fits(executable):
-            # Nothing through self: what is kept for a function must not keep the function.
-            fast = fastpath.generate(executable, constants, program.out_spec, general)
+        fast = _fast_launcher(program, executable, constants)
         known = self._cache
         known.latest.append(key)
         known.seen.put(hash(key), True)
@@ -445,6 +427,30 @@ class Jitted:
 
     def __reduce__(self):
         return _jitted, (self._fun, self._options)
+
+
+def _fast_launcher(
+    program: TracedProgram, executable: Executable, constants: Constants
+) -> Callable[..., Any] | None:
+    """Return a launcher that looks at nothing but buffers; None where calls need more than that."""
+    state, where = config.state, program.where
+    # Donated arrays are marked as deleted, and checks look at values: both at each call.
+    if program.donated or state.debug_nans or state.debug_infs:
+        return None
+    if state.no_execution or state.debug_key_reuse:
+        return None
+    # A launcher holds no Jitted: what is kept for a function must not keep the function.
+    general = functools.partial(_launch, program, executable, constants)
+    # Over several devices: by a mesh in the program, or by shardings that `jit` was given.
+    if executable.meshes or (where is not None and where.device is None):
+        outs = (None,) * len(program.graph.outvars) if where is None else where.outs
+        return fastpath.several(executable, constants, outs, program.out_spec, general)
+    # On one device, and whichever it is: where the arguments lie.
+    one = contexts.concrete is None or contexts.concrete.size == 1
+    free = where is None and executable.device is None and constants.over is None
+    if one and free and fastpath.fits(executable):
+        return fastpath.generate(executable, constants, program.out_spec, general)
+    return None
 
 
 def _without_statics(call: Call) -> Any:

@@ -17,7 +17,7 @@ from gpuarray.backends import simulator
 from gpuarray.backends.cuda.device import is_exclusive as of_gpu
 from gpuarray.backends.cuda.program import build as cuda_build
 from gpuarray.backends.native.later import build_later
-from gpuarray.backends.numpy import program as driver
+from gpuarray.backends.numpy import program as numpy_program
 from gpuarray.backends.numpy.memory import is_exclusive as of_host
 from gpuarray.backends.profiled import profiled
 from gpuarray.compiler.pipeline import Plan, plan_graph
@@ -36,7 +36,7 @@ from gpuarray.runtime.memory import out_of_memory
 from gpuarray.runtime.stream import Flight, stream_of
 
 #: Loaded by the first program that asks for native code.
-compiled = util.lazy_module("gpuarray.backends.native.program")
+native_program = util.lazy_module("gpuarray.backends.native.program")
 
 #: Work of fewer element-operations is done on the caller's thread.
 ASYNC_FROM = 1 << 20
@@ -198,18 +198,18 @@ class DeviceProgram:
         elif native == "auto":
             self.run = build_later(plan, consts, donated)
         elif native == "wait":
-            self.run = compiled.build(plan, consts, donated)
+            self.run = native_program.build(plan, consts, donated)
         else:
-            self.run = driver.build(plan, consts, donated)
+            self.run = numpy_program.build(plan, consts, donated)
 
     def __call__(self, *buffers) -> list:
         run = self.run if ranges.session is None else profiled(self.run)
         try:
             if self.gpu is not None:
                 return run(*buffers)
-            return driver.local.run(run, *buffers)
+            return numpy_program.local.run(run, *buffers)
         except Exception as error:
-            if not driver.renewed(error):
+            if not numpy_program.renewed(error):
                 raise explained(self, error) from None
         # The scratch state of this thread has been renewed: nothing has run, so run it again.
         return self(*buffers)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuarray import util
-from gpuarray.backends.numpy import program as driver
+from gpuarray.backends.numpy import program as numpy_program
 from gpuarray.core.layout import space_in
 from gpuarray.core.sharding import Place, Sharding
 from gpuarray.pytree import tree
@@ -141,7 +141,7 @@ def _written(
     # Names that the generated text uses.
     space: dict[str, Any] = {
         "Array": ArrayImpl,
-        "local": driver.local,
+        "local": numpy_program.local,
         "plan": program.run,
         "place": place,
         "general": general,
@@ -150,7 +150,7 @@ def _written(
         "spec": out_spec,
         "program": program,
         "explained": explained,
-        "renewed": driver.renewed,
+        "renewed": numpy_program.renewed,
         **{f"c{i}": x for i, x in enumerate(behind)},
     }
     args = [f"a{i}" for i in range(count)]

@@ -14,7 +14,7 @@ from gpuarray.backends.cuda import nccl
 from gpuarray.backends.cuda import program as cuda
 from gpuarray.backends.cuda.device import is_exclusive
 from gpuarray.backends.native import later
-from gpuarray.backends.numpy import program as driver
+from gpuarray.backends.numpy import program as numpy_program
 from gpuarray.backends.numpy.memory import is_exclusive as is_exclusive_here
 from gpuarray.backends.profiled import profiled
 from gpuarray.backends.stacked import stacked
@@ -40,7 +40,7 @@ def fleet(plan: Plan, grid: Grid, donated: frozenset[int]) -> HostFleet | GpuFle
     platform = grid.devices[0].platform
     if platform == "gpu":
         return GpuFleet(plan, consts, grid, sizes, donated)
-    backend = simulator if platform == "simulator" else driver
+    backend = simulator if platform == "simulator" else numpy_program
     # MPI exchanges values while we compute; devices that share a memory do one thing at a time.
     if not all(device.is_addressable for device in grid.devices):
         plan = plan.overlapped
@@ -96,9 +96,9 @@ class HostFleet:
             # What each device may write over is one more operand of its function.
             rows = [*inputs, self._owned(inputs, self.donated.intersection(given))]
         try:
-            return driver.local.run(self._run, rows)
+            return numpy_program.local.run(self._run, rows)
         except Exception as error:
-            if not driver.renewed(error):
+            if not numpy_program.renewed(error):
                 raise explained(self, error) from None  # pyright: ignore[reportArgumentType]
         return self(inputs, given)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import config, sites, util
-from gpuarray.backends.numpy import program as driver
+from gpuarray.backends.numpy import program as numpy_program
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import same_device
 from gpuarray.core import ranges
@@ -133,12 +133,12 @@ class EvalTrace(traces.Trace):
             at = {"recorded at": str(sites.user_frame())}
             function = ranges.noted(op.prim.name, "operation", function, at)
         try:
-            out = driver.local.run(function, *values)
+            out = numpy_program.local.run(function, *values)
         except RuntimeError as error:
             # This thread's scratch state had to be renewed: run again.
-            if not driver.renewed(error):
+            if not numpy_program.renewed(error):
                 raise
-            out = driver.local.run(function, *values)
+            out = numpy_program.local.run(function, *values)
         except MemoryError as error:
             raise out_of_memory(error, op.prim.name) from None
         # 3. Results become Arrays. A view of memory that the user may write to would change later.

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpuarray import config, sites, util
-from gpuarray.backends.numpy import program as driver
+from gpuarray.backends.numpy import program as numpy_program
 from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, typed_scalar
@@ -69,7 +69,7 @@ class Op:
         if any(a.layout is not None for a in in_avals):
             self.unclear = why_unclear(prim, in_avals, params)
         self.multiple = prim.multiple_results
-        self.function = driver.function_of(prim, in_avals, params)
+        self.function = numpy_program.function_of(prim, in_avals, params)
         # Whether a result is in another memory than new arrays are.
         self.spaced = any(space_in(a) for a in self.avals)
         self.largest = max([a.size for a in (*in_avals, *self.avals)], default=0)

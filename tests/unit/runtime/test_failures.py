@@ -252,7 +252,7 @@ def test_an_interrupt_leaves_no_trace_behind(stride=9973):
     outermost = {
         "stage_aux": lambda: ga.jit(lambda x: x * 2.0)(1.0),
         "batch_aux": lambda: ga.vmap(double)(gnp.ones(3)),
-        "jvp_flat": lambda: ga.jvp(double, (1.0,), (1.0,)),
+        "jvp_aux": lambda: ga.jvp(double, (1.0,), (1.0,)),
         "linearize_flat": lambda: ga.grad(double)(1.0),
     }
     for name, run in outermost.items():

@@ -23,6 +23,7 @@ import numpy as np
 
 import gpuarray as ga
 from gpuarray.backends import hostcc
+from gpuarray.backends.cuda import fused_products, shared_libraries
 from gpuarray.backends.cuda.availability import INSTALL, cupy, distributions, too_old
 from gpuarray.backends.cuda.availability import missing as gpus_missing
 from gpuarray.backends.cuda.device import gpus as gpus_here
@@ -192,11 +193,23 @@ def _nvidia(facts: dict) -> list[tuple[str, str]]:
         ("driver", driver["text"]),
         ("CuPy", ", ".join(f"{d} {v}" for d, v in cupys) or "not installed"),
         ("NVRTC", ", ".join(f"{d} {v}" for d, v in nvrtc) or _nvrtc_library() or "not found"),
+        ("cuBLASLt", _lt(bool(missing))),
         (
             "used by gpuarray",
             f"no, it computes on the CPU: {missing}" if missing else "yes",
         ),
     ]
+
+
+def _lt(no_gpu: bool) -> str:
+    """Whether products have their bias and activation in the same call."""
+    if no_gpu:
+        return str(shared_libraries.path("cublasLt", (13, 12)) or "not found")
+    try:
+        fused_products.library(gpus_here()[0])
+    except shared_libraries.Refused as error:
+        return f"not used, products and what is behind them are several launches: {error}"
+    return "found"
 
 
 def _too_old() -> list[str]:

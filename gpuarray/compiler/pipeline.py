@@ -24,6 +24,7 @@ from gpuarray.compiler.lower.horizontal import fuse_horizontally
 from gpuarray.compiler.lower.inline import inline_producers
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.compiler.lower.overlap import Halves, overlapped
+from gpuarray.compiler.lower.product_epilogues import fuse_product_epilogues
 from gpuarray.compiler.lower.row_columns import fold_columns_with_rows
 from gpuarray.compiler.lower.split_passes import split_into_passes
 from gpuarray.compiler.lower.steps import (
@@ -129,6 +130,8 @@ def _lower_for_device(
     if fusion:
         fused, steps = steps, fuse_epilogues(graph, steps)
         _check(fuse_epilogues, graph, steps, fused, lowered=True)
+        fused, steps = steps, fuse_product_epilogues(graph, steps)
+        _check(fuse_product_epilogues, graph, steps, fused, lowered=True)
         # After inlining: groups with inlined producers have structures of their own.
         together = fuse_horizontally(steps)
         # All that one kernel reads and writes is in memory at a time.

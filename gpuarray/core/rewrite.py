@@ -6,7 +6,7 @@ these rules the compiler's passes need no primitive by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.util import Struct
@@ -39,6 +39,25 @@ class Roles(NamedTuple):
     steps: tuple[int, ...]
 
 
+class Epilogue(NamedTuple):
+    """Elementwise work on a product that a library does before it writes the elements.
+
+    Attributes
+    ----------
+    formula : Graph
+        What an element becomes, as a function of scalars: of the element, and of what stands in
+        its column in each further operand.
+    either_way : tuple of Primitive
+        The operations in it whose two operands may be exchanged.
+    joined : (product, operands, out) -> Eqn
+        The product with that, given the further operands and the result.
+    """
+
+    formula: Any
+    either_way: tuple[Any, ...]
+    joined: Callable[[Any, Sequence[Any], Any], Any]
+
+
 class Product(Struct):
     """Rules of operations that sum products of the elements of two operands.
 
@@ -56,6 +75,8 @@ class Product(Struct):
         `operand` in `order`. None if a library would have to copy `operand` for it.
     expanded : (eqn) -> list of Eqn
         The product as elementwise multiplication and sum.
+    epilogues : (eqn) -> sequence of Epilogue
+        What a library does with its elements before it writes them.
     """
 
     extents: Callable[[Any], Extents]
@@ -63,6 +84,7 @@ class Product(Struct):
     exchanged: Callable[[Any, tuple[int | None, ...], Any], Any]
     turned: Callable[[Any, int, tuple[int, ...], Any], Any]
     expanded: Callable[[Any], list[Any]]
+    epilogues: Callable[[Any], Sequence[Epilogue]] = lambda eqn: ()
 
 
 class Loops(NamedTuple):

@@ -263,6 +263,12 @@ class Target(Struct):
     #: Measure: as above, with longer arrays.
     graph_kernel_bytes: int = 1 << 20
 
+    # ---- libraries ----
+
+    #: Memory that an algorithm of a library may take while it runs: what cuBLAS recommends for
+    #: Hopper. Measure: mlp.
+    library_workspace: int = 32 << 20
+
     # ---- rewrites ----
 
     #: Arithmetic up to this weight (division is the heaviest) is rounded exactly everywhere, so

@@ -11,13 +11,26 @@ import gc
 import importlib.machinery
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import gpuarray as ga
+from gpuarray.backends.cuda import shared_libraries
 from gpuarray.config import config
 from gpuarray.runtime import device, lazy
 from gpuarray.util import _LazyModule
-from tests.fake_cupy import arrays, errors, kernels, libraries, memory, nccl, nvtx, runtime, streams
+from tests.fake_cupy import (
+    arrays,
+    cublaslt,
+    errors,
+    kernels,
+    libraries,
+    memory,
+    nccl,
+    nvtx,
+    runtime,
+    streams,
+)
+from tests.fake_cupy.c_library import CLibrary
 from tests.fake_cupy.world import World, world
 
 #: What is there besides the functions of the library, by CuPy's names.
@@ -124,6 +137,12 @@ LIBRARY = {
 
 
 TOPS = ("cupy", "cupyx")
+#: Libraries of C functions.
+C_LIBRARIES = {"cublasLt": cublaslt.library}
+
+
+def _load(name: str, versions: Sequence[int]) -> CLibrary:
+    return C_LIBRARIES[name]
 
 
 def _modules() -> dict[str, types.ModuleType]:
@@ -176,6 +195,9 @@ def installed(
         del sys.modules[name]
     _forget()
     world.reset(seed, devices, memory, idle)
+    loaded, shared_libraries.load = shared_libraries.load, _load
+    for library in C_LIBRARIES.values():
+        library.reset()
     _MODULES["cupy.cuda.nccl"].available = nccl  # type: ignore[attr-defined]
     sys.modules.update(_MODULES)
     config.update("jax_platforms", "cuda")
@@ -188,6 +210,7 @@ def installed(
     finally:
         config.update("jax_platforms", platforms)
         _forget()
+        shared_libraries.load = loaded
         for name in _MODULES:
             sys.modules.pop(name, None)
         sys.modules.update(before)
@@ -199,6 +222,8 @@ def check() -> None:
     _forget()
     world.finish()
     gc.collect()  # work that ran just now held a GPU
+    for library in C_LIBRARIES.values():
+        library.check()
     if world.open_ranges:
         world.fault(f"{world.open_ranges} NVTX ranges are opened and not closed")
     assert not world.faults, "\n".join(world.faults)

@@ -17,7 +17,9 @@ import numpy as np
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.backends.cuda import device, kernels
+from gpuarray import lax, nn
+from gpuarray.backends.cuda import device, kernels, shared_libraries
+from gpuarray.backends.cuda.fused_products import library
 from tests.support.nearness import largest, ulps
 
 Answer = dict[str, Any]
@@ -60,6 +62,46 @@ def products() -> Answer:
     value = np.asarray(made)  # read at once
     right = near(value, a.astype(float) @ b.astype(float))
     return {"ok": right and ticket > 0, "right": right, "ticket": ticket, "reached": reached}
+
+
+@question
+def fused_products() -> Answer:
+    """Products that cuBLASLt computes, beside the same by other ways."""
+    import ml_dtypes
+
+    rng = np.random.default_rng(0)
+    wide = [rng.uniform(-1, 1, s).astype(np.float32) for s in ((SIZE, SIZE), (SIZE, SIZE), (SIZE,))]
+    (gpu, *_), found, right = device.gpus(), {}, []
+    gelu = lambda x: x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    rules = {
+        "bias": (lambda x, w, b: x @ w + b, lambda x: x),
+        "relu": (lambda x, w, b: nn.relu(x @ w + b), lambda x: np.maximum(x, 0)),
+        "gelu": (lambda x, w, b: nn.gelu(x @ w + b), gelu),
+    }
+    for dtype, off in ((np.float32, 1e-3), (np.float16, 0.1), (ml_dtypes.bfloat16, 0.5)):
+        args = [a.astype(dtype) for a in wide]
+        exact = [a.astype(float) for a in args]
+        there = [gnp.asarray(a) for a in args]
+        for name, (ours, theirs) in rules.items():
+            made = np.asarray(ga.jit(ours)(*there)).astype(float)
+            worst = float(np.abs(made - theirs(exact[0] @ exact[1] + exact[2])).max())
+            found[f"{name} of {np.dtype(dtype).name}, off by"] = worst
+            right.append(worst < off)
+    q, v = (rng.integers(-128, 128, (SIZE, SIZE)).astype(np.int8) for _ in range(2))
+    made = ga.jit(lambda q, v: lax.dot(q, v, preferred_element_type=np.int32))(q, v)
+    right.append(bool((np.asarray(made) == q.astype(np.float64) @ v).all()))
+    e, f = (a.astype(ml_dtypes.float8_e4m3fn) for a in wide[:2])
+    made = ga.jit(lambda e, f: lax.dot(e, f, preferred_element_type=np.float32))(e, f)
+    worst = float(np.abs(np.asarray(made) - e.astype(float) @ f.astype(float)).max())
+    found["fp8, off by"] = worst
+    right.append(worst < 0.1)
+    # A NaN goes through ReLU in JAX; what the library makes of it is told.
+    nan = gnp.asarray(np.full((32, 32), np.nan, np.float32))
+    found["ReLU of NaN"] = str(np.asarray(ga.jit(lambda x: nn.relu(x @ x))(nan))[0, 0])
+    # A refusal leaves an answer, by other ways, and this says so.
+    found["said"] = sorted(shared_libraries._said)
+    found["calls prepared"] = len(library(gpu)._kept)
+    return {"ok": all(right) and not found["said"], **found}
 
 
 @question

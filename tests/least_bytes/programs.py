@@ -231,7 +231,6 @@ def products() -> dict[str, Workload]:
             lambda x, w, b: nn.gelu(x @ w + b),
             (x, w, vector),
             bytes_of(x, w, x),
-            "a library writes the product, a kernel reads it again",
         ),
         "matrix times vector": Workload(lambda a, v: a @ v, (matrix, vector), bytes_of(matrix)),
         "vector times matrix": Workload(

@@ -129,6 +129,8 @@ class Gpu:
         self._reads: deque[tuple[Any, Any]] = deque()
         #: NCCL's communicators of groups of GPUs of which this one is the first (nccl.py).
         self.communicators: dict[tuple[int, ...], list] = {}
+        #: Libraries that are called by their C functions (shared_libraries.py), by name.
+        self.libraries: dict[str, Any] = {}
         self._lock = threading.RLock()
         # Bound once: it is called for every result.
         self.malloc = self._pool.malloc

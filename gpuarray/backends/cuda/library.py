@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.backends.cuda import products, recurrences, reflectors, small
+from gpuarray.backends.cuda import fused_products, products, recurrences, reflectors, small
 from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.failures import is_failure
@@ -36,12 +36,19 @@ cupyx = lazy_module("cupyx")
 _solvers = lazy_module("cupyx.scipy.linalg")
 
 
-def routine(eqn: Eqn, gpu: Gpu) -> Callable[..., Any] | None:
-    """Return the library routine of an equation, or None."""
+def routine(
+    eqn: Eqn, gpu: Gpu, instead: Callable[[], Callable[..., list]]
+) -> Callable[..., Any] | None:
+    """Return the library routine of an equation, or None.
+
+    `instead` makes the program of its parts, for routines that may turn out not to be there.
+    """
     avals = [a.aval for a in eqn.invars]
     # cuBLAS is called directly, without CuPy arrays.
     if eqn.primitive is products.gemm_p:
         return products.gemm(avals, eqn.params, gpu)
+    if eqn.primitive is fused_products.gemm_lt_p:
+        return fused_products.routine(eqn, gpu, instead)
     if eqn.primitive is to_memory_p:
         moved = pinned if eqn.params["space"] is Space.Host else Gpu.copy
         return lambda buffer: moved(gpu, buffer)
@@ -410,6 +417,10 @@ def _cholesky_parts(a):
 # Asked after ROUTINES; NoKernel means that a function is not for these operands.
 PARTS: dict[str, Callable[..., Any]] = {
     "dot_general": products.dot_parts,
+    "product_bias": products.epilogue_parts,
+    "product_relu": products.epilogue_parts,
+    "product_gelu": products.epilogue_parts,
+    "gemm_lt": products.gemm_lt_parts,
     "conv_general_dilated": products.conv_parts,
     "sort": _wide_sort_parts,
     "top_k": _top_k_parts,

@@ -10,16 +10,18 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.device import Buffer, Gpu
+from gpuarray.backends.cuda.fused_products import gemm_aval, gemm_lt_p, multiplies_bytes, sides
 from gpuarray.core import dtypes, promotion
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.primitives.contract.epilogues import with_epilogue
 from gpuarray.primitives.contract.ops import _side, dot_aval, joined_dtype, working_dtype
 from gpuarray.primitives.contract.precision import DotAlgorithmPreset, Precision, rounding_of
 from gpuarray.primitives.define import do
@@ -39,16 +41,6 @@ _TF32 = 77
 _DEFAULT_ALGORITHM = -1
 
 
-def _gemm_aval(a: ShapedArray, b: ShapedArray, *, transposed: tuple[bool, bool], dtype, tf32: bool):
-    (batch, m, _), (_, _, n) = _sides(a.shape, transposed[0]), _sides(b.shape, transposed[1])
-    return ShapedArray((batch, m, n), dtype)
-
-
-def _sides(shape: tuple[int, ...], transposed: bool) -> tuple[int, int, int]:
-    batch, rows, columns = shape
-    return (batch, columns, rows) if transposed else (batch, rows, columns)
-
-
 # The reference, for tests: half precision is summed in float32.
 def _gemm_numpy(a, b, *, transposed: tuple[bool, bool], dtype, tf32: bool) -> np.ndarray:
     wide = np.promote_types(np.float32, dtype) if dtype.kind in "fc" else np.float32
@@ -58,15 +50,15 @@ def _gemm_numpy(a, b, *, transposed: tuple[bool, bool], dtype, tf32: bool) -> np
 
 #: [batch, m, k] x [batch, k, n] -> [batch, m, n]; `transposed`: operands stored with the last two
 #: axes swapped.
-gemm_p = Primitive("gemm", Kind.LIBRARY, aval=_gemm_aval, numpy=_gemm_numpy, register=False)
+gemm_p = Primitive("gemm", Kind.LIBRARY, aval=gemm_aval, numpy=_gemm_numpy, register=False)
 
 
 def gemm(avals: list[ShapedArray], params: dict, gpu: Gpu) -> Callable[[Buffer, Buffer], Buffer]:
     """Return `gemm_p` as one call of cuBLAS."""
     # The result's shape follows from the stored shapes of the operands.
-    aval = _gemm_aval(*avals, **params)
+    aval = gemm_aval(*avals, **params)
     batch, m, n = aval.shape
-    _, _, k = _sides(avals[0].shape, params["transposed"][0])
+    _, _, k = sides(avals[0].shape, params["transposed"][0])
     dtype = aval.dtype
     # The scalars alpha and beta are of the compute type, which is float32 for half precision.
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
@@ -121,11 +113,29 @@ def permuted(x: Any, permutation: tuple[int, ...]) -> Any:
 
 
 def _product(
-    a: Any, b: Any, transposed: tuple[bool, bool], working: Any, out: Any, tf32: bool
+    a: Any,
+    b: Any,
+    transposed: tuple[bool, bool],
+    working: Any,
+    out: Any,
+    tf32: bool,
+    epilogue: tuple[Sequence[Any], str] | None = None,
 ) -> Any:
-    """Multiply stacks of matrices of any dtypes."""
+    """Multiply stacks of matrices of any dtypes; `epilogue`: with a bias, if any, and an
+    activation.
+    """
+    avals = aval_of(a), aval_of(b)
+    left, right = (sides(x.shape, t) for x, t in zip(avals, transposed, strict=True))
+    wide = multiplies_bytes(*avals, left[2], right[2], out)
+    if wide is not None and epilogue is None:
+        return cast(_byte_product(a, b, transposed, wide), out)
     if dtypes.kind_of(working) in "biu":
         return _integer_product(a, b, transposed, working, out)
+    return _float_product(a, b, transposed, working, out, tf32, epilogue)
+
+
+def _float_product(a, b, transposed, working, out, tf32: bool, epilogue=None) -> Any:
+    """Multiply floats that cuBLAS takes, converted where they are others."""
     given = [aval_of(x).dtype for x in (a, b)]
     # 16-bit operands stay as they are: cuBLAS sums them in float32.
     narrow = given[0] == given[1] and given[0].name in ("float16", "bfloat16")
@@ -133,18 +143,40 @@ def _product(
         a, b = cast(a, working), cast(b, working)
         narrow = False
     result = out if out == working or (narrow and out == given[0]) else working
+    tf32 = tf32 and working == np.float32 and not narrow
     # cuBLAS takes no empty matrices; an empty sum is 0.
-    if 0 in (aval_of(a).size, aval_of(b).size):
-        aval = _gemm_aval(aval_of(a), aval_of(b), transposed=transposed, dtype=out, tf32=False)
-        return do.broadcast_in_dim(
+    empty = 0 in (aval_of(a).size, aval_of(b).size)
+    params = {"transposed": transposed, "dtype": result, "tf32": tf32}
+    if empty:
+        aval = gemm_aval(aval_of(a), aval_of(b), transposed=transposed, dtype=out)
+        made = do.broadcast_in_dim(
             np.zeros((), out), shape=aval.shape, broadcast_dimensions=(), sharding=None
         )
-    tf32 = tf32 and working == np.float32 and not narrow
-    made = gemm_p.bind(a, b, transposed=transposed, dtype=result, tf32=tf32)
-    # A complex product for a real result: the imaginary part is dropped, as on the host.
-    if dtypes.kind_of(result) == "c" != dtypes.kind_of(out):
-        made = do.real(made)
-    return cast(made, out)
+    elif epilogue is not None and result == out and working == np.float32:
+        bias, activation = epilogue
+        return gemm_lt_p.bind(a, b, *bias, activation=activation, **params)
+    else:
+        made = gemm_p.bind(a, b, **params)
+        # A complex product for a real result: the imaginary part is dropped, as on the host.
+        if dtypes.kind_of(result) == "c" != dtypes.kind_of(out):
+            made = do.real(made)
+        made = cast(made, out)
+    return made if epilogue is None else with_epilogue(made, *epilogue)
+
+
+def _byte_product(a: Any, b: Any, transposed: tuple[bool, bool], out: Any) -> Any:
+    """Multiply numbers of 8 bits as they are, which cuBLASLt does for rows that lie along sums."""
+    a = permuted(a, (0, 2, 1)) if transposed[0] else a
+    b = b if transposed[1] else permuted(b, (0, 2, 1))
+    return gemm_lt_p.bind(a, b, transposed=(False, True), dtype=out, tf32=False, activation="")
+
+
+def gemm_lt_parts(a, b, *bias, transposed, dtype, tf32: bool, activation: str) -> Any:
+    """`gemm_lt` without cuBLASLt: a product by cuBLAS or a kernel, and a kernel behind it."""
+    if dtypes.kind_of(dtype) == "i":
+        return _integer_product(a, b, transposed, dtype, dtype)
+    made = _float_product(a, b, transposed, np.dtype(np.float32), dtype, tf32)
+    return with_epilogue(made, bias, activation)
 
 
 def _integer_product(a, b, transposed, working, out):
@@ -172,20 +204,17 @@ def _wants_tf32(precision: Any) -> bool:
     return precision is DotAlgorithmPreset.TF32_TF32_F32
 
 
-def dot_parts(lhs, rhs, *, dimension_numbers, precision=None, preferred_element_type=None, **_):
+def dot_parts(lhs, rhs, *, epilogue=None, out_sharding=None, **params):
     """`dot_general`: both operands as stacks of matrices, as on the host."""
     avals = aval_of(lhs), aval_of(rhs)
-    out = dot_aval(
-        *avals,
-        dimension_numbers=dimension_numbers,
-        preferred_element_type=preferred_element_type,
-    )
-    (lc, rc), (lb, rb) = dimension_numbers
+    out = dot_aval(*avals, **params)
+    precision = params["precision"]
+    (lc, rc), (lb, rb) = params["dimension_numbers"]
     # The same choice of dtypes as the NumPy rule makes.
     *rounding, accumulate = rounding_of(precision)
     joined = joined_dtype("dot_general", avals[0].dtype, avals[1].dtype)
     working = working_dtype(joined, out.dtype, accumulate)
-    sides = []
+    matrices = []
     for x, batch, contract, to, last in (
         (lhs, lb, lc, rounding[0], True),
         (rhs, rb, rc, rounding[1], False),
@@ -195,10 +224,18 @@ def dot_parts(lhs, rhs, *, dimension_numbers, precision=None, preferred_element_
         if to is not None and dtypes.kind_of(dtype) == "f" and to.itemsize < dtype.itemsize:
             x = cast(x, to)
         side = _side(aval_of(x).shape, tuple(batch), tuple(contract), last)
-        sides.append((shaped(permuted(x, side.permutation), side.shape), side.swap))
-    (a, transposed_a), (b, transposed_b) = sides
+        matrices.append((shaped(permuted(x, side.permutation), side.shape), side.swap))
+    (a, transposed_a), (b, transposed_b) = matrices
     tf32 = _wants_tf32(precision)
-    return shaped(_product(a, b, (transposed_a, transposed_b), working, out.dtype, tf32), out.shape)
+    transposed = transposed_a, transposed_b
+    made = _product(a, b, transposed, working, out.dtype, tf32, epilogue)
+    return shaped(made, out.shape)
+
+
+def epilogue_parts(lhs, rhs, *bias, activation: str, **params):
+    """A product with a bias or an activation: likewise, with these in the same call."""
+    flat = [shaped(b, (aval_of(b).size,)) for b in bias]
+    return dot_parts(lhs, rhs, epilogue=(flat, activation), **params)
 
 
 def conv_parts(lhs, rhs, **p):

@@ -407,12 +407,17 @@ class CudaProgramWriter(ProgramWriter):
                 run = turns.recorded(eqn, run, self.inside)
             return run, frozenset()
         # In this order: a library, parts that a GPU runs, the host.
-        found = library.routine(eqn, self.gpu)
+        parts = library.parts(eqn)
+
+        def instead() -> Callable[..., list]:
+            assert parts is not None
+            return self.inside(parts_graph(parts, eqn))
+
+        found = library.routine(eqn, self.gpu, instead)
         if found is not None:
             return found, every
         if prim.name in library.FRESH:
             return drawing(eqn, self.inside, self.gpu), every
-        parts = library.parts(eqn)
         if parts is not None:
             with contextlib.suppress(NoKernel):  # not for these operands
                 made = self.inside(parts_graph(parts, eqn))

@@ -10,6 +10,7 @@ import math
 
 from gpuarray.core.graph import Atom, Eqn, Var
 from gpuarray.core.rewrite import Extents, Product, Roles, WindowAxis, WindowedProduct
+from gpuarray.primitives.contract.epilogues import epilogues
 from gpuarray.primitives.elementwise.arithmetic import mul_p
 from gpuarray.primitives.movement import build
 from gpuarray.primitives.reduce.ops import reduce_sum_p
@@ -105,7 +106,7 @@ def _expanded(eqn: Eqn) -> list[Eqn]:
     return [*made, Eqn(reduce_sum_p, [product], [out], params, eqn.site)]
 
 
-PRODUCT = Product(_extents, _roles, _exchanged, _turned, _expanded)
+PRODUCT = Product(_extents, _roles, _exchanged, _turned, _expanded, epilogues)
 
 
 # ---- convolution ----

@@ -292,8 +292,8 @@ def test_it_runs_after_each_pass_where_it_is_asked_for(monkeypatch):
 
 PASSES = (
     "simplify exchange_products split_axes expand_small_products take_apart_small_axes fuse "
-    "split_into_passes fold_columns_with_rows inline_producers fuse_epilogues fuse_horizontally "
-    "choose_forms"
+    "split_into_passes fold_columns_with_rows inline_producers fuse_epilogues "
+    "fuse_product_epilogues fuse_horizontally choose_forms"
 ).split()
 
 

@@ -406,6 +406,7 @@ BOUNDED = {
         "compiler/text/types.py:_sizes",
         "backends/cuda/availability.py:missing", "backends/cuda/device.py:_gpus",
         "backends/cuda/nccl.py:say_missing", "backends/cuda/graphs.py:_said",
+        "backends/cuda/shared_libraries.py:_said",
         "backends/hostcc.py:_runtimes", "backends/hostcc.py:version",
         "backends/hostcc.py:_watched", "backends/cuda/nvrtc.py:_library",
         "runtime/device.py:_cpus", "runtime/device.py:_gpus",

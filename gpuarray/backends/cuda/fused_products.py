@@ -1,0 +1,151 @@
+"""Products with an epilogue, and of numbers of 8 bits, for cuBLASLt.
+
+Floor 4. In: an equation of `gemm_lt`. Out: a function of Buffers: one call of the library or, where
+that has no algorithm or fails, the program of what it is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray.backends.cuda import cublaslt, shared_libraries
+from gpuarray.backends.cuda.cublaslt import CublasLt, Matrices
+from gpuarray.backends.cuda.device import Buffer, Gpu
+from gpuarray.backends.cuda.shared_libraries import Refused
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Eqn
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.primitives.contract import epilogues
+from gpuarray.primitives.contract.ops import integer_product
+
+#: What `Gpu.libraries` has it under.
+_NAME = "cuBLASLt"
+
+
+def gemm_aval(
+    a: ShapedArray, b: ShapedArray, *_: ShapedArray, transposed: tuple[bool, bool], dtype, **others
+) -> ShapedArray:
+    """Return the stack of products of two stacks of matrices."""
+    (batch, m, _), (_, _, n) = sides(a.shape, transposed[0]), sides(b.shape, transposed[1])
+    return ShapedArray((batch, m, n), dtype)
+
+
+def sides(shape: tuple[int, ...], transposed: bool) -> tuple[int, int, int]:
+    """Return (batch, rows, columns) of matrices stored with the last two axes swapped, or not."""
+    batch, rows, columns = shape
+    return (batch, columns, rows) if transposed else (batch, rows, columns)
+
+
+# The reference, for tests: sums of floats, and what follows, are of float32.
+def _gemm_numpy(a, b, *bias, transposed, dtype, tf32: bool, activation: str) -> np.ndarray:
+    a, b = (x.swapaxes(1, 2) if t else x for x, t in zip((a, b), transposed, strict=True))
+    if np.dtype(dtype).kind == "i":
+        return integer_product(a, b, np.dtype(dtype))
+    made = np.matmul(a.astype(np.float32), b.astype(np.float32))
+    return epilogues.in_numpy(made, bias, activation, dtype)
+
+
+#: activation([batch, m, k] x [batch, k, n] + bias[n]), as `gemm` has it; the bias may be missing.
+gemm_lt_p = Primitive("gemm_lt", Kind.LIBRARY, aval=gemm_aval, numpy=_gemm_numpy, register=False)
+
+
+def _product(avals: list[ShapedArray], params: dict) -> cublaslt.Product:
+    """Return a product as the library knows it."""
+    batch, m, n = gemm_aval(*avals, **params).shape
+    transposed_a, transposed_b = params["transposed"]
+    k = sides(avals[0].shape, transposed_a)[2]
+    left, right = (cublaslt.ELEMENT[a.dtype.name] for a in avals[:2])
+    # The library expects column-major matrices. Read so, row-major ones are their transposes; the
+    # result is the product of the transposes in reverse order.
+    a = Matrices(right, k if transposed_b else n, n if transposed_b else k, transposed_b)
+    b = Matrices(left, m if transposed_a else k, k if transposed_a else m, transposed_a)
+    d = Matrices(cublaslt.ELEMENT[params["dtype"].name], n, m)
+    compute = cublaslt.TF32 if params["tf32"] else cublaslt.FLOAT32
+    compute = cublaslt.INT32 if params["dtype"].kind == "i" else compute
+    return cublaslt.Product(batch, a, b, d, compute, params["activation"], len(avals) > 2)
+
+
+def routine(
+    eqn: Eqn, gpu: Gpu, instead: Callable[[], Callable[..., list]]
+) -> Callable[..., Buffer]:
+    """Return `gemm_lt` as one call of cuBLASLt.
+
+    Parameters
+    ----------
+    instead :
+        Makes the program of its parts, which runs where the library does not do this product.
+    """
+    avals = [a.aval for a in eqn.invars]
+    product, aval = _product(avals, eqn.params), gemm_aval(*avals, **eqn.params)
+    made: list[Callable[..., list]] = []
+
+    def run(*operands: Buffer) -> Buffer:
+        if not made:
+            try:
+                return called(*operands)
+            except Refused as error:
+                shared_libraries.tell(_NAME, error)
+                made.append(instead())
+        return made[0](*operands)[0]
+
+    def called(a: Buffer, b: Buffer, bias: Buffer | None = None) -> Buffer:
+        ready = library(gpu).prepared(product)
+        out = gpu.empty(aval.shape, aval.dtype)
+
+        def call() -> None:
+            # Freed at once: what takes it next comes later in the stream.
+            space = gpu.allocate(ready.workspace) if ready.workspace else None
+            at = 0 if space is None else space.ptr
+            with gpu.device:
+                ready(
+                    b.pointer, a.pointer, None if bias is None else bias.pointer, out.pointer, at,
+                    gpu.stream.ptr,
+                )  # fmt: skip
+
+        gpu.retried(call)
+        return out
+
+    return run
+
+
+def library(gpu: Gpu) -> CublasLt:
+    """Return the library on a GPU; raise Refused where it is not here."""
+    found = gpu.libraries.get(_NAME)
+    if found is None:
+        try:
+            found = CublasLt(gpu)
+        except Refused as error:
+            # The error itself would hold the frames that it came through.
+            found = error.again()
+        gpu.libraries[_NAME] = found
+    if isinstance(found, Refused):
+        raise found.again()
+    return found
+
+
+# ---- operands as the library takes them ----
+#: Numbers of 8 bits lie along the sums: columns of both operands are multiples of 16 bytes.
+_COLUMNS = 16
+_FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+#: Most terms of a sum of products of int8 that cannot overflow.
+_TERMS = 1 << 17
+
+
+def multiplies_bytes(a: ShapedArray, b: ShapedArray, steps: int, columns: int, out: Any) -> Any:
+    """Return the dtype in which the library gives a product of numbers of 8 bits.
+
+    None if it does not multiply these.
+    """
+    names = [a.dtype.name, b.dtype.name]
+    if 0 in (a.size, b.size) or steps % _COLUMNS or columns % _COLUMNS:
+        return None
+    if names == ["int8", "int8"] and out.name in ("int8", "int32") and steps <= _TERMS:
+        return np.dtype(np.int32)
+    # Nor does it multiply two of the wider ones.
+    floats = all(n in _FLOAT8 for n in names) and _FLOAT8[0] in names
+    if floats and out.name in ("float16", "bfloat16", "float32", *_FLOAT8):
+        return np.dtype(np.float32) if out.itemsize == 1 else out
+    return None

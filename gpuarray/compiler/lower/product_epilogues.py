@@ -1,0 +1,138 @@
+"""Products with the elementwise work behind them: one call of a library instead of two steps.
+
+Floor 3. In: the steps of a device, producers inlined. Out: the same, where a group that computes
+nothing but what a library can do to a product before it writes it (a rule of the product's
+primitive) is one step with the product. A group that does more stays a kernel: its bytes move
+either way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from gpuarray.compiler.fuse.group import FusedGroup, Inner, Load, Operand, Step
+from gpuarray.compiler.fuse.merge import view_order
+from gpuarray.compiler.lower.steps import step_inputs
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var
+from gpuarray.core.rewrite import Epilogue, Extents
+
+
+def fuse_product_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
+    """The steps, with products and what alone reads them as one, where a library does both."""
+    products = {
+        s.outvars[0]: s for s in steps if isinstance(s, Eqn) and s.primitive.rewrite.product
+    }
+    if not products:
+        return steps
+    readers = Counter(v for s in steps for v in dict.fromkeys(step_inputs(s)))
+    readers.update(a for a in graph.outvars if isinstance(a, Var))
+    gone: set[int] = set()
+    made: list[Step] = []
+    for step in steps:
+        found = None
+        if isinstance(step, FusedGroup):
+            mine = [v for v in step.inputs if v in products and readers[v] == 1]
+            found = _joined(products[mine[0]], step) if len(mine) == 1 else None
+            if found is not None:
+                gone.add(id(products[mine[0]]))
+        made.append(step if found is None else found)
+    return [s for s in made if id(s) not in gone] if gone else steps
+
+
+def _joined(product: Eqn, group: FusedGroup) -> Eqn | None:
+    """The product with the group as its epilogue; None where no library does that."""
+    rules = product.primitive.rewrite.product
+    assert rules is not None
+    if not group.is_fused or group.reduced or group.has_flow or group.inlined:
+        return None
+    if len(group.outputs) != 1 or len(group.inputs) > 2:
+        return None
+    (out,) = group.outputs
+    whole = group.made[out].dims
+    # The result has the elements of the product, in its order.
+    if out.aval.shape != product.outvars[0].aval.shape:
+        return None
+    for epilogue in rules.epilogues(product):
+        match = _Match(group, epilogue, product.outvars[0], whole, rules.extents(product))
+        if match.is_whole(out):
+            return epilogue.joined(product, match.operands, out)
+    return None
+
+
+class _Match:
+    """The comparison of a group with a formula."""
+
+    def __init__(
+        self,
+        group: FusedGroup,
+        epilogue: Epilogue,
+        product: Var,
+        whole: tuple[int | None, ...],
+        extents: Extents,
+    ):
+        self.group, self.epilogue, self.product, self.whole = group, epilogue, product, whole
+        # The axes of the result that its columns are: the last ones.
+        self.columns = whole[len(whole) - len(extents.columns) :]
+        self.count = math.prod(extents.columns)
+        formula = epilogue.formula
+        self.makers = {e.outvars[0]: e for e in formula.eqns}
+        self.bound: dict[Var, Var] = {}
+
+    @property
+    def operands(self) -> list[Var]:
+        """What stands for the formula's operands behind the product."""
+        return [self.bound[v] for v in self.epilogue.formula.invars[1:]]
+
+    def is_whole(self, out: Var) -> bool:
+        """Whether a result of the group, and nothing else in it, is the formula."""
+        formula, group = self.epilogue.formula, self.group
+        if len(formula.eqns) != len(group.members) or len(formula.invars) != len(group.inputs):
+            return False
+        order = tuple(range(out.aval.ndim))
+        return self._is(Inner(out, order), formula.outvars[0])
+
+    def _is(self, operand: Operand, wanted: Atom) -> bool:
+        if isinstance(wanted, Literal) or isinstance(operand, Literal):
+            same = isinstance(wanted, Literal) and isinstance(operand, Literal)
+            return same and wanted.key[:2] == operand.key[:2]
+        if isinstance(operand, Load):
+            return wanted not in self.makers and self._is_input(operand, wanted)
+        made, eqn = self.makers.get(wanted), self.group.made[operand.var].eqn
+        if made is None or operand.order != tuple(range(len(self.whole))):
+            return False
+        if eqn.primitive is not made.primitive or eqn.params != made.params:
+            return False
+        operands = self.group.made[operand.var].operands
+        if self._are(operands, made.invars):
+            return True
+        return made.primitive in self.epilogue.either_way and self._are(operands[::-1], made.invars)
+
+    def _are(self, operands: Sequence[Operand], wanted: Sequence[Atom]) -> bool:
+        before = dict(self.bound)
+        if all(map(self._is, operands, wanted)):
+            return True
+        self.bound = before
+        return False
+
+    def _is_input(self, load: Load, wanted: Var) -> bool:
+        """Whether an input is the product, or a further operand with an element a column."""
+        if self.bound.setdefault(wanted, load.source) != load.source:
+            return False
+        if load.source is self.product:
+            return wanted is self.epilogue.formula.invars[0] and self._is_product(load)
+        if wanted is self.epilogue.formula.invars[0]:
+            return False
+        aval, order = load.source.aval, view_order(load.views, load.source.aval.ndim)
+        if order is None or aval.size != self.count or aval.dtype != self.product.aval.dtype:
+            return False
+        # Its axes, in order, are those of the columns; others have length 1 or are repeated.
+        shown = [(o, d) for o, d in zip(order, load.dims, strict=True) if o is not None]
+        shown = [(o, d) for o, d in shown if aval.shape[o] != 1]
+        places = [o for o, _ in shown]
+        labels = [d for _, d in shown]
+        return places == sorted(places) and labels == [d for d in self.columns if d is not None]
+
+    def _is_product(self, load: Load) -> bool:
+        return not load.views and load.dims == self.whole

@@ -1,0 +1,107 @@
+"""NVIDIA's own cuBLASLt, as far as it answers where there is no GPU.
+
+In: the library of the wheels `nvidia-cublas` (CUDA 13) or `nvidia-cublas-cu12`, where one is
+installed; no test downloads it. Out: its functions take the types and the numbers that we give.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int32, c_int64, c_uint32, c_uint64, c_void_p
+
+import pytest
+
+from gpuarray.backends.cuda import cublaslt, shared_libraries
+from gpuarray.backends.cuda.shared_libraries import Functions, Owned, Refused
+
+LT = shared_libraries.path("cublasLt", [13, 12])
+needs_lt = pytest.mark.skipif(LT is None, reason="no wheel of NVIDIA's with cuBLASLt is installed")
+
+_GET = (c_void_p, ctypes.c_int, c_void_p, ctypes.c_size_t, c_void_p)
+
+
+@pytest.fixture(scope="module")
+def lt() -> Functions:
+    getters = {
+        f"cublasLt{kind}GetAttribute": _GET
+        for kind in ("MatmulDesc", "MatrixLayout", "MatmulPreference")
+    }
+    library = ctypes.CDLL(str(LT))
+    return Functions(library, cublaslt.PROTOTYPES | getters, cublaslt._STATUSES, frozenset((8, 15)))
+
+
+def read(call: Functions, made: Owned, attribute: int, kind: type) -> int:
+    """An attribute, of as many bytes as the library says that it has."""
+    value, written = kind(), ctypes.c_size_t()
+    size = ctypes.sizeof(value)
+    at = ctypes.byref(value), size, ctypes.byref(written)
+    call(f"{made._kind}GetAttribute", made.pointer, attribute, *at)
+    assert written.value == size
+    return value.value
+
+
+@needs_lt
+@pytest.mark.parametrize("compute", [cublaslt.FLOAT32, cublaslt.TF32, cublaslt.INT32])
+def test_products(lt, compute):
+    scale = cublaslt.ELEMENT["int32" if compute == cublaslt.INT32 else "float32"]
+    made = Owned(lt, "cublasLtMatmulDesc", compute, scale)
+    assert (read(lt, made, 0, c_int32), read(lt, made, 1, c_int32)) == (compute, scale)
+    values = [
+        (cublaslt._TRANSA, c_int32(1)),
+        (cublaslt._TRANSB, c_int32(1)),
+        (cublaslt._BIAS_POINTER, c_void_p(0x1230)),
+        (cublaslt._BIAS_TYPE, c_int32(cublaslt.ELEMENT["bfloat16"])),
+        *((cublaslt._EPILOGUE, c_uint32(number)) for number in cublaslt.EPILOGUE.values()),
+    ]
+    for attribute, value in values:
+        made.set(attribute, value)
+        assert read(lt, made, attribute, type(value)) == value.value
+
+
+@needs_lt
+@pytest.mark.parametrize("dtype", cublaslt.ELEMENT)
+def test_layouts(lt, dtype):
+    made = Owned(lt, "cublasLtMatrixLayout", cublaslt.ELEMENT[dtype], 48, 32, 64)
+    stored = [
+        read(lt, made, attribute, kind)
+        for attribute, kind in ((0, c_uint32), (2, c_uint64), (3, c_uint64), (4, c_int64))
+    ]
+    assert stored == [cublaslt.ELEMENT[dtype], 48, 32, 64]
+    made.set(cublaslt._BATCH_COUNT, c_int32(7))
+    made.set(cublaslt._BATCH_STRIDE, c_int64(1 << 33))
+    assert read(lt, made, cublaslt._BATCH_COUNT, c_int32) == 7
+    assert read(lt, made, cublaslt._BATCH_STRIDE, c_int64) == 1 << 33
+
+
+@needs_lt
+def test_preferences(lt):
+    made = Owned(lt, "cublasLtMatmulPreference")
+    made.set(cublaslt._MOST_WORKSPACE, c_uint64(1 << 25))
+    assert read(lt, made, cublaslt._MOST_WORKSPACE, c_uint64) == 1 << 25
+    for attribute in cublaslt._ALIGNMENTS:
+        # What the library assumes of addresses unless it is told otherwise.
+        assert read(lt, made, attribute, c_uint32) == 256
+        made.set(attribute, c_uint32(16))
+        assert read(lt, made, attribute, c_uint32) == 16
+
+
+@needs_lt
+def test_values_of_other_sizes_are_refused(lt):
+    made = Owned(lt, "cublasLtMatmulDesc", cublaslt.FLOAT32, 0)
+    with pytest.raises(Refused, match=r"returned 7 \(INVALID_VALUE\)"):
+        made.set(cublaslt._EPILOGUE, c_uint64(36))
+
+
+@needs_lt
+def test_what_an_algorithm_is_takes_as_much_memory_as_ours():
+    # 64 bytes of algorithm, its workspace, its status, how full the GPU is, 4 reserved numbers.
+    assert ctypes.sizeof(cublaslt._Heuristic) == 64 + 8 + 4 + 4 + 16
+    assert cublaslt._Heuristic.workspace.offset == 64
+
+
+@needs_lt
+def test_names_of_statuses(lt):
+    name = ctypes.CDLL(str(LT)).cublasLtGetStatusName
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.c_int]
+    for number, ours in cublaslt._STATUSES.items():
+        assert name(number).decode() == f"CUBLAS_STATUS_{ours}"

@@ -29,8 +29,8 @@ def gemm_aval(
     a: ShapedArray, b: ShapedArray, *_: ShapedArray, transposed: tuple[bool, bool], dtype, **others
 ) -> ShapedArray:
     """Return the stack of products of two stacks of matrices."""
-    (batch, m, _), (_, _, n) = sides(a.shape, transposed[0]), sides(b.shape, transposed[1])
-    return ShapedArray((batch, m, n), dtype)
+    batch, m = sides(a.shape, transposed[0])[:2]
+    return ShapedArray((batch, m, sides(b.shape, transposed[1])[2]), dtype)
 
 
 def sides(shape: tuple[int, ...], transposed: bool) -> tuple[int, int, int]:

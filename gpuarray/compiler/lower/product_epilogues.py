@@ -94,9 +94,10 @@ class _Match:
         return self._is(Inner(out, order), formula.outvars[0])
 
     def _is(self, operand: Operand, wanted: Atom) -> bool:
-        if isinstance(wanted, Literal) or isinstance(operand, Literal):
-            same = isinstance(wanted, Literal) and isinstance(operand, Literal)
-            return same and wanted.key[:2] == operand.key[:2]
+        if isinstance(operand, Literal):
+            return isinstance(wanted, Literal) and wanted.key[:2] == operand.key[:2]
+        if isinstance(wanted, Literal):
+            return False
         if isinstance(operand, Load):
             return wanted not in self.makers and self._is_input(operand, wanted)
         made, eqn = self.makers.get(wanted), self.group.made[operand.var].eqn

@@ -170,6 +170,12 @@ def _parts(*operands: Any, activation: str, **params) -> Any:
     return reshape(with_epilogue(rows, bias, activation), new_sizes=shape)
 
 
+def _work(avals: Sequence[ShapedArray], *, activation: str, **params) -> float:
+    work = registry["dot_general"].work
+    assert work is not None
+    return work(avals[:2], **params)
+
+
 def _primitive(name: str) -> Primitive:
     return Primitive(
         name,
@@ -177,9 +183,7 @@ def _primitive(name: str) -> Primitive:
         aval=_aval,
         numpy_pick=_numpy,
         decompose=_parts,
-        work=lambda avals, *, activation, **params: registry["dot_general"].work(
-            avals[:2], **params
-        ),
+        work=_work,
         register=False,
     )
 

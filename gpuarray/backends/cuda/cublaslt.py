@@ -113,7 +113,7 @@ class Matrices(Struct):
     transposed: bool = False
 
 
-class Product(Struct):
+class LtProduct(Struct):
     """D = epilogue(op(A) op(B) + bias) for each of `batch` pairs of matrices."""
 
     batch: int
@@ -143,11 +143,11 @@ class CublasLt:
     def __init__(self, gpu: Any):
         self.call = library()
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Product, Prepared] = OrderedDict()
+        self._kept: OrderedDict[LtProduct, Prepared] = OrderedDict()
         with gpu.device:
             self.handle = Owned(self.call, "cublasLt")
 
-    def prepared(self, product: Product) -> Prepared:
+    def prepared(self, product: LtProduct) -> Prepared:
         """Return a product with its descriptors and the algorithm that the library proposes."""
         with self._lock:
             found = self._kept.pop(product, None) or Prepared(self, product)
@@ -160,7 +160,7 @@ class CublasLt:
 class Prepared:
     """A product as the library wants it described, ready to run."""
 
-    def __init__(self, owner: CublasLt, product: Product):
+    def __init__(self, owner: CublasLt, product: LtProduct):
         self._call, self._handle = owner.call, owner.handle
         self._lock = threading.Lock()
         call = owner.call
@@ -209,7 +209,7 @@ class Prepared:
             )  # fmt: skip
 
 
-def _layout(call: Functions, product: Product, matrices: Matrices) -> Owned:
+def _layout(call: Functions, product: LtProduct, matrices: Matrices) -> Owned:
     rows, columns = matrices.rows, matrices.columns
     made = Owned(call, "cublasLtMatrixLayout", matrices.type, rows, columns, rows)
     if product.batch > 1:

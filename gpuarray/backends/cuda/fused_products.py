@@ -52,7 +52,7 @@ def _gemm_numpy(a, b, *bias, transposed, dtype, tf32: bool, activation: str) -> 
 gemm_lt_p = Primitive("gemm_lt", Kind.LIBRARY, aval=gemm_aval, numpy=_gemm_numpy, register=False)
 
 
-def _product(avals: list[ShapedArray], params: dict) -> cublaslt.Product:
+def _product(avals: list[ShapedArray], params: dict) -> cublaslt.LtProduct:
     """Return a product as the library knows it."""
     batch, m, n = gemm_aval(*avals, **params).shape
     transposed_a, transposed_b = params["transposed"]
@@ -65,7 +65,7 @@ def _product(avals: list[ShapedArray], params: dict) -> cublaslt.Product:
     d = Matrices(cublaslt.ELEMENT[params["dtype"].name], n, m)
     compute = cublaslt.TF32 if params["tf32"] else cublaslt.FLOAT32
     compute = cublaslt.INT32 if params["dtype"].kind == "i" else compute
-    return cublaslt.Product(batch, a, b, d, compute, params["activation"], len(avals) > 2)
+    return cublaslt.LtProduct(batch, a, b, d, compute, params["activation"], len(avals) > 2)
 
 
 def routine(

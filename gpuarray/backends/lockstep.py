@@ -226,6 +226,7 @@ def _branches(choice: Choice, compile: Callable[[Graph], Callable]) -> Callable[
 def _loop(
     loop: Loop, eqn: Eqn, compile: Callable[[Graph], Callable], room: Callable[..., Any]
 ) -> Callable[..., Any]:
+    # Generators: what yields waits for the other devices, and collectives may stand inside a turn.
     body = _called(loop.body, compile)
     condition = None if loop.condition is None else _called(loop.condition, compile)
     count = len(loop.carry)

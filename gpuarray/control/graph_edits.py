@@ -118,6 +118,7 @@ def forwarded(graph: Graph) -> list[int | None]:
     made_by = {v: (e, k) for e in graph.eqns for k, v in enumerate(e.outvars)}
 
     def source(a: Any) -> int | None:
+        # Back from the result, equation by equation; calls are entered.
         while isinstance(a, Var) and a not in numbers:
             if a not in made_by:
                 return None
@@ -133,6 +134,8 @@ def forwarded(graph: Graph) -> list[int | None]:
                 # Results of branches, and ys of a loop, may differ from every operand.
                 if not isinstance(flow, Loop) or k >= len(flow.carry):
                     return None
+                # A carry that each turn hands on as it came: then it is what it was before the
+                # loop.
                 if forwarded(flow.body)[k] != len(flow.consts) + k:
                     return None
                 place = flow.carry[k]

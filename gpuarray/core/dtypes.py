@@ -250,6 +250,7 @@ def dtype(x: Any) -> Any:
     >>> dtype(1.5), dtype(np.int64(3)), dtype("float16")
     (dtype('float32'), dtype('int32'), dtype('float16'))
     """
+    # The common cases first: this is called for each operand.
     if type(x) in _PYTHON:
         return canonicalize_dtype(type(x))
     if x is None:
@@ -270,6 +271,8 @@ def dtype(x: Any) -> Any:
     if isinstance(own, np.dtype):
         if own not in _KIND:
             raise TypeError(_not_valid(x, own))
+        # Of an array of this library as it is; a NumPy array will be converted, to 32 bits without
+        # x64.
         return own if hasattr(x, "aval") else canonicalize_dtype(own)
     if isinstance(x, Symbolic):  # typed as the int that it will be
         return default_int()

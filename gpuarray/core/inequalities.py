@@ -37,6 +37,7 @@ def limits(value: Row, rows: Iterable[Row]) -> tuple[float, float]:
     ]
     first, *others = numbered
     negative = {i: -n for i, n in first.items()}
+    # Fourier-Motzkin elimination: a new name stands for the value, and all others are eliminated.
     left = _tidy([*others, {**first, _VALUE: -1}, {**negative, _VALUE: 1}])
     while True:
         # The name whose elimination makes the fewest rows is next.
@@ -46,6 +47,7 @@ def limits(value: Row, rows: Iterable[Row]) -> tuple[float, float]:
         if not names:
             break
         left = _tidy(_without(names[0], left))
+    # What is left are bounds of the value alone, rounded to whole numbers.
     low, high = -math.inf, math.inf
     for row in left:
         factor, constant = row[_VALUE], row[_CONSTANT]

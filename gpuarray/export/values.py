@@ -252,6 +252,8 @@ class ValueWriter:
             return number[a]
 
         return {
+            # In this order: `define` numbers variables as it is called, and a reader numbers them
+            # alike.
             "constants": [define(v) for v in graph.constvars],
             "inputs": [define(v) for v in graph.invars],
             "equations": [

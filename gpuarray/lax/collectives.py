@@ -381,6 +381,7 @@ def all_to_all(
                 f"x.shape[split_axis], but they are {size} and {shape[split]} respectively."
             )
         drop = -1
+        # Without tiling the primitive takes pieces of length 1, and puts them where they came from.
         if not tiled and split != concat:
             # A new axis of length 1 takes the pieces; what is left of the split one goes.
             if concat > split:

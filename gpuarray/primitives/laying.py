@@ -230,6 +230,8 @@ class _Rule:
         owed = [f for f in self.factors.owed if f in cut]
         if len(self.avals) < 2 or self.prim.kind is Kind.REDUCTION:
             return
+        # Both operands cut alike leave partial sums on the devices. Where they are to be added is a
+        # choice, which JAX leaves to the user.
         for f in owed:
             cutters = [
                 names

@@ -154,6 +154,7 @@ def by_dtype(
             if function is None:
                 raise TypeError(f"no NumPy function for elements of dtype {dtype.name}")
             if is_narrow(dtype):
+                # int4, uint4 and the like.
                 if kind != "f":
                     function = in_int8(function)
                 elif not isinstance(function, np.ufunc) or dtype == dtypes.bfloat16:

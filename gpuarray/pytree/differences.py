@@ -108,6 +108,7 @@ class _Difference(NamedTuple):
 
 def _difference(a: Any, b: Any) -> _Difference | None:
     """Compare the roots of two trees, of which the first is a node."""
+    # In the order in which JAX looks for them: type, length, keys, metadata. The first is reported.
     if type(a) is not type(b):
         return _Difference(
             "different types",

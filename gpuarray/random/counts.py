@@ -205,6 +205,8 @@ def _by_rejection(key: Any, count: Any, p: Any, shape, dtype, most: float) -> An
         u = u - 0.5
         inner = 0.5 - abs(u)
         squeezed = (inner >= 0.07) & (v <= v_low)
+        # The proposal, by the paper's transformation of u. A draw that passes the squeeze is
+        # accepted whatever its density is.
         k = lax.floor((2 * a / inner + b) * u + centre)
         refused = (k < 0) | (k > count)
         v = lax.log(v * alpha / (a / (inner * inner) + b))

@@ -55,6 +55,8 @@ def _reason(error: Exception) -> str:
     """Return what keeps CuPy from counting GPUs, and what to do about it."""
     said = f"{type(error).__name__}: {error}"
     installed = [f"{name} {version}" for name, version in distributions()]
+    # The more likely causes first. Two wheels at once break in any way, so what CuPy said is no
+    # guide.
     if len(installed) > 1:
         return (
             f"{' and '.join(installed)} are installed, and overwrite each other's files ({said}): "

@@ -114,6 +114,7 @@ class Replay:
         with self._lock:
             if addresses in self._graphs:  # another thread made it
                 return self._graphs[addresses]
+            # Addresses seen once may never come again: a graph is made at the second time.
             if addresses not in self._seen:
                 self._seen[addresses] = None
                 if len(self._seen) > TARGET.graph_memory:

@@ -61,6 +61,7 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
         nonlocal calls, seconds
         calls, seconds = calls + 1, seconds + spent
         if calls > 1 and seconds * 1000 >= config.values["native_after"]:
+            # Calls that come before the compiler is done are counted no more.
             writer.space[writer.count] = _nothing
             background.submit(compile)
         elif calls == PROCESSOR.trial_calls and seconds < calls * PROCESSOR.trial_seconds:
@@ -137,9 +138,12 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
     function: Any = writer.function()
     name = plan.graph.debug_name
     avals = [a for e in plan.graph.eqns for a in (*e.invars, *e.outvars)]
+    # Integers and bools have one right answer; floats are compared within rounding.
     exact = not any(dtypes.issubdtype(a.aval.dtype, np.inexact) for a in avals)
     # What prints, or waits for other devices, cannot be run twice: NumPy keeps it.
     twice = not function.talks and not any(map(has_effect, plan.graph.eqns))
+    # Weakly: a program that nobody holds any more is not worth compiling, and must not be kept by
+    # its turn in the queue.
     this = weakref.ref(function)
     return function
 

@@ -200,6 +200,7 @@ class NumpyProgramWriter(ProgramWriter):
         """Write a loop whose turns are so short that calling a function for each costs as much."""
         operands = [self.operand(a) for a in eqn.invars]
         consts = [operands[i] for i in loop.consts]
+        # What no turn changes is computed in front of the loop.
         before, turn = loops.without_invariants(loop.body, len(consts))
         given = [*self.written(before, consts), *consts]
         carry = [self.bind("carry", None) for _ in loop.carry]
@@ -212,6 +213,8 @@ class NumpyProgramWriter(ProgramWriter):
         for y, aval in zip(ys, out, strict=True):
             dtype = self.bind("dtype", storage_dtype(aval))
             self.line(f"{y} = {self.bind('empty', memory.empty)}({(length, *aval.shape)}, {dtype})")
+        # A counted loop goes over its rows by Python's own iteration, which is faster than an
+        # index.
         if loop.condition is None:
             rows = [self.bind("row", None) for _ in loop.xs]
             through = [f"{operands[i]}{'[::-1]' * back}" for i in loop.xs]
@@ -235,6 +238,7 @@ class NumpyProgramWriter(ProgramWriter):
         for y, row in zip(ys, results[len(carry) :], strict=True):
             self.line(f"{y}[{each[0]}] = {row}")
         if carry:
+            # In one assignment: a new carry may be made of several old ones.
             self.line(f"{', '.join(carry)}, = {', '.join(results[: len(carry)])},")
         elif not results:
             self.line("pass")

@@ -385,6 +385,7 @@ class ScanTemplate(Template):
             self.line(deep, f"{self.vector_of(out, width)} {name};")
         self.line(deep, "#pragma unroll")
         self.line(deep, f"for (unsigned e = 0; e < {width}u; ++e) {{")
+        # A scan that nothing follows stores its running results as they are.
         if alone:
             (v,), (text,) = results, self.merging.finish(value)
             self.line(deep + 1, f"y.v[e] = {self.in_memory(v, text)};")

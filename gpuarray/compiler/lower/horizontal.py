@@ -75,10 +75,12 @@ def _with_producers(group: FusedGroup) -> FusedGroup | None:
     # Along which axes producers run: those of what reads them.
     producers = inlined_eqns(group)
     dims: dict[Var, Dims] = {}
+    # Loads of what producers make have to agree about the axes, and read each element in its place.
     for load in group.loads():
         if load.source in group.inlined:
             if load.views or dims.setdefault(load.source, load.dims) != load.dims:
                 return None
+    # From the last one back, so that what reads a value has its axes before the value is asked.
     for eqn in reversed(producers):
         (v,) = eqn.outvars if is_elementwise(eqn) else (None,)
         if v is None or any(a.aval.shape not in ((), v.aval.shape) for a in eqn.invars):
@@ -96,6 +98,7 @@ def _with_producers(group: FusedGroup) -> FusedGroup | None:
             return Inner(a, tuple(range(a.aval.ndim)))
         return Load(a, (), dims[a], a.aval.shape)
 
+    # Producers first: members are in order, each behind what it reads.
     members = [
         Member(e, [operand(a) for a in e.invars], dims[e.outvars[0]], dims[e.outvars[0]])
         for e in producers

@@ -47,6 +47,7 @@ def integer_product(eqn: Eqn) -> IntegerProduct | None:
     whole = tuple(map(math.prod, rules.extents(eqn)))
     if any(t.kind not in "iu" for t in types) or math.prod(whole) < PROCESSOR.integer_product:
         return None
+    # With few rows or columns the copies cost more than they save.
     batches, left, right = strides_of(eqn)
     rows, columns, steps = left.length, right.length, whole[3]
     if min(rows, columns) < PROCESSOR.integer_rows:
@@ -60,8 +61,11 @@ def integer_product(eqn: Eqn) -> IntegerProduct | None:
         text = f"{name}<{', '.join(map(str, (how, *numbers, *along)))}>"
         return IntegerCall(text, tasks, max(1, PROCESSOR.product_task // max(1, work)))
 
+    # Three calls: both operands are copied into panels whose steps lie in groups, as the
+    # multiplying instructions read them, then pieces of the result are tasks.
     some = PROCESSOR.product_rows
     down, across = cut_in_pieces(count, rows, columns, steps)
+    # A piece has whole panels; copies are padded with zeros, which add nothing to a sum.
     across = -(-across // PROCESSOR.panel_columns) * PROCESSOR.panel_columns
     pieces = -(-rows // down) * -(-columns // across)
     filled, padded = (

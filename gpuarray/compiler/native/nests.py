@@ -156,6 +156,8 @@ class NestWriter(ValueWriter):
             self.read_ahead(depth, known, members, scope)
         for m in now:
             self.member(m, depth, scope)
+        # Stored as soon as no inner loop is left to compute it: those that are not computed yet
+        # stay.
         ready = [v for v in stores if self.wide_axes(self.group.made[v].dims) <= known]
         for v in (v for v in ready if v in self.names):
             stores.remove(v)
@@ -166,12 +168,15 @@ class NestWriter(ValueWriter):
         bounds = ends.get(axis, ("0", ""))
         inner = {*known, axis}
         scope = dict(scope)  # names end with the loop that they are defined in
+        # An outer loop: what its inner loops write decides how it is written.
         if inside:
             with self.apart() as turn:
                 del self.ahead[axis]
                 self.level(depth + 1, inner, inside, members, stores, scope, ends)
             self.loop(depth, axis, bounds, turn)
             return
+        # The innermost loop, the one that becomes vectors: stores may go past the cache, and lines
+        # that serve all turns are put in front of it while it is written.
         with self.past_cache(depth, axis, bounds, stores) as (depth, bounds):
             front = Front(self.lines, depth) if axis == self.inner else None
             with self.apart() as turn:

@@ -155,6 +155,8 @@ class ScatterWriter(NativeWriter):
             self.line(inner, f"places[{i} - block] = (long long)({at}){gone};")
             new = self.constant() if self.new is None else self.value(self.new, inner, scope, True)
             self.line(inner, f"values[{i} - block] = {new};")
+        # Two loops: the first computes places and values as vectors, the second, which may hit an
+        # element twice, stores one after the other.
         with self.over(depth + 1, "k", "0", "over - block"):
             self.leave(inner, "places[k] < 0")
             self.store(inner, out, "places[k]", "values[k]")

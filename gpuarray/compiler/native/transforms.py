@@ -46,6 +46,7 @@ def transform_calls(eqn: Eqn) -> TransformCalls:
     aval = eqn.outvars[0].aval
     if not lengths or not aval.size or not eqn.invars[0].aval.size:
         raise NoKernel("a transform of nothing")
+    # Real elements are transformed in pairs, as half as many complex ones.
     if real and lengths[-1] % 2:
         raise NoKernel("a transform of an odd number of real elements")
     outer = math.prod(aval.shape[: aval.ndim - len(lengths)])
@@ -56,6 +57,8 @@ def transform_calls(eqn: Eqn) -> TransformCalls:
     half = last // 2
     rows = outer * math.prod(others)
     count, width = (half, half + 1) if real else (last, last)
+    # What an inverse divides by is divided by in the pass over rows, which touches every element
+    # once more anyway. For pairs that is their number: `ga_fft_to_real` halves once more.
     share = count * math.prod(others) if inverse else 1
     if real == "operand":
         w.rooms["pairs"] = 2 * rows * half
@@ -65,6 +68,8 @@ def transform_calls(eqn: Eqn) -> TransformCalls:
     elif real == "result":
         at = "in"
         if others:
+            # The half spectrum lies along the last axis, so the other axes come first. Operands are
+            # never written over: their transforms have a room of their own.
             at, w.rooms["spectra"] = "spectra", 2 * rows * width
             w.columns(outer, others, width, "in", at)
         w.rooms["pairs"] = 2 * rows * half
@@ -98,6 +103,9 @@ class _Writer:
 
     def rows(self, rows: int, n: int, here: str, there: str, share: int) -> None:
         """Transforms of `rows` rows of n elements, which divide by `share`."""
+        # A row that can be taken apart is a matrix of n1 x n2: transforms across it, factors
+        # between, then transforms along it. Others are transformed whole, as sequences that stand
+        # side by side.
         pair = _split(n)
         work, some = _work(n), PROCESSOR.sequences
         if pair is None:
@@ -112,6 +120,8 @@ class _Writer:
             self.call("ga_fft_rows", (self.swap, share, *sizes), rows, work, here, there, w)
             return
         self.rooms["columns"] = self.rooms["turned"] = 2 * rows * n
+        # Tasks take a group of sequences of a row; between, one turns its real and one its
+        # imaginary parts.
         across, along = -(-n2 // some), -(-n1 // some)
         part = work / 2
         self.call(
@@ -189,6 +199,7 @@ def _split(n: int) -> tuple[int, int] | None:
         b = n // a
         return (
             sum(-(-c // PROCESSOR.sequences) * PROCESSOR.sequences / c for c in (a, b))
+            # Among splits that fill registers alike, the squarer: its longer step is shorter.
             + abs(math.log2(a / b)) / 8
         )
 
@@ -198,6 +209,8 @@ def _split(n: int) -> tuple[int, int] | None:
 
 def _powers(n: int) -> np.ndarray:
     """exp(-2 pi i k / n) for k < n: cosines and sines in turn."""
+    # In long double, then rounded once: angles are rounded too, and by the more the larger they
+    # are.
     turn = 8 * np.arctan(np.longdouble(1))
     angles = np.arange(n, dtype=np.longdouble) * turn / n
     return np.stack([np.cos(angles), -np.sin(angles)], 1).ravel()
@@ -206,6 +219,7 @@ def _powers(n: int) -> np.ndarray:
 def _of_rows(n1: int, n2: int) -> np.ndarray:
     """The tables of a row of n1 x n2 elements; registers may reach behind the end."""
     between = _powers(n1 * n2).reshape(-1, 2)[np.multiply.outer(np.arange(n1), np.arange(n2))]
+    # Factors are read a register at a time, the last one of a row past its end.
     behind = np.zeros(PROCESSOR.sequences)
     return np.concatenate(
         [_powers(n1), _powers(n2), between[..., 0].ravel(), between[..., 1].ravel(), behind]

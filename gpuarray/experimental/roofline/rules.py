@@ -132,6 +132,7 @@ def _ring(reduces: bool, passes: int = 1, scalar: bool = False) -> Rule:
             none = dict.fromkeys(names, 0)
             return RooflineResult(ici_bytes=none, ici_latency=none)
         piece: float = sum(s.dtype.itemsize if scalar else s.bytes for s in shapes)
+        # Reducing and scattering is gathering of the shares, run backwards.
         if reduces:
             piece /= math.prod(lengths.values())
         # One axis after another, the longest first: pieces grow as they are put together.

@@ -87,6 +87,8 @@ def ragged_transpose(
     def batch_of_y(group):
         return _span(len(group), nb)  # groups come first
 
+    # Of the three modes (rows, sums or batches in groups) each has the gradient of an operand as a
+    # product of one of the modes; comments say which axes it and ct have, in order.
     lhs_axes, rhs_axes = (*lb, *lc, *lf), (*group, *rb, *rc, *rf)
     if group:  # rows in groups: ct is (batch, lhs free, rhs free)
         row = nb + lf.index(ragged)

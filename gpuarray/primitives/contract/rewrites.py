@@ -135,6 +135,7 @@ def windows(eqn: Eqn) -> WindowedProduct:
             strict=True,
         )
     )
+    # How far apart neighbours along each axis are, named as in WindowedProduct.
     n, c, *left = _distances(lhs, numbers.lhs_spec)
     f, d, *right = _distances(rhs, numbers.rhs_spec)
     m, h, *result = _distances(out, numbers.out_spec)

@@ -168,6 +168,7 @@ class ProgramWriter(abc.ABC):
         """
         given = self.operands(eqn)
         halves = self.plan.halves.get(id(eqn))
+        # Begun here and awaited where its result is read: other steps run meanwhile.
         if halves is not None:
             going = f"h{len(self.space)}"
             asked = self.bind(identifier(eqn), halves.start)

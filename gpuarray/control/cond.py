@@ -262,6 +262,8 @@ def _keep(eqn: Eqn, separate: Separate) -> KeptInside | None:
         return None
     now, again = [], []
     for i, m in enumerate(made):
+        # Both conds have the same results or operands in all branches, so each has the places of
+        # all.
         before, after = (sum(part, []) for part in (places[:i], places[i + 1 :]))
         now.append(_among(m.now, before, len(m.values), after))
         lead = [*map(Var, before), *m.values, *map(Var, after)]

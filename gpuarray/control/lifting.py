@@ -42,6 +42,7 @@ def lift_spread_constants(graph: Graph) -> Graph:
     eqns = []
     for eqn in graph.eqns:
         rule = _RULES.get(eqn.primitive)
+        # By identity, once: several loops may close over the same array.
         if rule is not None and any(map(_holds_spread, subgraphs(eqn))):
             eqn = rule(eqn, taken_out)
         eqns.append(eqn)

@@ -314,6 +314,8 @@ def _scan_partial(trace: PartialTrace, args: tuple, flags: list[bool], params: d
     halves = _halves(jaxpr, flags, num_consts, num_carry)
     assert trace.parent is not None
     with traces.current(trace.parent):
+        # The known half runs in the trace around this one, which may be evaluating or staging
+        # itself.
         known, invariant, arrays = _run_known(halves, args, num_consts, num_carry, shared)
     consts, carry, xs = cut(chosen(args, halves.unknown), *_counts(halves, num_consts, num_carry))
     rest = trace.unknown.process(

@@ -110,6 +110,7 @@ class ShapedArray:
             sharding = changes.pop("sharding")
             shape = tuple(changes.get("shape", self.shape))
             changes["layout"] = None if sharding is None else sharding._typed(shape)
+        # Which axis of the old shape a new one is cannot be known here: none of them is cut.
         if "shape" in changes and "layout" not in changes and self.layout is not None:
             changes["layout"] = self.layout.of_rank(len(changes["shape"]))
         if space is not self.memory_space:

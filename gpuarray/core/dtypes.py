@@ -224,6 +224,7 @@ def check_user_dtype(dtype: Any, fun_name: str = "", ours: bool = False) -> Any:
     if isinstance(dtype, type) and dtype in _PYTHON:  # these ask for the default width
         return canonicalize_dtype(dtype)
     if result is not full and result != full:
+        # The user asked for nothing: a function of this library did, for a width that it needs.
         if ours and called_from_inside():
             return full
         requested = f" requested in {fun_name}" if fun_name else ""

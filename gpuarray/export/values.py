@@ -279,6 +279,8 @@ class ValueWriter:
             return "*"
         kind, aux = data
         inner = [self.tree(c) for c in spec.children()]
+        # Kinds that every Python has go by name; a user's go as bytes of the function they
+        # registered.
         if kind in (tuple, list):
             return [kind.__name__, None, inner]
         if kind is type(None):

@@ -112,6 +112,8 @@ class NativeProgramWriter(host.NumpyProgramWriter):
                 continue
             first = chain[0].invars[0]
             read = [a for e in chain for a in e.invars]
+            # Each update is of the result before it, and nothing reads the input but the first of
+            # them: then its memory is written over, element by element.
             linked = all(b.invars[0] is a.outvars[0] for a, b in itertools.pairwise(chain))
             last = isinstance(first, Var) and self.lifetimes.last.get(first) == i
             if first in number and linked and last and read.count(first) == 1:

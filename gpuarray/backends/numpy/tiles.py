@@ -331,6 +331,7 @@ class _Slots:
             np.empty(math.prod(full[d] if d is not None else 1 for d in dims), dtype)
             for dims, dtype in self.kinds
         ]
+        # Tiles have few different lengths: whole ones, and those at the ends of axes.
         made: dict[tuple[int, ...], list] = {}
 
         def slots(lengths: tuple[int, ...]) -> list:

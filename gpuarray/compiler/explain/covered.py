@@ -33,6 +33,7 @@ def waits(
     ends: dict[int, float] = {}  # of exchanges that are under way
     waited: dict[int, float] = {}
 
+    # A device waits when it comes to the first step that reads what an exchange brings.
     def wait(before: int) -> None:
         nonlocal now
         for key in [k for k in ends if plan.halves[k].until <= before]:
@@ -40,6 +41,7 @@ def waits(
             waited[key] = max(0.0, end - now)
             now = max(now, end)
 
+    # Two clocks: the device computes while the network sends, one exchange after the other.
     for i, step in enumerate(plan.steps):
         wait(i)
         if id(step) in plan.halves:  # one exchange after another

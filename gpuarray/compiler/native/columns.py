@@ -76,6 +76,7 @@ class ColumnsWriter(FoldWriter):
     def define_block(self, depth: int, task: str) -> None:
         """Define where the columns of a task begin, and how many they are."""
         n, w = self.blocks, self.width
+        # Tasks are blocks of columns within rows of the outer axes; the last block may be narrower.
         block = f"{task} % {n}" if self.outer else task
         if self.outer:
             self.line(

@@ -187,6 +187,8 @@ class RoutineWriter(StepsWriter):
         if not aval.ndim:
             self.line(f"if (!*{at}) break;")
             return None
+        # Under vmap each element has a condition: the loop ends when none goes on, and elements
+        # that are done keep their carries.
         many = self.new("m")
         flags = f"{at} + first, last - first" if self.length else f"{at}, {aval.size}"
         self.line(f"const int {many} = ga_how_many({flags});")

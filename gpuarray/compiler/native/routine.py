@@ -443,6 +443,8 @@ class StepsWriter(Code):
             at[name] = self.constant(table, ShapedArray(table.shape, table.dtype))
         at["in"] = f"(const {p.number}*){self.place(eqn.invars[0])}"
         at["out"] = f"({p.number}*){self.made(eqn.outvars[0], targets)}"
+        # Tasks of a call differ in work by orders of magnitude: a thread takes as many as fill its
+        # share.
         for c in p.calls:
             grain = max(1, int(PROCESSOR.product_task / max(1.0, c.work)))
             self.call(c.function, c.tasks, grain, [at[a] for a in c.arguments])

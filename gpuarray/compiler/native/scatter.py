@@ -267,6 +267,7 @@ def begun(source: NativeSource) -> NativeSource:
         return source
     inputs = source.inputs if operand in source.inputs else [*source.inputs, operand]
     (out,) = source.outputs
+    # A phase of its own: all of it is there before the first update, whichever thread writes that.
     kind, name = ct.memory_type(out.aval), f"{source.name}_copy"
     given = ((f"const {kind}*", "from"), (f"{kind}*", "to"))
     lines = (

@@ -233,6 +233,7 @@ class NativeWriter(NestWriter, abc.ABC):
             self.inputs,
             self.outputs,
             self.room,
+            # At least an operation an element: a copy has no multiply-adds, and takes time.
             max(step_work(self.kernel), math.prod(self.group.axes)),
         )
 

@@ -34,6 +34,7 @@ def bucketed(graph: Graph, sizes: Mapping[Any, int], network: Network) -> Graph:
     if not has_exchanges(graph):
         return graph
     eqns = [_inside(e, sizes, network) if talks(e) else e for e in graph.eqns]
+    # Loops first, by themselves: exchanges of a body and of what is around it are never one.
     joined = _joined(_needed(graph, eqns), sizes, network)
     if joined is None and all(a is b for a, b in zip(eqns, graph.eqns, strict=True)):
         return graph

@@ -309,6 +309,7 @@ class _Space:
             value = _var(eqn.invars[0])
         else:
             value, columns = _var(eqn.invars[side[0]]), side[1]
+        # What an element is computed from, back to factors and to leaves in memory.
         needed = _Needed(self, value)
         other, features, out = None, 0, ()
         if side is not None:

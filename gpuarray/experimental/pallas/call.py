@@ -401,6 +401,7 @@ def _in_turn(kernel: TracedKernel) -> tuple[list[Array], list[Array]]:
         return [m.write(x, block, s) for m, x, block, s in wanted], list(kept)
 
     begin = state[fixed:], list(kernel.kept)
+    # Without a grid there is one program: no loop is needed around it.
     if kernel.grid == ():
         arrays, kept = step(0, begin)
     else:

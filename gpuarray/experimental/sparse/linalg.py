@@ -73,6 +73,7 @@ def spsolve(
 
         return run
 
+    # The derivative in `data` comes from this product; the solver itself has `data` without one.
     matvec = lambda x: csr_matvec(CSR((data, indices, indptr), shape=(n, n)), x)
     return lax.custom_linear_solve(matvec, b, solve(False), solve(True))
 

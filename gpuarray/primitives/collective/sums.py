@@ -64,6 +64,7 @@ def _defined(
         _checked(name, x, _names(params), source, to)
         return x if aval is None else aval(x, **params)
 
+    # Elements are added one by one, so an axis more may stand anywhere.
     def in_place(axis: Any, args: Any, dims: Any, **params: Any):
         return prim.bind(args[0], **params), dims[0]
 

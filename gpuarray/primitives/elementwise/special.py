@@ -229,6 +229,7 @@ def _minus_log1p(x):
     """
     x = -(x * x)
     out = np.empty_like(x)
+    # Each branch on its own elements: `np.where` would compute both for all.
     split = x > np.float32(1 - math.sqrt(2))
     near, far = np.flatnonzero(split), np.flatnonzero(~split)
     y = x[near]

@@ -265,6 +265,7 @@ def _general_parts(*values, jaxpr, consts=(), **geometry):
             pad_each(x, s, 0, config) if aval_of(s).ndim else do.pad(x, s, padding_config=config)
             for x, s in zip(xs, starts)
         ]
+    # In row-major order of the window, which a fold that is not commutative depends on.
     for index in window_slices(counts, **geometry):
         out = bind_on_arrays(jaxpr, *out, *(do.slice(x, **slice_params(index)) for x in xs))
     return out

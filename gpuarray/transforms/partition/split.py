@@ -201,12 +201,15 @@ class _Splitter:
                 self.manual(flow.mesh, spec, a.aval.ndim)
                 for spec, a in zip(flow.in_specs, eqn.invars, strict=True)
             ]
+        # An inlined call wants what the equations inside it want.
         whole = None if prim.inline is None else prim.inline(eqn)
         if whole is not None:
             found = self.wanted(whole, outs)
             return [found.get(v) for v in whole.invars]
         if isinstance(flow, (Loop, Choice)):
             return through(flow, eqn, outs, self.wanted)
+        # Nothing is known of a call by itself; and where no result is cut, operands stay as they
+        # come.
         if prim.kind in (Kind.CALL, Kind.COLLECTIVE) or not any(map(is_cut, outs)):
             return [None] * len(eqn.invars)
         return wants(eqn, outs, self.grid)

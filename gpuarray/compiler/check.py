@@ -173,7 +173,7 @@ def _check_group(group: FusedGroup, say: _Report) -> None:
             _check_member(group, member, say)
     _check_order(group, say)
     # Each output is in a register at the end, or written by a loop on its way.
-    for v in group.outputs:
+    for v in group.stored:
         if v not in group.made and v not in group.aside:
             say(group, f"its output {say.name(v)} is not made by it")
 

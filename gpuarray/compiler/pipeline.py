@@ -22,6 +22,7 @@ from gpuarray.compiler.lower.decisions import Decision
 from gpuarray.compiler.lower.epilogues import fuse_epilogues
 from gpuarray.compiler.lower.horizontal import fuse_horizontally
 from gpuarray.compiler.lower.inline import inline_producers
+from gpuarray.compiler.lower.joins import write_side_by_side
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.compiler.lower.overlap import Halves, overlapped
 from gpuarray.compiler.lower.product_epilogues import fuse_product_epilogues
@@ -43,6 +44,7 @@ from gpuarray.compiler.rewrite.products import exchange_products, expand_small_p
 from gpuarray.compiler.rewrite.reductions import share_reductions
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
+from gpuarray.compiler.rewrite.small_matrices import take_apart_small_matrices
 from gpuarray.compiler.rewrite.split_axes import split_axes
 from gpuarray.compiler.rewrite.sweep_products import sweep_products
 from gpuarray.compiler.rewrite.windows import fold_windows_by_axis
@@ -86,6 +88,9 @@ def _plan_for_device(plan: Plan) -> Plan:
     graph, fusion = plan.graph, plan.fusion
     if fusion:
         graph = _rewrite(expand_small_products, graph)
+    # Without fusion too: a library would be called for each matrix.
+    graph = _rewrite(take_apart_small_matrices, graph)
+    if fusion:
         graph = _rewrite(sweep_products, graph)
         graph = _rewrite(take_apart_small_axes, graph)
         if graph is not plan.graph:
@@ -125,6 +130,9 @@ def _lower_for_device(
         _check(split_into_passes, graph, steps, fused)
         fused, steps = steps, fold_columns_with_rows(graph, steps)
         _check(fold_columns_with_rows, graph, steps, fused)
+        # Before inlining, which would compute all results of a group for each one of a stack.
+        fused, steps = steps, write_side_by_side(graph, steps)
+        _check(write_side_by_side, graph, steps, fused)
     fused, (steps, decisions) = steps, inline_producers(graph, steps, fusion)
     _check(inline_producers, graph, steps, fused, lowered=True)
     if fusion:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gpuarray.util import Struct
 
 
@@ -156,6 +158,25 @@ class WindowedProduct(NamedTuple):
     out: tuple[int, ...]
 
 
+class Apart(NamedTuple):
+    """A value taken apart along short axes.
+
+    Attributes
+    ----------
+    axes :
+        These axes, in order.
+    entries :
+        By the positions along them, the value over all other axes.
+    """
+
+    axes: tuple[int, ...]
+    entries: np.ndarray
+
+
+#: Operand number and short axes -> its entries.
+Take = Callable[[int, tuple[int, ...]], np.ndarray]
+
+
 class Fourier(NamedTuple):
     """A Fourier transform over the last axes of the only operand.
 
@@ -197,6 +218,10 @@ class Rewrite(Struct):
     loops : (eqn, read) -> Loops or None
         The function of native code that computes it where the matrices are small; which of the
         results are read is told.
+    entries : (eqn, take, do) -> list of Apart, or None
+        The results of an operation on small matrices, taken apart; `take` gives entries of the
+        operands, and `do` adds equations, by the names of their primitives. None where the rule is
+        not for this equation.
     windows : (eqn) -> WindowedProduct
         What is summed over which windows.
     fourier : (eqn) -> Fourier
@@ -226,6 +251,7 @@ class Rewrite(Struct):
     sinks: bool = False
     product: Product | None = None
     loops: Callable[[Any, tuple[bool, ...]], Loops | None] | None = None
+    entries: Callable[[Any, Take, Any], list[Apart] | None] | None = None
     windows: Callable[[Any], WindowedProduct] | None = None
     fourier: Callable[[Any], Fourier] | None = None
     adds_to: int | None = None

@@ -122,6 +122,9 @@ class Target(Struct):
     #: More operations make a kernel slow to compile and short of registers. Measure: chain_jit of
     #: that length, with the time that compiling takes.
     members: int = 256
+    #: The same where one reads more of what the other makes than of memory: all that would go
+    #: through memory. Measure: inverses of 4 x 4.
+    chained: int = 512
     #: Inputs and outputs of a kernel together: each address takes registers. Measure: adam_many.
     arguments: int = 96
     #: The same for kernels of single numbers, which one thread reads one after another: addresses
@@ -279,6 +282,9 @@ class Target(Struct):
     product_side: int = 8
     product_steps: int = 4
     products_many: int = 64
+    #: Rows and columns of matrices that are factorised and solved entry by entry, in registers of
+    #: one thread, where there are `products_many`. Measure: systems of 4 x 4.
+    matrix_side: int = 4
     #: Components of a vector that is taken apart, at most. Measure: nbody.
     components: int = 4
     #: Arrays of fewer elements are no burden in memory. Measure: nbody of few bodies.

@@ -203,6 +203,10 @@ def programs() -> dict[str, Program]:
         ),
         "in_blocks": (in_blocks, (shape("float32", 1 << 22),)),
         "small_products": (lambda a, b: nn.relu(a @ b), (shape("float32", 10_000, 3, 3),) * 2),
+        "small_systems": (
+            gnp.linalg.solve,
+            (shape("float32", 10_000, 2, 2), shape("float32", 10_000, 2, 1)),
+        ),
         "transposed_away": (lambda a, b: a.T * b.T, (shape("float32", 501, 1023),) * 2),
         "five_point": (five_point, (shape("float32", 1026, 1026),)),
         "padded_stencil": (padded_stencil, (shape("float32", 1024, 1024),)),

@@ -257,14 +257,16 @@ def products() -> dict[str, Workload]:
             gnp.linalg.solve,
             (small, shape(F32, 1 << 18, 4, 1)),
             bytes_of(small) * 3 // 2,
-            "factors and swaps are written and read again",
         ),
-        "forces between bodies": Workload(
-            forces,
-            (shape(F32, 16384, 3),),
-            24 << 14,
-            "coordinates are summed apart, and put together by another kernel",
+        "inverses of 4 x 4": Workload(gnp.linalg.inv, (small,), 2 * bytes_of(small)),
+        "determinants of 4 x 4": Workload(gnp.linalg.det, (small,), bytes_of(small) + (4 << 18)),
+        "factors of 4 x 4": Workload(gnp.linalg.cholesky, (small,), 2 * bytes_of(small)),
+        "derivative of systems": Workload(
+            ga.grad(lambda a, b: gnp.sum(gnp.linalg.solve(a, b)), (0, 1)),
+            (small, shape(F32, 1 << 18, 4, 1)),
+            bytes_of(small) * 5 // 2,
         ),
+        "forces between bodies": Workload(forces, (shape(F32, 16384, 3),), 24 << 14),
     }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.backends.cuda import fused_products, products, recurrences, reflectors, small
+from gpuarray.backends.cuda import fused_products, products, recurrences, reflectors
 from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.failures import is_failure
@@ -258,7 +258,6 @@ def _factorised(avals) -> None:
 
 def _cholesky(avals):
     _factorised(avals)
-    small.check_not_small(avals[0])
 
     # cuSOLVER's status must be asked for; a failure gives nan, as on the host.
     def one(a):
@@ -298,8 +297,7 @@ packed_lu_p = Primitive(
 def _lu_parts(a):
     if aval_of(a).size == 0:
         raise NoKernel("nothing to factorise")
-    square = aval_of(a).shape[-2] == aval_of(a).shape[-1]
-    packed, pivots = small.lu(a) if square and small.are_small(aval_of(a)) else packed_lu_p.bind(a)
+    packed, pivots = packed_lu_p.bind(a)
     size = aval_of(a).shape[-2]
     return [packed, pivots, do.lu_pivots_to_permutation(pivots, permutation_size=size)]
 
@@ -374,7 +372,6 @@ def _svd(avals, *, full_matrices: bool, compute_uv: bool, subset_by_index, **_):
 
 def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diagonal):
     _factorised(avals)
-    small.check_not_small(avals[0])
     if avals[1].size == 0:
         raise NoKernel("nothing to solve")
 
@@ -397,21 +394,12 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
 
 
 def _triangular_parts(a, b, **params):
-    """`triangular_solve` of small matrices, and of 16-bit floats, in float32."""
+    """`triangular_solve` of 16-bit floats, in float32."""
     dtype = aval_of(b).dtype
-    if dtype.itemsize > 2 and small.are_small(aval_of(a)):
-        return small.triangular_solve(a, b, **params)
     if dtype.itemsize != 2 or aval_of(b).size == 0:
         raise NoKernel("float32 and wider numbers are for the library")
     wide = [products.cast(x, np.dtype(np.float32)) for x in (a, b)]
     return products.cast(do.triangular_solve(*wide, **params), dtype)
-
-
-def _cholesky_parts(a):
-    """`cholesky` of very many small matrices."""
-    if not small.are_small(aval_of(a)):
-        raise NoKernel("larger matrices, and those without elements, are for the library")
-    return small.cholesky(a)
 
 
 # Asked after ROUTINES; NoKernel means that a function is not for these operands.
@@ -428,7 +416,6 @@ PARTS: dict[str, Callable[..., Any]] = {
     "symmetric_product": _symmetric_product_parts,
     "hessenberg": reflectors.hessenberg_parts,
     "tridiagonal": reflectors.tridiagonal_parts,
-    "cholesky": _cholesky_parts,
     "lu": _lu_parts,
     "triangular_solve": _triangular_parts,
     "qr": reflectors.qr_parts,

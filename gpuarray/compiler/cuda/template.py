@@ -455,14 +455,14 @@ class Template(Writer, abc.ABC):
         name = self.kernel.name
         formulas = named_operations(self.group)
         ins = _listed(self.inputs, self.in_name)
-        outs = _listed(self.outputs, self.out_name)
+        outs = _listed(self.results, self.out_name)
         moved = self.touched.traffic(self.written(), self.partial, schedule.width, self.last)
         # The parameters, in the order in which backends pass buffers.
         params = [
             f"const {ct.memory_type(v.aval)}* {self.restrict}{self.in_name[v]}" for v in self.inputs
         ]
         params += [
-            f"{ct.memory_type(v.aval)}* {self.restrict}{self.out_name[v]}" for v in self.outputs
+            f"{ct.memory_type(v.aval)}* {self.restrict}{self.out_name[v]}" for v in self.results
         ]
         if workspace:
             params.append("unsigned char* work")
@@ -487,7 +487,7 @@ class Template(Writer, abc.ABC):
             text,
             schedule,
             self.inputs,
-            self.outputs,
+            self.results,
             workspace,
             self.threads_meet,
             traffic=moved,
@@ -497,7 +497,7 @@ class Template(Writer, abc.ABC):
 
     def written(self) -> dict[Var, int]:
         """Bytes that are written of each output: all of it."""
-        return {v: v.aval.nbytes for v in self.outputs}
+        return {v: v.aval.nbytes for v in self.results}
 
 
 def _listed(values: Sequence[Var], names: dict[Var, str]) -> list[str]:

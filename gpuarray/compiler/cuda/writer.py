@@ -28,7 +28,7 @@ class Writer(Vectors):
         # Positions are unsigned and of 32 bits if all sizes fit: division by a constant is cheaper
         # than signed, 64-bit arithmetic costs several times as much, and a negative position wraps
         # to a large one, so that one comparison tests both ends of a range.
-        sizes = [v.aval.size for v in (*self.inputs, *group.inlined, *self.outputs)]
+        sizes = [v.aval.size for v in (*self.inputs, *group.inlined, *self.results)]
         # Below 2**31, a negative position wraps to more than any size.
         self.use_positions(wide=max(*sizes, math.prod(group.axes), 0) >= 2**31)
         self.read_before: Fetched = {}  # read before the loop over elements

@@ -67,6 +67,14 @@ class _Members:
         return (o for m in self.members for o in m.operands if isinstance(o, Load))
 
 
+class Part(NamedTuple):
+    """Where a value is written: at a position along an axis of an output that it lacks."""
+
+    whole: Var
+    axis: int
+    at: int
+
+
 class FusedGroup(_Members, Struct, eq=False):
     """Equations that become one kernel. Immutable: another one is made by `replace`.
 
@@ -80,6 +88,8 @@ class FusedGroup(_Members, Struct, eq=False):
         Producers whose results are computed where they are read, instead of being read from memory
         (`iota`, a padded array), by the value that each computes. A backend that replays primitives
         computes them as steps of their own.
+    joined :
+        Values that are written as parts of an output, which has no equation here.
     copy_of :
         The equation, of a group that only writes its result (a transpose, a gather).
     name :
@@ -92,6 +102,7 @@ class FusedGroup(_Members, Struct, eq=False):
     outputs: tuple[Var, ...] = ()
     inputs: tuple[Var, ...] = ()
     inlined: Mapping[Var, Eqn] = {}
+    joined: Mapping[Var, Part] = {}
     copy_of: Eqn | None = None
     name: str = ""
 
@@ -106,6 +117,14 @@ class FusedGroup(_Members, Struct, eq=False):
     def aside(self) -> dict[Var, Member]:
         """The loop that writes each of the other results."""
         return {v: m for m in self.members for v in m.written_aside}
+
+    @property
+    def stored(self) -> tuple[Var, ...]:
+        """The values that threads write: the outputs, or the parts of them."""
+        if not self.joined:
+            return self.outputs
+        parts = {v: [p for p, part in self.joined.items() if part.whole is v] for v in self.outputs}
+        return tuple(p for v, own in parts.items() for p in own or [v])
 
     @property
     def parallel(self) -> tuple[int, ...]:

@@ -48,7 +48,9 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
     """
     # 1. Limits, and loops in registers, which have rules of their own.
     single = not one.axes and not two.axes
-    most = TARGET.single_numbers if single else TARGET.members
+    exchanged = sum(v in one.made for v in two.read)
+    most = TARGET.chained if 2 * exchanged > len(two.read) else TARGET.members
+    most = TARGET.single_numbers if single else most
     if len(one.members) + len(two.members) > most:
         return f"together they have more than {most} operations"
     if (one.has_flow or two.has_flow) and (why_not := _flow_refusal(one, two, siblings)):

@@ -60,8 +60,12 @@ class Accesses:
         return linear(behind(load.views, self.along(load.dims)), load.source.aval.shape)
 
     def output_index(self, v: Var) -> Index:
-        """Where an output is written."""
-        return linear(self.along(self.group.made[v].dims), v.aval.shape)
+        """Where an output, or a part of one, is written."""
+        places, part = self.along(self.group.made[v].dims), self.group.joined.get(v)
+        if part is None:
+            return linear(places, v.aval.shape)
+        places.insert(part.axis, Index(constant=part.at))
+        return linear(places, part.whole.aval.shape)
 
     # ---- what is read ----
     def loads(self) -> list[Load]:

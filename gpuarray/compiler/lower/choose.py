@@ -173,7 +173,7 @@ def values_of(accesses: Accesses) -> list[tuple[Load | Var, Index]]:
     """What is read from memory as it lies, and what is written: each once, and where."""
     read = [x for x in accesses.loads() if not accesses.is_inlined(x)]
     found: list[tuple[Load | Var, Index]] = [(x, accesses.load_index(x)) for x in read]
-    return found + [(v, accesses.output_index(v)) for v in accesses.group.outputs]
+    return found + [(v, accesses.output_index(v)) for v in accesses.group.stored]
 
 
 def _crossing_axes(accesses: Accesses, order: list[int]) -> tuple[int, int] | None:

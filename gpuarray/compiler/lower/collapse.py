@@ -60,7 +60,7 @@ def _steps(accesses: Accesses, wide: list[int]) -> Steps:
     """
     # Everything that the kernel reads or writes must allow the merge, or positions would go astray.
     indices = {index for x in accesses.loads() for index in places_of(accesses.of(x))}
-    indices |= {accesses.output_index(v) for v in accesses.group.outputs}
+    indices |= {accesses.output_index(v) for v in accesses.group.stored}
     return [{i: index.coefficient(i) for i in wide} for index in indices]
 
 

@@ -193,6 +193,7 @@ NEEDED = Reason(
     "needed", False, "a result, or a step such as a routine of a library, needs it in memory"
 )
 ROUTINE = Reason("routine", False, "a kernel of its own, or a routine of a library, makes it")
+JOINED = Reason("joined", False, "the kernel that makes its parts writes them side by side")
 FOLDED = Reason(
     "folded",
     False,

@@ -63,7 +63,9 @@ def _takes_epilogues(group: FusedGroup) -> bool:
 def _joined(one: FusedGroup, reader: FusedGroup) -> FusedGroup | None:
     """A scan or a sort with a group that reads it as its epilogue; None where that cannot be."""
     # Elementwise work alone: a reduction would need all elements of a row at once.
-    if not reader.is_fused or reader.reduced or reader.has_flow or not can_emit(reader):
+    if not reader.is_fused or reader.reduced or reader.has_flow or reader.joined:
+        return None
+    if not can_emit(reader):
         return None
     mine = [x for x in reader.loads() if x.source in one.made]
     inside = [a for e in reader.inlined.values() for a in e.invars]

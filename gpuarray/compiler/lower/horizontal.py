@@ -148,7 +148,7 @@ def structure_of(group: FusedGroup) -> tuple | None:
     pass over arrays which lie in memory alike.
     """
     # Only work on memory as it lies has text that does not depend on sizes.
-    if group.has_flow or group.inlined or not group.outputs:
+    if group.has_flow or group.inlined or group.joined or not group.outputs:
         return None
     if not group.is_fused:  # a scan or a sort of its own
         return None

@@ -24,7 +24,7 @@ def overwritable(kernel: Kernel, output: Var) -> frozenset[Var]:
     alike = {v for v in kernel.inputs if _alike(v, output)}
     if kernel.aliases and math.prod(group.axes) == 1:
         return frozenset(alike)  # one thread, which writes when it has read everything
-    if not alike or not isinstance(kernel, Map):
+    if not alike or group.joined or not isinstance(kernel, Map):
         return frozenset()
     dims = group.made[output].dims
     if any(n > 1 and axis not in dims for axis, n in enumerate(accesses.axes)):

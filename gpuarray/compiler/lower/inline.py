@@ -36,6 +36,7 @@ from gpuarray.compiler.lower.costs import (
 from gpuarray.compiler.lower.decisions import (
     CHANGING,
     FOLDED,
+    JOINED,
     NEEDED,
     ROUTINE,
     TOGETHER,
@@ -272,7 +273,7 @@ class _Inliner:
         """Copy of a reduction without the outputs over its rows that cost their readers no more to
         compute: `x - mean` is not written where x and the mean are in memory.
         """
-        if not self.fusion or not isinstance(step, FusedGroup) or not step.reduced:
+        if not self.fusion or not isinstance(step, FusedGroup) or not step.reduced or step.joined:
             return step
         left: list[Var] = []
         for v in step.outputs:
@@ -329,6 +330,8 @@ class _Inliner:
             return NEEDED
         if isinstance(step, Eqn):
             return None if self.can_inline(step) else ROUTINE
+        if step.joined:
+            return JOINED
         if not (step.is_fused and all(self.can_inline(m.eqn) for m in step.members)):
             return FOLDED if step.has_flow else ROUTINE
         # A reduction needs whole rows, a loop its steps: neither has single elements to offer, but

@@ -66,7 +66,7 @@ class Pass(Struct):
 
 def one_pass(group: FusedGroup) -> list[Pass]:
     """A single pass that runs every member, for when each row is seen whole."""
-    return [Pass(list(members_in_order(group)), [], list(group.outputs), [])]
+    return [Pass(list(members_in_order(group)), [], list(group.stored), [])]
 
 
 def shares(member: Member) -> bool:
@@ -126,8 +126,8 @@ def split_passes(
         after = [m for m in narrow if m.eqn.outvars[0] not in folds]
         passes.append(Pass(needed, partial, [], after))
     # 3. What needs no reduction goes with the first pass; outputs over P x R need one more.
-    passes[0].after[:0] = _row_members(members, level, wide, set(group.outputs))
-    stored = [v for v in group.outputs if wide[v]]
+    passes[0].after[:0] = _row_members(members, level, wide, set(group.stored))
+    stored = [v for v in group.stored if wide[v]]
     if stored:
         passes.append(Pass(_needed([made[v] for v in stored], made, wide, level), [], stored, []))
     return passes
@@ -240,7 +240,7 @@ def axis_order(group: FusedGroup) -> list[int]:
     reads.
     """
     # Outputs first: at equal width `max` takes the first, and writes should be contiguous.
-    made = [group.made[v].dims for v in group.outputs if v in group.made]
+    made = [group.made[v].dims for v in group.stored if v in group.made]
     candidates = made + [x.dims for x in group.loads()]
     widest = max(candidates, key=lambda dims: sum(d is not None for d in dims), default=())
     order = [d for d in widest if d is not None]

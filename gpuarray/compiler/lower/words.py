@@ -83,7 +83,7 @@ def operations(step: Kernel | FusedGroup, names: dict[object, str]) -> list[tupl
             else:
                 operands.append(names[o.var])
         result = ", ".join(names[v] for v in member.eqn.outvars)
-        kept = "  => out" if any(v in group.outputs for v in member.eqn.outvars) else ""
+        kept = "  => out" if any(v in group.stored for v in member.eqn.outvars) else ""
         text = f"{member.eqn.primitive.name}({', '.join(operands)})"
         # A loop or a branch: its own line, then what runs inside it.
         inside: list[tuple[Eqn, str]] = []

@@ -47,9 +47,11 @@ class Statements(Reader):
         inlined = [x for x in self.accesses.loads() if self.is_inlined(x)]
         inside = [v for x in inlined for v in sources(self.access_of(x))]
         self.inputs = list(dict.fromkeys(plain + inside))
-        self.outputs = list(group.outputs)
+        # What is written is an argument, or a part of one.
+        self.results, self.outputs = list(group.outputs), list(group.stored)
         self.in_name = {v: f"in{i}" for i, v in enumerate(self.inputs)}
-        self.out_name = {v: f"out{i}" for i, v in enumerate(self.outputs)}
+        self.out_name = {v: f"out{i}" for i, v in enumerate(self.results)}
+        self.out_name |= {v: self.out_name[p.whole] for v, p in group.joined.items()}
         self.lines: list[str] = []
         self.names: dict[Var, str] = {}
         self.count = 0

@@ -96,7 +96,7 @@ def _from_factors(factors, b):
     batch = b.shape[:-2]
     packed = stretch(packed, (*batch, *packed.shape[-2:]))
     order = stretch(order, (*batch, order.shape[-1]))
-    x = take_along_axis(b, order[..., None], axis=-2)
+    x = take_along_axis(b, order[..., None], axis=-2, mode="promise_in_bounds")
     x = lax.linalg.triangular_solve(packed, x, left_side=True, lower=True, unit_diagonal=True)
     return lax.linalg.triangular_solve(packed, x, left_side=True, lower=False)
 

@@ -105,7 +105,7 @@ def matrices_of(out: Sequence[tuple[tuple[int, ...], Any]], x: ShapedArray) -> l
 
 
 def factorisation(
-    name: str, aval, build, *, single: bool = False, jvp, many=None, small=None
+    name: str, aval, build, *, single: bool = False, jvp, many=None, small=None, entries=None
 ) -> Primitive:
     """Define a primitive on a stack of matrices.
 
@@ -119,6 +119,8 @@ def factorisation(
         Function of (**params) that returns the function of a stack of small matrices, or None.
     small :
         Function of an equation that returns its loops as native code, or None.
+    entries :
+        Rule of core/rewrite.py.
     """
 
     def pick(avals, **params):
@@ -151,7 +153,7 @@ def factorisation(
         transpose=NOT_LINEAR,
         batch=stack_in_front(name),
         factors=leading(2),
-        rewrite=Rewrite(loops=small),
+        rewrite=Rewrite(loops=small, entries=entries),
     )
 
 

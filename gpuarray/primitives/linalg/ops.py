@@ -18,8 +18,8 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.dims import larger, smaller
 from gpuarray.core.factors import leading
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.primitives.linalg import entries, loops
 from gpuarray.primitives.linalg import host as stacks
-from gpuarray.primitives.linalg import loops
 from gpuarray.primitives.linalg import transforms as rules
 from gpuarray.primitives.linalg.factorisation import (
     COMPLEX_OF,
@@ -94,6 +94,7 @@ cholesky_p = factorisation(
     jvp=rules.cholesky_jvp,
     many=lambda: stacks.cholesky,
     small=loops.cholesky,
+    entries=entries.cholesky,
 )
 
 
@@ -136,7 +137,15 @@ def _lu(dtype, shape):
     return one
 
 
-lu_p = factorisation("lu", _lu_aval, _lu, jvp=rules.lu_jvp, many=lambda: stacks.lu, small=loops.lu)
+lu_p = factorisation(
+    "lu",
+    _lu_aval,
+    _lu,
+    jvp=rules.lu_jvp,
+    many=lambda: stacks.lu,
+    small=loops.lu,
+    entries=entries.lu,
+)
 
 
 def _pivots_aval(pivots: ShapedArray, *, permutation_size: int) -> ShapedArray:

@@ -16,8 +16,8 @@ from gpuarray.core.factors import Factors, leading
 from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive
 from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.define import FLOATING, check_dtype, check_same_dtypes
+from gpuarray.primitives.linalg import entries, loops
 from gpuarray.primitives.linalg import host as stacks
-from gpuarray.primitives.linalg import loops
 from gpuarray.primitives.linalg import solve_transforms as rules
 from gpuarray.primitives.linalg.factorisation import best_workspace, check_matrix, routine, stacked
 from gpuarray.primitives.linalg.matrices import no_derivative, stack_in_front
@@ -134,7 +134,7 @@ triangular_solve_p = _library(
     transpose=rules.triangular_solve_transpose,
     batch=rules.triangular_solve_batch,
     factors=_columns(1, lambda params: params["left_side"]),
-    rewrite=Rewrite(loops=loops.triangular_solve),
+    rewrite=Rewrite(loops=loops.triangular_solve, entries=entries.triangular_solve),
 )
 
 

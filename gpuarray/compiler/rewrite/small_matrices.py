@@ -11,6 +11,7 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -318,15 +319,11 @@ class _Element:
 
     def bound(self, index: Index) -> Index:
         """An index at a turn of the loops."""
-        kept = tuple((a, k) for a, k in index.terms if a not in self.loops)
-        if any(
-            axis.number in a.axes
-            for a, _ in kept
-            for axis in self.loops
-            if not isinstance(a, Lookup)
-        ):
+        turns: dict[Any, int] = {**self.loops}
+        kept = tuple((a, k) for a, k in index.terms if a not in turns)
+        # What is looked up is computed at this turn; quotients and remainders are not.
+        inside = {axis.number for axis in self.loops}
+        if any(a.axes & inside for a, _ in kept if not isinstance(a, Lookup)):
             raise _NotApartError
-        turn = sum(
-            self.loops[a] * k for a, k in index.terms if isinstance(a, Axis) and a in self.loops
-        )
+        turn = sum(turns[a] * k for a, k in index.terms if a in turns)
         return Index(kept, index.constant + turn)

@@ -22,7 +22,7 @@ from gpuarray.core.element import (
     Below,
     Constant,
     Guarded,
-    Held,
+    InRegister,
     Lookup,
     Merged,
     SerialFold,
@@ -137,7 +137,9 @@ class _Entries:
         for place in np.ndindex(short):
             at = [Index(constant=c) for c in place]
             at[begin:begin] = ahead
-            access = rule.make(eqn, number, at, lambda i, at: Held((eqn.invars[i], tuple(at))))
+            access = rule.make(
+                eqn, number, at, lambda i, at: InRegister((eqn.invars[i], tuple(at)))
+            )
             element = _Element(self, ahead, {}).computed(access)
             made[place] = self.spread([element], lead)[0]
         return Apart(axes, made)
@@ -238,7 +240,7 @@ class _Element:
     def computed(self, access: Access) -> Atom:
         """The value of an access; those of operands are their numbers and places."""
         match access:
-            case Held((a, at)):
+            case InRegister((a, at)):
                 return self.operand(a, [self.bound(c) for c in at])
             case Constant():
                 return Literal(access.value, access.aval.update(shape=()))
@@ -251,11 +253,11 @@ class _Element:
                 state = self.computed(first)
                 for place in itertools.product(*(range(a.length) for a in access.loops)):
                     loops = self.loops | dict(zip(access.loops, place, strict=True))
-                    turn = Applied((Held(state), term), access.aval, eqn=eqn)
+                    turn = Applied((InRegister(state), term), access.aval, eqn=eqn)
                     inside = _Element(self.entries, self.ahead, loops)
-                    state = inside.guarded(access.tests, turn, Held(state))
+                    state = inside.guarded(access.tests, turn, InRegister(state))
                 return state
-            case Held():
+            case InRegister():
                 return access.value
         raise _NotApartError
 

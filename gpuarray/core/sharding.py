@@ -377,6 +377,8 @@ class Place:
         self.device = (self.devices or devices)[0]
         self.is_single = len(devices) == 1
         self.kind: str = sharding.memory_kind or "device"
+        # Whether NumPy can take the buffer as it is: the way of small work on the CPU asks nothing
+        # else.
         is_usual = self.kind == "device"
         self.is_host = self.is_single and is_usual and devices[0].platform == "cpu"
 

@@ -226,6 +226,8 @@ class FunctionCache:
 
         def likeness(other: tuple) -> int:
             same = sum(a == b for a, b in zip(other[3], avals, strict=False))
+            # Structure counts more than static values, and these more than any usual number of
+            # equal inputs.
             return (other[1] == spec) * 1000 + (other[2] == statics) * 500 + same
 
         known = list(self.latest)
@@ -235,6 +237,8 @@ class FunctionCache:
         """Begin a new generation."""
         self.entries.turn()
         self.programs.turn()
+        # The fast way asks no cache, so that what it calls would look unused: without it the next
+        # call finds its entry, which is taken over.
         self.fast.clear()
 
     def clear(self) -> None:

@@ -128,6 +128,7 @@ def _gpu_devices() -> list[Device]:
                     Device("gpu", number, name, process, index)
                     for number, (process, index, name) in enumerate(_all_gpus)
                 )
+                # One process: it has told no other which GPUs it has.
                 if not _all_gpus:
                     _gpus.extend(
                         Device("gpu", gpu.index, gpu.name, Device.here)
@@ -164,6 +165,7 @@ def stored(value: Any, device: Device, kind: str = "device") -> Any:
     if value.gpu is gpu and is_pinned(value) == (kind == "pinned_host"):
         return value
     if kind == "pinned_host":
+        # By way of the device's own memory: copies between GPUs arrive there.
         return pinned(gpu, stored(value, device))
     with copying(value.nbytes, f"cuda:{value.gpu.index}", device):
         return gpu.copy(value)
@@ -252,6 +254,7 @@ def guard(direction: str, what: str, explicit: bool = False) -> None:
     """
     setting = f"transfer_guard_{direction}"
     level = getattr(state, setting)
+    # "disallow_explicit" and "log_explicit" mean copies that were asked for, too.
     if level in (None, "allow") or explicit and not level.endswith("explicit"):
         return
     words = f"{direction.replace('_', '-')} transfer: {what}"

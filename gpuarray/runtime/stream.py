@@ -83,6 +83,7 @@ class Flight:
             with self._lock:
                 for i, array in self._waiting:
                     _fill(array, buffers[i])
+        # An interrupt, too: kept for those who wait for the arrays, and the worker goes on.
         except BaseException as error:
             self.error = error
         finally:
@@ -150,6 +151,7 @@ _lock = util.lock()
 def wait_for_all() -> None:
     """Wait until all streams have run what was submitted so far."""
     for stream in list(_streams.values()):
+        # An empty job: when it has run, so has everything before it.
         stream.submit(list, []).resolve()
 
 

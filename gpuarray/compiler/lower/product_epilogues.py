@@ -33,6 +33,7 @@ def fuse_product_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
     for step in steps:
         found = None
         if isinstance(step, FusedGroup):
+            # A product that another step reads, too, has to be in memory by itself.
             mine = [v for v in step.inputs if v in products and readers[v] == 1]
             found = _joined(products[mine[0]], step) if len(mine) == 1 else None
             if found is not None:

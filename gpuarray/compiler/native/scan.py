@@ -51,6 +51,8 @@ class ScanWriter(NativeWriter, abc.ABC):
     def source(self) -> NativeSource:
         """One function: the lanes' folds side by side, and the loop along the axis."""
         many = 1 if self.across is None else self.axes[self.across]
+        # Lanes are rows that are read beside each other, or columns, which are neighbours in
+        # memory.
         width = min(many, PROCESSOR.scanned_rows if self.in_rows else PROCESSOR.columns)
         # Few columns are shared by the threads, as long as each has lines of memory of its own.
         rows = math.prod(self.axes[i] for i in self.outer)

@@ -133,6 +133,8 @@ def _constants(w: WindowedProduct, panel: int, own: bool) -> dict[str, int]:
     for i, s in enumerate(w.space):
         found |= {f"I{i}": s.length, f"E{i}": s.spread, f"A{i}": s.low, f"W{i}": s.window}
         found |= {f"D{i}": s.dilation, f"O{i}": s.result, f"S{i}": s.stride}
+    # How far apart neighbours are in left (X), right (Y) and out (Z): along groups, images or
+    # features, channels or features, and the axes of space.
     for name, letters, distances in (
         ("X", "GNC", w.left),
         ("Y", "GFC", w.right),

@@ -89,6 +89,7 @@ def _merged(graph: Graph, one: Sequence[Atom], two: Sequence[Atom], eqn: Eqn) ->
         operands = [env.get(a, a) for a in e.invars]
         own = shape if any(a.aval.shape == shape for a in operands) else ()
         outvars = [results.get(v) or Var(v.aval.update(shape=own)) for v in e.outvars]
+        # A result that depends on numbers alone would have to be repeated to its shape.
         if any(v.aval.shape != own for v in outvars):
             return None
         env.update(zip(e.outvars, outvars, strict=True))

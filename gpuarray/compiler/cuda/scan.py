@@ -9,6 +9,8 @@ shapes alone, so every run gives the same bits.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from gpuarray.compiler.cuda.merging import merging_of
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Load, members_in_order
@@ -20,6 +22,17 @@ from gpuarray.compiler.text.reader import bracketed
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.graph import Var
 from gpuarray.core.target import TARGET
+
+
+class Row(NamedTuple):
+    """A test whether a thread has a row at all, if it may have none, and where its elements end."""
+
+    inside: str
+    end: str
+
+    def has(self, place: str) -> str:
+        """The test whether there is an element at a place."""
+        return f"{self.inside}{place} < {self.end}"
 
 
 class ScanTemplate(Template):
@@ -234,7 +247,7 @@ class ScanTemplate(Template):
             if before:
                 self.line(depth, f"ahead = {self.merge(before, 'ahead')};")
         # Write the results, and add the tile to `before`.
-        self.store_elements(depth, f"{inside}j < {end}", items, width, lanes > 1)
+        self.store_elements(depth, Row(inside, end), items, width, lanes > 1)
         if several:
             self.line(depth, f"before = {self.merge('before', 'whole')};")
             self.line(1, "}")
@@ -350,16 +363,15 @@ class ScanTemplate(Template):
         """An element's partial result, with what threads and tiles before this thread come to."""
         return self.merge("ahead", own) if ahead else own
 
-    def store_elements(self, depth: int, guard: str, items: int, width: int, ahead: bool) -> None:
+    def store_elements(self, depth: int, row: Row, items: int, width: int, ahead: bool) -> None:
         """Write the results of a thread: its running merge with what is ahead of it."""
         if width > 1:
-            self.store_vectors(depth, guard, items, width, ahead)
+            self.store_vectors(depth, row, items, width, ahead)
         elif items > 1:
-            # The guard was written for the first element; here it is for element e.
-            self.store_each(depth, guard.replace("j <", "j + e <"), items, ahead)
+            self.store_each(depth, row.has("j + e"), items, ahead)
         else:
             self.set_position("j")
-            self.store(depth, self.result_of("sum", ahead), f"if ({guard}) ", {})
+            self.store(depth, self.result_of("sum", ahead), f"if ({row.has('j')}) ", {})
 
     def store_each(self, depth: int, guard: str, items: int, ahead: bool) -> None:
         """Write the results of a thread one by one."""
@@ -369,11 +381,11 @@ class ScanTemplate(Template):
         self.store(depth + 1, self.result_of("run[e]", ahead), f"if ({guard}) ", {})
         self.line(depth, "}")
 
-    def store_vectors(self, depth: int, guard: str, items: int, width: int, ahead: bool) -> None:
+    def store_vectors(self, depth: int, row: Row, items: int, width: int, ahead: bool) -> None:
         """Write the results of a thread, or what the epilogue makes of them, as vectors."""
         place, at, inside = self.open_vectors(depth, items, width)
         self.set_position(bracketed(place))
-        self.line(inside, f"if ({guard.replace('j <', f'{place} <')}) {{")
+        self.line(inside, f"if ({row.has(place)}) {{")
         deep, value = inside + 1, self.result_of(f"run[{at}e]", ahead)
         results = self.scan.eqn.outvars
         fetched = self.fetch(deep, self.epilogue, width)

@@ -105,9 +105,9 @@ def _takes_long(member: Member) -> bool:
     return member.eqn.primitive.weight > PROCESSOR.worth_keeping
 
 
-def declared(name: str, reducer: Reducer, count: int, begin: str = "") -> str:
+def declared(name: str, reducer: Reducer, count: int, begin: str = "", state: str = "") -> str:
     """The declaration of partial results side by side, all set to the identity of the fold."""
-    return f"ga_parts<{reducer.state}, {count}> {name}({begin or reducer.identity});"
+    return f"ga_parts<{state or reducer.state}, {count}> {name}({begin or reducer.identity});"
 
 
 def alone(name: str, reducer: Reducer) -> str:

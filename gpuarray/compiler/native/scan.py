@@ -116,12 +116,12 @@ class ScanFoldWriter(ScanWriter):
 
     def lanes(self, depth: int, width: str) -> None:
         self.fold = Reducer(self.scan.eqn)
-        begun = declared("sum", self.fold, int(width), self.fold.neutral)
+        state = self.fold.state
         # Of many floats a sum is a double, as NumPy has it (primitives/reduce/cumulative.py): the
         # errors of millions of steps would add up.
         if self.length >= PROCESSOR.long_scan and self.fold.fold.plain_ufunc is np.add:
-            begun = begun.replace("ga_parts<float,", "ga_parts<double,")
-        self.line(depth, begun)
+            state = "double" if state == "float" else state
+        self.line(depth, declared("sum", self.fold, int(width), self.fold.neutral, state))
         self.steps(depth, "0", width)
 
     def step(self, depth: int, first: bool) -> None:

@@ -20,10 +20,10 @@ from gpuarray.backends.numpy.program import compile_graph
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, params_key
 from gpuarray.primitives.axes import add_axis
+from gpuarray.primitives.batching import BatchAxis, batch_of
 from gpuarray.primitives.collective import ops, together
 from gpuarray.primitives.collective.once import once_p, once_with_effect_p
 from gpuarray.primitives.define import do
-from gpuarray.transforms.batch import BatchAxis, batch_of
 from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.util import Recent
 

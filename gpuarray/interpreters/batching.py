@@ -14,14 +14,9 @@ from gpuarray.functions.vmappable import unregister_vmappable as unregister_vmap
 from gpuarray.interpreters.tables import RuleTable
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.axes import move_axis as moveaxis
-from gpuarray.transforms.batch import (
-    BatchAxis,
-    batch_of,
-    batch_pointwise,
-    batch_reduction,
-    matched,
-)
+from gpuarray.primitives.batching import BatchAxis, batch_of, batch_pointwise, batch_reduction
 from gpuarray.transforms.batch import BatchTracer as BatchTracer
+from gpuarray.transforms.batch import matched
 
 __all__ = [
     "BatchTracer",

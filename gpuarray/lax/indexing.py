@@ -33,7 +33,7 @@ from gpuarray.primitives.indexing.ops import (
     update_graph,
 )
 from gpuarray.primitives.memory import in_memory
-from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.transforms.tracing import stage_scalars
 
 
 def gather(
@@ -232,7 +232,7 @@ def scatter_apply(
     # The function sees one element at a time.
     aval = ShapedArray((), dtype)
     # As a scatter whose combining function ignores the update.
-    body = stage(lambda there, _: [func(there)], [aval, aval], TracedFunction(func, "scatter"))
+    body = stage_scalars("scatter_apply", lambda there, _: [func(there)], [aval, aval], func)
     (result,) = body.out_avals
     # Updates are scalars of the operand's dtype: anything else could not be stored in it.
     if result.shape or result.dtype != dtype:

@@ -18,7 +18,6 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.layout import out_given
 from gpuarray.core.primitive import Primitive
-from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.functions.explicit import as_program, makes_terms
 from gpuarray.lax import bits, elementwise
@@ -47,7 +46,7 @@ from gpuarray.primitives.reduce.ops import (
 from gpuarray.primitives.sums import check_sum
 from gpuarray.pytree import tree
 from gpuarray.runtime.transfer import placed
-from gpuarray.transforms.tracing import TracedFunction, stage
+from gpuarray.transforms.tracing import stage_scalars
 from gpuarray.util import index, number
 
 # Types whose sums can lose precision or overflow quickly, as `allow_f16_reductions` has it.
@@ -262,13 +261,7 @@ def fold_body(op: str, computation: Callable, operands: list, treedef: Any) -> G
             )
         return leaves
 
-    graph = stage(flat, scalars + scalars, TracedFunction(computation, op))
-    if any(isinstance(c, Tracer) for c in graph.consts):
-        raise NotImplementedError(
-            f"the function given to {op} uses a value from outside that is traced; it may use "
-            "its arguments and constants. Use the value before or afterwards."
-        )
-    return graph
+    return stage_scalars(op, flat, scalars + scalars, computation)
 
 
 def fold_operands(op: str, operands: Any, init_values: Any) -> tuple[list, list, Any]:

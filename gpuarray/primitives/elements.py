@@ -22,6 +22,7 @@ from gpuarray.core.element import (
 )
 from gpuarray.core.element_rules import ElementRule, Get, Places, has_text, own_elements
 from gpuarray.core.graph import Eqn, Graph, Literal
+from gpuarray.core.graph import called as called_graph
 from gpuarray.core.index import Axis, Index
 from gpuarray.core.primitive import Kind
 
@@ -123,8 +124,8 @@ def is_scalar_graph(graph: Graph) -> bool:
     """Whether a Graph can be written inline, for scalars in registers."""
     # Pointwise equations with text only, and calls of such Graphs.
     for eqn in graph.eqns:
-        inner = eqn.params.get("jaxpr")
-        if eqn.primitive.kind is Kind.CALL and isinstance(inner, Graph):
+        inner = called_graph(eqn)
+        if inner is not None:
             if not is_scalar_graph(inner):
                 return False
         elif eqn.primitive.kind is not Kind.POINTWISE or not has_text(eqn):

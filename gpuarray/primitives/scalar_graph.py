@@ -7,14 +7,18 @@ elements at once; with any other equation the function goes element by element.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.graph import Eqn, Graph, Literal, Var, storage_dtype
+from gpuarray.core.graph import Eqn, Graph, Literal, Var, called, storage_dtype
 from gpuarray.core.primitive import Kind
+from gpuarray.primitives.axes import with_axis
+from gpuarray.primitives.batching import BatchAxis, batch_of
+from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import broadcast_like
 
 
@@ -46,16 +50,10 @@ def on_arrays(graph: Graph) -> Callable[..., list[np.ndarray]]:
     return each
 
 
-def _inner(eqn) -> Graph | None:
-    """Return the Graph of a call equation (a jitted function in the body), else None."""
-    found = eqn.params.get("jaxpr")
-    return found if eqn.primitive.kind is Kind.CALL and isinstance(found, Graph) else None
-
-
 def _pointwise(graph: Graph) -> bool:
     # One equation that is not pointwise makes the whole graph run element by element.
     for eqn in graph.eqns:
-        inner = _inner(eqn)
+        inner = called(eqn)
         if not (_pointwise(inner) if inner else eqn.primitive.kind is Kind.POINTWISE):
             return False
     return True
@@ -69,7 +67,7 @@ def _program(graph: Graph, shape: tuple[int, ...]) -> Callable[..., list]:
     # (function, inputs, output variables, whether it returns several) of each equation.
     steps = []
     for eqn in graph.eqns:
-        inner = _inner(eqn)
+        inner = called(eqn)
         avals = [a.aval if isinstance(a, Literal) else env_avals[a] for a in eqn.invars]
         # A jitted function in the body: its own chain, called as one step.
         if inner is not None:
@@ -100,11 +98,7 @@ def bind_on_arrays(graph: Graph, *arrays) -> list[Any]:
     This is how derivative and batch rules run a combining function.
     """
     if not _pointwise(graph):
-        names = ", ".join(sorted({e.primitive.name for e in graph.eqns}))
-        raise TypeError(
-            "a combining function can be transformed only if it is made of pointwise operations; "
-            f"this one has {names}. Write it with jnp-style arithmetic on its scalar arguments."
-        )
+        return _bind_mapped(graph, *arrays)
     env: dict[Any, Any] = dict(zip(graph.constvars, graph.consts))
     env.update(zip(graph.invars, arrays))
 
@@ -117,7 +111,7 @@ def bind_on_arrays(graph: Graph, *arrays) -> list[Any]:
         # not.
         if len(values) > 2:
             values = [broadcast_like(x, aval_of(arrays[0])) for x in values]
-        inner = _inner(eqn)
+        inner = called(eqn)
         if inner is not None:
             out = bind_on_arrays(inner, *values)
         else:
@@ -126,6 +120,41 @@ def bind_on_arrays(graph: Graph, *arrays) -> list[Any]:
         env.update(zip(eqn.outvars, out))
     # An output that depends on no input (a constant) is still a scalar.
     return [broadcast_like(read(a), aval_of(arrays[0])) for a in graph.outvars]
+
+
+def _bind_mapped(graph: Graph, *arrays) -> list[Any]:
+    """The same for any graph: its equations are mapped over the elements, as one axis."""
+    shape = aval_of(arrays[0]).shape
+    axis = BatchAxis(math.prod(shape))
+
+    def seen(x, shape):
+        return do.reshape(x, new_sizes=shape, dimensions=None, sharding=None)
+
+    # Values with the position of that axis; None where they are the same for all elements.
+    env: dict[Any, tuple[Any, int | None]] = {
+        v: (c, None) for v, c in zip(graph.constvars, graph.consts, strict=True)
+    }
+    for v, x in zip(graph.invars, arrays, strict=True):
+        env[v] = seen(broadcast_like(x, aval_of(arrays[0])), (axis.size,)), 0
+
+    def read(a) -> tuple[Any, int | None]:
+        return (a.operand, None) if isinstance(a, Literal) else env[a]
+
+    for eqn in graph.eqns:
+        pairs = [read(a) for a in eqn.invars]
+        values, dims = [v for v, _ in pairs], [d for _, d in pairs]
+        out: Any
+        found: Any
+        if all(d is None for d in dims):
+            out = eqn.primitive.bind(*values, **eqn.params)
+            found = [None] * len(eqn.outvars) if eqn.primitive.multiple_results else None
+        else:
+            out, found = batch_of(eqn.primitive, axis, values, dims, eqn.params)
+        if not eqn.primitive.multiple_results:
+            out, found = [out], [found]
+        env.update(zip(eqn.outvars, zip(out, found), strict=True))
+    results = (with_axis(*read(a), 0, axis.size) for a in graph.outvars)
+    return [seen(x, shape) for x in results]
 
 
 def scalar_of(graph: Graph) -> Graph | None:
@@ -156,7 +185,7 @@ def _scalar_eqns(graph: Graph, shape: tuple[int, ...], env: dict, eqns: list[Eqn
     for eqn in graph.eqns:
         operands = [env[a] if isinstance(a, Var) else a for a in eqn.invars]
         prim, given = eqn.primitive, [a.aval.shape for a in eqn.invars]
-        inner = _inner(eqn)
+        inner = called(eqn)
         if inner is not None:
             # The equations of a jitted function, between those of its caller.
             inside = dict(zip(inner.invars, operands, strict=True))

@@ -297,6 +297,21 @@ def stage(
     return stage_aux(lambda *tracers: (fun(*tracers), None), avals, info, threads)[0]
 
 
+def stage_scalars(
+    op: str, fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], function: Callable
+) -> Graph:
+    """Trace what an operation does with scalars by a user's `function`, which may use no traced
+    value from outside.
+    """
+    graph = stage(fun, avals, TracedFunction(function, op))
+    if any(isinstance(c, traces.Tracer) for c in graph.consts):
+        raise NotImplementedError(
+            f"the function given to {op} uses a value from outside that is traced; it may use "
+            "its arguments and constants. Use the value before or afterwards."
+        )
+    return graph
+
+
 def stage_aux(
     fun: Callable[..., tuple[Sequence[Any], Any]],
     avals: Sequence[ShapedArray],

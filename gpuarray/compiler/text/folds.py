@@ -12,8 +12,7 @@ from itertools import count
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer, expression
 from gpuarray.core.element import Access, Best, Reduced, SerialFold
-from gpuarray.core.graph import Eqn, Graph, Literal, Var
-from gpuarray.core.primitive import Kind
+from gpuarray.core.graph import Eqn, Graph, Literal, Var, called
 
 
 def states_of(fold: SerialFold) -> list[tuple[str, Access | str]]:
@@ -94,9 +93,9 @@ def _written(graph: Graph, operands: list[str], lines: list[str], names) -> list
 
     for eqn in graph.eqns:
         given = [text(a) for a in eqn.invars]
-        inner = eqn.params.get("jaxpr")
+        inner = called(eqn)
         # A call has no text of its own: its equations are written in its place.
-        if eqn.primitive.kind is Kind.CALL and isinstance(inner, Graph):
+        if inner is not None:
             env.update(zip(eqn.outvars, _written(inner, given, lines, names), strict=True))
             continue
         for v, result in zip(eqn.outvars, expression(eqn, given), strict=True):

@@ -488,6 +488,7 @@ def test_functions_that_fold_use_no_traced_value_from_outside(transform):
     for fold in (
         lambda k: lax.reduce(X, 0.0, lambda a, b: a + b * k.sum(), (0,)),
         lambda k: lax.reduce_window(X, 0.0, lambda a, b: a + b * k.sum(), (1, 2), (1, 2)),
+        lambda k: ga.numpy.asarray(X).at[0].apply(lambda a: a + k.sum()),
     ):
         with pytest.raises(NotImplementedError, match="value from outside that is traced"):
             transform(fold)(V)

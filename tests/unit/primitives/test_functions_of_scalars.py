@@ -1,0 +1,111 @@
+"""Functions of the user that fold or change numbers: loops, branches and arrays inside them.
+
+In: such functions, on NumPy, native code, the simulator and the stand-in for a GPU; mapped and
+differentiated. Out: what Python does with the same numbers, one after another.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax
+from tests.support import simulated
+
+X = np.random.default_rng(0).uniform(0.5, 1.5, (6, 5)).astype(np.float32)
+
+
+def branches(a, b):
+    """The larger one."""
+    return lax.cond(a > b, lambda p, q: p + 0 * q, lambda p, q: q, a, b)
+
+
+def turns(a, b):
+    """The sum, by halves."""
+    return lax.fori_loop(0, 2, lambda i, c: c + b * 0.5, a)
+
+
+def until(a, b):
+    """The product."""
+    return lax.while_loop(lambda c: c[1] < 1, lambda c: (c[0] * b, c[1] + 1), (a, 0))[0]
+
+
+def vectors(a, b):
+    """The sum, of a vector."""
+    return gnp.sum(gnp.stack([a, b]))
+
+
+def calls(a, b):
+    """The product, by a function that is compiled."""
+    return ga.jit(lambda p, q: p * q)(a, b)
+
+
+FUNCTIONS = {
+    branches: (max, -math.inf),
+    turns: (lambda a, b: a + b, 0.0),
+    until: (lambda a, b: a * b, 1.0),
+    vectors: (lambda a, b: a + b, 0.0),
+    calls: (lambda a, b: a * b, 1.0),
+}
+
+
+def reduced(function):
+    return lambda x: lax.reduce(x * 2, np.float32(FUNCTIONS[function][1]), function, (1,))
+
+
+def expected(function, x):
+    return [functools.reduce(FUNCTIONS[function][0], map(float, 2 * row)) for row in x]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_reductions(function):
+    fold, want = reduced(function), expected(function, X)
+    np.testing.assert_allclose(fold(X), want, 1e-5)
+    np.testing.assert_allclose(ga.jit(fold)(X), want, 1e-5)
+    np.testing.assert_allclose(ga.vmap(fold)(X[None])[0], want, 1e-5)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_reductions_on_a_gpu(function, fake_gpu):
+    simulated.need_compiler()
+    x = ga.device_put(X, ga.devices("gpu")[0])
+    np.testing.assert_allclose(ga.jit(reduced(function))(x), expected(function, X), 1e-5)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_windows_and_updates(function):
+    pair, start = FUNCTIONS[function]
+    windows = lax.reduce_window(X, np.float32(start), function, (1, 2), (1, 1), "VALID")
+    np.testing.assert_allclose(windows, np.vectorize(pair)(X[:, :-1], X[:, 1:]), 1e-5)
+    changed = gnp.asarray(X).at[gnp.array([0, 3, 0])].apply(lambda v: function(v, v))
+    want = X.copy()
+    for row in (0, 3, 0):
+        want[row] = np.vectorize(pair)(want[row], want[row])
+    np.testing.assert_allclose(changed, want, 1e-5)
+
+
+@pytest.mark.parametrize("function", [f for f in FUNCTIONS if f is not until])
+def test_derivatives(function):
+    """Of a sum 1, of a product the others, of the largest 1 at its place."""
+    found = ga.grad(lambda x: reduced(function)(x).sum())(X)
+    doubled = 2 * X.astype(np.float64)
+    if function is branches:
+        want = 2.0 * (X == X.max(1, keepdims=True))
+    elif function is calls:
+        want = 2 * np.prod(doubled, 1, keepdims=True) / doubled
+    else:
+        want = np.full_like(X, 2)
+    np.testing.assert_allclose(found, want, 1e-4)
+
+
+@pytest.mark.parametrize("function", [turns, calls, until])
+def test_scans(function):
+    """A function of arrays of any shape is not taken for one of numbers where it loops."""
+    found = lax.associative_scan(function, X, axis=1)
+    want = np.cumsum(X, 1) if function is turns else np.cumprod(X, 1)
+    np.testing.assert_allclose(found, want, 1e-5)

@@ -91,6 +91,7 @@ class _OnHost(NamedTuple):
     def __call__(self, data: Any, indices: Any, indptr: Any, b: Any) -> np.ndarray:
         data, indices, indptr, b = map(np.asarray, (data, indices, indptr, b))
         n = b.size
+        # SciPy has no factorization of half floats.
         wide = np.result_type(b.dtype, np.float32)
         matrix = _sparse.csr_matrix((data.astype(wide), indices, indptr), shape=(n, n))
         matrix = (matrix.T if self.transposed else matrix).tocsc()
@@ -206,6 +207,7 @@ def _lobpcg(A: Callable, X: Array, m: int, tol: Any) -> tuple:
         small = _product(basis.T, A(basis))
         # Zero columns must not be taken for eigenvectors: their value goes below all others.
         empty = gnp.linalg.norm(basis, axis=0) < 0.5
+        # No eigenvalue is larger than the norm, so this is below them all.
         least = -1 - 2 * gnp.linalg.norm(small)
         small = gnp.where(empty[:, None] | empty[None, :], 0, (small + small.T) / 2)
         small += gnp.diag(gnp.where(empty, least, 0).astype(small.dtype))

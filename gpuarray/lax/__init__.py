@@ -300,12 +300,12 @@ from gpuarray.primitives.elementwise.convert import conj_p as conj_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p as convert_element_type_p
 from gpuarray.primitives.elementwise.convert import imag_p as imag_p
 from gpuarray.primitives.elementwise.convert import real_p as real_p
+from gpuarray.primitives.elementwise.error_functions import erf_inv_p as erf_inv_p
+from gpuarray.primitives.elementwise.error_functions import erf_p as erf_p
+from gpuarray.primitives.elementwise.error_functions import erfc_p as erfc_p
 from gpuarray.primitives.elementwise.special import bessel_i0e_p as bessel_i0e_p
 from gpuarray.primitives.elementwise.special import bessel_i1e_p as bessel_i1e_p
 from gpuarray.primitives.elementwise.special import digamma_p as digamma_p
-from gpuarray.primitives.elementwise.special import erf_inv_p as erf_inv_p
-from gpuarray.primitives.elementwise.special import erf_p as erf_p
-from gpuarray.primitives.elementwise.special import erfc_p as erfc_p
 from gpuarray.primitives.elementwise.special import igamma_grad_a_p as igamma_grad_a_p
 from gpuarray.primitives.elementwise.special import igamma_p as igamma_p
 from gpuarray.primitives.elementwise.special import igammac_p as igammac_p

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, binary, operands, unary
+from gpuarray.primitives.elementwise.error_functions import erf_inv_p, erf_p, erfc_p
 from gpuarray.primitives.elementwise.special import (
     bessel_i0e_p,
     bessel_i1e_p,
     digamma_p,
-    erf_inv_p,
-    erf_p,
-    erfc_p,
     igamma_grad_a_p,
     igamma_p,
     igammac_p,

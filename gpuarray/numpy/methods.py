@@ -22,6 +22,7 @@ from gpuarray.numpy import (
     shapes,
     sorting,
     statistics,
+    updates,
 )
 from gpuarray.runtime import transfer
 
@@ -35,7 +36,7 @@ _HOMES = {
     dispatch: "array_function array_ufunc",
     functions: "clip conj imag real round",
     index_tricks: "take",
-    indexing: "at getitem",
+    indexing: "getitem",
     joining: "repeat unstack",
     namespace: "array_namespace",
     products: "diagonal dot matmul trace",
@@ -45,6 +46,7 @@ _HOMES = {
     sorting: "argpartition argsort searchsorted sort",
     statistics: "cumprod cumsum mean std var",
     transfer: "device_put",
+    updates: "at",
 }
 
 for _home, _names in _HOMES.items():

@@ -20,6 +20,7 @@ from gpuarray.functions.inspect import eval_shape
 from gpuarray.functions.stages import struct_of
 from gpuarray.numpy import (
     indexing,
+    updates,
 )
 from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.construct import as_type, asarray
@@ -274,7 +275,7 @@ class ufunc:
         # All at once where no element is named twice; one after the other otherwise.
         if _all_different(places):
             new = self.function(indexing.getitem(flat, places), *others)
-            flat = indexing.at(flat)[places].set(as_type(new, flat.dtype))
+            flat = updates.at(flat)[places].set(as_type(new, flat.dtype))
         else:  # one named twice is updated twice
             flat = lax.scan(self._steps.update, flat, (places, *others))[0]
         return lax.reshape(flat, a.shape)

@@ -20,10 +20,10 @@ from gpuarray.numpy import (
     comparison,
     floats,
     functions,
-    indexing,
     reductions,
     smooth,
     statistics,
+    updates,
 )
 from gpuarray.numpy.comparison import truth
 from gpuarray.numpy.construct import as_type, asarray
@@ -130,7 +130,7 @@ def _running_truth(run: Callable[..., Array]) -> Callable[..., Array]:
 
 def _updating(method: str) -> Callable[..., Array]:
     def at(a, indices, b):
-        return getattr(indexing.at(a)[indices], method)(b)
+        return getattr(updates.at(a)[indices], method)(b)
 
     return at
 

@@ -18,7 +18,7 @@ from gpuarray.core.factors import leading
 from gpuarray.core.linear import Zero, is_zero
 from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive
 from gpuarray.primitives.define import FLOATING, check_dtype, do
-from gpuarray.primitives.elementwise.special import erf_inv_p
+from gpuarray.primitives.elementwise.error_functions import erf_inv_p
 from gpuarray.primitives.linalg.matrices import stack_in_front
 from gpuarray.primitives.linear import full_like
 from gpuarray.primitives.random.elements import GAMMA

@@ -167,8 +167,24 @@ def norm_arguments() -> tuple[np.ndarray, ...]:
     return floats(40, 256), floats(40, 256) + 1, floats(256) + 2
 
 
+def several(dtype: str = "float32") -> tuple[np.ndarray, ...]:
+    """Arrays of several tiles and of a part of one, which end within a vector or with it; their
+    largest elements are the last of a vector, the smallest the last of all.
+    """
+    made = [floats(n, dtype=dtype) + n / 1000 for n in (9001, 3, 5120, 2, 1027, 4096)]
+    for x in made:
+        x[x.size // 8 * 8 - 1], x[-1] = 40, -40
+    return tuple(x.astype(made[0].dtype) for x in made)
+
+
+def each_scaled(scale, *xs):
+    return [x * scale + x for x in xs]
+
+
 #: Programs whose kernels only devices have.
-ON_DEVICES = ("sweep", "scan", "sort", "top", "rows and columns", "rows, in one", "rows, held")
+ON_DEVICES = (
+    "sweep", "batch", "scan", "sort", "top", "rows and columns", "rows, in one", "rows, held",
+)  # fmt: skip
 #: Sizes from which kernels take these forms, for small programs.
 SMALL = {
     "swept_bytes": 1, "partials_worth": 0, "row_column_least": 32, "scan_row": 1 << 11,
@@ -271,6 +287,12 @@ PROGRAMS = {
         ),
         tuple(np.random.default_rng(0).integers(1, 1 << 31, (2, 2, 9001)).astype("u4")),
     ),
+    "batch": (each_scaled, (np.array(3, "f4"), *several())),
+    "batch, sums": (lambda *xs: [gnp.sum(x * x) for x in xs], several()),
+    "batch, largest and smallest": (
+        lambda *xs: [(gnp.max(x), gnp.min(x) - 1) for x in xs],
+        several("float16"),
+    ),
     "sweep": (nn.dot_product_attention, (floats(70, 36, 1, 8), *[floats(70, 39, 1, 8)] * 2)),
 }
 
@@ -294,6 +316,7 @@ def cases() -> list[Case]:
     made = []
     with (
         mock.patch.object(Target, "many_blocks", 1),
+        mock.patch.object(Target, "batch_grid", 12),
         mock.patch.dict(vars(TARGET), SMALL),
         ga.enable_x64(True),
     ):
@@ -458,8 +481,20 @@ def launched(
     if kernel.workspace:
         start = work.ctypes.data + -work.ctypes.data % 16
         regions.append(hostcc.Region(start, kernel.workspace, hostcc.WORK, 4, "work"))
+    arguments = [r.address for r in regions]
+    if kernel.tiles is not None:
+        # Many arrays: their addresses are in a table.
+        arrays = zip((*kernel.inputs, *kernel.outputs), arguments, strict=False)
+        at = dict(arrays)
+        table = np.array([at[v] for v in kernel.table], np.uint64)
+        told = [
+            hostcc.Region(x.ctypes.data, x.nbytes, hostcc.INPUT, x.itemsize, what)
+            for x, what in ((table, "table"), (kernel.tiles, "tiles"))
+        ]
+        arguments = [*(r.address for r in told), *arguments[len(at) :]]
+        regions += told
     s = kernel.schedule
-    library.launch(name, [r.address for r in regions], s.grid, s.threads, regions, seed)
+    library.launch(name, arguments, s.grid, s.threads, regions, seed)
     return [x.tobytes() for x in outs]
 
 
@@ -521,12 +556,12 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"if \(lane \* \d+u < .*more\]$", "the same lanes have something to do"),
     (r"(?:if|for) \(.*(?:<|>=) .*less\]$", "vectors begin at multiples of their width"),
     (
-        r"b = (?:threadIdx\.x; b < \d+u; b \+= 256u|deep; b < [1-8]u; b \+= 8u).*"
+        r"b = (?:threadIdx\.x; b < (?:\d+u|tile\[4\]); b \+= 256u|deep; b < [1-8]u; b \+= 8u).*"
         r"\[(?:256u -> |8u -> |\+= -> -=)",
         "there are fewer blocks than threads: one round is all",
     ),
     (
-        r"(?:all|odd|columns).*ga_(?:block|column)_reduce.*less\]$",
+        r"(?:all|odd|columns|batch).*ga_(?:block|column)_reduce.*less\]$",
         "the last ones hold nothing",
     ),
     (r"ga_warp_reduce<\d+>.*more\]$", "half of it, rounded down, is the same"),
@@ -538,6 +573,8 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"threadIdx\.x % 32u == 0.*33u more\]$", "still one lane of each warp"),
     (r"atomicInc.*\[\+ -> -", "the bytes between slots serve as well"),
     (r"all.*b < \du;.*\[(?:< -> <=|.*more\])", "the slot behind the last adds nothing"),
+    (r"tickets = gridDim.*\[16u -> ", "the bytes between slots serve as well"),
+    (r"smallest.*e < left.*\[< -> <=", "behind the end is the first element again"),
     (r"base\d = 0;.*\[0 -> 1", "nothing refers to it yet"),
     (r"in one pass: .*for \(unsigned k = .*\[\+= -> -=", "one turn is all"),
     (r"row < (\d+)u; row \+= \1u.*(?:more\]$|\[\+= -> -=)", "there is a block for each row"),

@@ -177,13 +177,18 @@ def several(dtype: str = "float32") -> tuple[np.ndarray, ...]:
     return tuple(x.astype(made[0].dtype) for x in made)
 
 
+def digits(*shape: int) -> np.ndarray:
+    """Small whole numbers: in matrices of them every row is a pivot, and often several could be."""
+    return np.random.default_rng(shape).integers(-3, 4, shape).astype(np.float32)
+
+
 def each_scaled(scale, *xs):
     return [x * scale + x for x in xs]
 
 
 #: Programs whose kernels only devices have.
 ON_DEVICES = (
-    "sweep", "batch", "scan", "sort", "top", "rows and columns", "rows, in one", "rows, held",
+    "sweep", "entries", "batch", "scan", "sort", "top", "rows and columns", "rows, in one", "rows, held",
 )  # fmt: skip
 #: Sizes from which kernels take these forms, for small programs.
 SMALL = {
@@ -293,6 +298,7 @@ PROGRAMS = {
         lambda *xs: [(gnp.max(x), gnp.min(x) - 1) for x in xs],
         several("float16"),
     ),
+    "entries": (gnp.linalg.solve, (digits(301, 3, 3), digits(301, 3, 2) * 7)),
     "sweep": (nn.dot_product_attention, (floats(70, 36, 1, 8), *[floats(70, 39, 1, 8)] * 2)),
 }
 
@@ -575,6 +581,7 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"all.*b < \du;.*\[(?:< -> <=|.*more\])", "the slot behind the last adds nothing"),
     (r"tickets = gridDim.*\[16u -> ", "the bytes between slots serve as well"),
     (r"smallest.*e < left.*\[< -> <=", "behind the end is the first element again"),
+    (r"entries: .*int v.*(?:2 -> 3 more|2 : 1;.*1 -> 0 less)", "no comparison tells the two apart"),
     (r"base\d = 0;.*\[0 -> 1", "nothing refers to it yet"),
     (r"in one pass: .*for \(unsigned k = .*\[\+= -> -=", "one turn is all"),
     (r"row < (\d+)u; row \+= \1u.*(?:more\]$|\[\+= -> -=)", "there is a block for each row"),

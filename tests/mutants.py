@@ -188,7 +188,8 @@ def each_scaled(scale, *xs):
 
 #: Programs whose kernels only devices have.
 ON_DEVICES = (
-    "sweep", "entries", "batch", "scan", "sort", "top", "rows and columns", "rows, in one", "rows, held",
+    "sweep", "entries", "batch", "scan", "sort", "top", "rows and columns", "rows, in one",
+    "rows, held",
 )  # fmt: skip
 #: Sizes from which kernels take these forms, for small programs.
 SMALL = {

@@ -22,9 +22,12 @@ from gpuarray.api.derivatives import (
 )
 from gpuarray.api.vjp import Pullback
 from gpuarray.core.avals import aval_of
+from gpuarray.core.mesh import NamedSharding
 from gpuarray.core.tracebacks import boundary
 from gpuarray.primitives.linear import constant
 from gpuarray.pytree import tree
+from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.transfer import device_put
 from gpuarray.transforms.linearize import linearize_flat
 
 
@@ -42,6 +45,18 @@ def _check_scalar(x: Any, what: str, holomorphic: bool) -> None:
             "Reduce it first, for example with .sum(), or use jacrev."
         )
     check_output(aval, what, holomorphic)
+
+
+def _one_like(value: Any) -> Any:
+    """Return the cotangent 1 of a number."""
+    one = constant(value, 1)
+    # Its type names the axes of an Explicit mesh, and nothing else tells their devices where no
+    # mesh is in context.
+    if isinstance(value, ArrayImpl) and value.aval.layout is None:
+        sharding = value.sharding
+        if isinstance(sharding, NamedSharding) and sharding.mesh.explicit_axes:
+            return device_put(one, sharding)
+    return one
 
 
 def value_and_grad(
@@ -92,7 +107,7 @@ def value_and_grad(
         out = lin.outputs[0]
         _check_scalar(out, "grad", holomorphic)
         # Transpose the linear graph and pull the 1 back.
-        cts = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin).pull([constant(out, 1)])
+        cts = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin).pull([_one_like(out)])
         avals = [aval_of(x) for x in flat.leaves]
         # Each gradient has the dtype and the weak type of its argument.
         typed = [like_its_primal(ct, a) for ct, a in zip(cts, avals, strict=True)]

@@ -83,9 +83,9 @@ def lifted(graph: Graph) -> tuple[Graph, list]:
 
 
 def is_spread(x: Any) -> bool:
-    """Whether a constant is an array on several devices: no one of them has its value."""
+    """Whether a constant is an array that programs lay out over devices."""
     place = getattr(x, "_place", None)
-    return place is not None and not place.is_single
+    return place is not None and place.is_spread
 
 
 def opened_together(graphs: Sequence[Graph]) -> tuple[list[Graph], list]:

@@ -89,6 +89,11 @@ class Axes(Frozen):
         return self._of(AxisType.Explicit)
 
     @property
+    def is_spread(self) -> bool:
+        """Whether it has several devices, or types say how arrays lie over the one it has."""
+        return self.size > 1 or bool(self.explicit_axes)
+
+    @property
     def manual_axes(self) -> tuple:
         """The axes along which the user decides."""
         return self._of(AxisType.Manual)

@@ -24,7 +24,7 @@ from gpuarray.core.abstract_mesh import (
     checked_names,
     checked_types,
 )
-from gpuarray.core.layout import NO_SUMS, Cuts, Layout, Sums, layout
+from gpuarray.core.layout import Cuts, Layout, Sums, layout
 from gpuarray.core.memories import checked_kind
 from gpuarray.core.sharding import Device, DevicePiece, Sharding
 from gpuarray.core.spec import UNCONSTRAINED, Frozen, names_of
@@ -266,9 +266,13 @@ class NamedSharding(Frozen, Sharding):
     def _where(self) -> tuple[Device, ...] | None:
         return self.mesh._flat
 
+    @property
+    def _is_spread(self) -> bool:
+        return self.mesh.is_spread
+
     def _typed(self, shape: tuple[int, ...]) -> Layout | None:
         mesh = self.mesh
-        if mesh.size < 2 or not mesh.explicit_axes:
+        if not mesh.explicit_axes:
             return None
         self.shard_shape(shape)  # raises where it does not divide the shape
         cuts = cuts_along(mesh.abstract_mesh, self.spec, len(shape))
@@ -473,12 +477,7 @@ def _check(mesh: Mesh | AbstractMesh, spec: PartitionSpec) -> None:
 
 
 def sums_along(mesh: Any, spec: PartitionSpec) -> Sums:
-    """Return the axes of a mesh along which a value is unreduced, and those where it is reduced.
-
-    Types say nothing of a mesh of one device.
-    """
-    if mesh.size < 2:
-        return NO_SUMS
+    """Return the axes of a mesh along which a value is unreduced, and those where it is reduced."""
     named = in_types(mesh)
     return spec.unreduced & named, spec.reduced & named
 

@@ -176,6 +176,11 @@ class Sharding:
     def _is_terms(self) -> bool:
         return False
 
+    # Whether arrays lie over several devices, or on one in a way that types tell.
+    @property
+    def _is_spread(self) -> bool:
+        return self.num_devices > 1
+
     # What the type of an array of this shape knows of it: how Explicit axes of a mesh cut it.
     def _typed(self, shape: tuple[int, ...]) -> Layout | None:
         return None
@@ -348,6 +353,8 @@ class Place:
         The first of `devices`.
     is_single :
         Whether there is just one in all.
+    is_spread :
+        Whether programs lay arrays out: there are several, or types say how they lie over the one.
     spans :
         Whether other processes hold pieces.
     is_host :
@@ -358,7 +365,7 @@ class Place:
 
     __slots__ = (
         "__weakref__", "all_devices", "committed", "device", "devices", "is_host", "is_single",
-        "kind", "sharding", "spans",
+        "is_spread", "kind", "sharding", "spans",
     )  # fmt: skip
 
     def __init__(self, sharding: Any, committed: bool, devices: tuple[Device, ...]):
@@ -376,15 +383,16 @@ class Place:
         # A process that holds no piece still needs a device to name.
         self.device = (self.devices or devices)[0]
         self.is_single = len(devices) == 1
+        self.is_spread: bool = sharding._is_spread
         self.kind: str = sharding.memory_kind or "device"
         # Whether NumPy can take the buffer as it is: the way of small work on the CPU asks nothing
         # else.
         is_usual = self.kind == "device"
-        self.is_host = self.is_single and is_usual and devices[0].platform == "cpu"
+        self.is_host = not self.is_spread and is_usual and devices[0].platform == "cpu"
 
     def typed(self, aval: Any) -> Any:
         """Return the type of an array here, given what it is but for its layout."""
-        layout = None if self.is_single else self.sharding._typed(aval.shape)
+        layout = self.sharding._typed(aval.shape) if self.is_spread else None
         layout = in_space(layout, space_of(self.kind))
         return aval if aval.layout is layout else aval.update(layout=layout)
 

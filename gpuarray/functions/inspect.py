@@ -112,7 +112,7 @@ def typeof(x):
         return aval
     # The types that programs see say nothing of a mesh that cuts nothing by type.
     place, mesh = x._place, None
-    if not place.is_single:
+    if place.is_spread:
         mesh = place.sharding.mesh if isinstance(place.sharding, NamedSharding) else None
     elif place.committed and contexts.abstract is not None:
         mesh = EMPTY

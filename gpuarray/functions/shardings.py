@@ -122,7 +122,7 @@ class ShardingOptions(NamedTuple):
         # by the mesh in context.
         named = [s for s in (*ins, *outs) if s is not None]
         device = self.device
-        around = _mesh_of(self.what, smallest=1)
+        around = _mesh_of(self.what, spread=False)
         if device is not None and around is not None:
             raise ValueError(
                 "Mesh context manager should not be used with jit when backend or device is also "
@@ -233,7 +233,7 @@ def _run(
     for x in inputs:
         if x.is_deleted():
             x._buffers()  # raises
-    over = [m for m in executable.meshes if isinstance(m, Mesh) and m.size > 1]
+    over = [m for m in executable.meshes if isinstance(m, Mesh) and m.is_spread]
     if where is not None and where.device is not None and over:
         raise ValueError(
             "Received incompatible devices for jitted computation. Got explicit output sharding "
@@ -269,7 +269,7 @@ def _spreads(
     executable: Executable, constants: Constants, where: Where | None, place: Place
 ) -> bool:
     """Whether a program runs over several devices, given the place its inputs agree on."""
-    if executable.meshes or not place.is_single:
+    if executable.meshes or place.is_spread:
         return True
     if where is not None:
         return where.device is None
@@ -465,15 +465,15 @@ def _check_once(spec: PartitionSpec, name: str) -> None:
         )
 
 
-def _mesh_of(what: str, smallest: int = 2) -> Mesh | None:
+def _mesh_of(what: str, spread: bool = True) -> Mesh | None:
     """Return the mesh in context on which programs run that nothing else places; None for none.
 
-    Meshes of fewer than `smallest` devices do not count.
+    One of a single device counts where types name its axes, and always with `spread=False`.
     """
     mesh = contexts.concrete
     if mesh is None and what == "pjit":
         mesh = entered_mesh()
-    return mesh if mesh is not None and mesh.size >= smallest else None
+    return mesh if mesh is not None and (mesh.is_spread if spread else mesh.size) else None
 
 
 def _check_fits(sharding: NamedSharding, aval: ShapedArray, what: str, name: str) -> None:

@@ -259,8 +259,8 @@ def _cutters(leaves: list, dims: list, spread: tuple) -> Layout | None:
                     f"the mapped axis. Got type {aval_of(x).str_short(True)} with in_axes None, "
                     f"where elements lie along {both[0]!r} too. Lay it anew with sharding.reshard."
                 )
-    # Types of a mesh of one device say nothing of its axis, so only axes that types speak of
-    # are compared.
+    # A setting leaves axes of one device out of types, so only those that types speak of are
+    # compared.
     if along is not None and spread and not resolving.depth:
         spoken = in_types(along.mesh)
         if along.cuts == (tuple(n for n in spread if n in spoken),):

@@ -229,7 +229,7 @@ def _constrained(x: Any, sharding: Any) -> Any:
             f"annotation. {error}"
         ) from None
     traced = isinstance(x, Tracer)
-    if sharding.mesh.are_all_axes_explicit and sharding.mesh.size > 1:
+    if sharding.mesh.are_all_axes_explicit:
         return _asserted(x, aval, sharding)
     sharding = _with_explicit_cuts(sharding, aval)
     if isinstance(sharding.mesh, AbstractMesh):
@@ -237,7 +237,7 @@ def _constrained(x: Any, sharding: Any) -> Any:
     if traced:
         # One device has everything. Its plain placement is cheaper, and all that a constraint says,
         # unless a vmap around has an axis to add to the spec.
-        several = sharding.mesh.size > 1 or spread_names()
+        several = sharding.mesh.is_spread or spread_names()
         return laid(x, sharding) if several else stays_at(x, laid_out(sharding))
     if UNCONSTRAINED in sharding.spec.partitions:
         # The rest stays as it comes: what a program would do.
@@ -249,7 +249,7 @@ def _constrained(x: Any, sharding: Any) -> Any:
 def _with_explicit_cuts(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
     """Return a sharding along Auto axes with what a value's type says of the Explicit ones."""
     mesh, spec = sharding.mesh.abstract_mesh, sharding.spec
-    explicit = {*mesh.explicit_axes} if mesh.size > 1 else ()
+    explicit = {*mesh.explicit_axes}
     if not explicit:
         return sharding
     if any(name in explicit for part in spec.partitions for name in names_of(part)):

@@ -57,8 +57,9 @@ _ON_SHARDED = {"slice": "slicing", "pad": "padding"} | dict.fromkeys(
     ("reduce_window_sum", "reduce_window_max", "reduce_window_min"), "reduce_window"
 )
 
-#: Folds by a function of the user's: the axes that are cut go.
-_FOLDS = frozenset({"reduce"})
+#: Folds by a function of the user's: the axes that are cut go. So does an axis of one element,
+#: which only axes of one device can cut.
+_FOLDS = frozenset({"reduce", "squeeze"})
 
 
 def of_results(

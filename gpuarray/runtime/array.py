@@ -300,7 +300,7 @@ class ArrayImpl(Array):
         """How the array is laid over devices."""
         found = self._place.sharding
         # On one device a result has the Place of what it was computed from, of whatever rank.
-        return found._without_cuts_beyond(self.ndim) if self._place.is_single else found
+        return found if self._place.is_spread else found._without_cuts_beyond(self.ndim)
 
     @property
     def device(self):

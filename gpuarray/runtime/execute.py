@@ -59,7 +59,7 @@ class Constants:
         self.values, self._avals = values, avals
         places = [x._place for x in values if type(x) is ArrayImpl]
         #: The place of the first one that lies over several devices; None if none does.
-        self.over: Place | None = next((p for p in places if not p.is_single), None)
+        self.over: Place | None = next((p for p in places if p.is_spread), None)
         self._made: dict[Any, list] = {}
 
     def on(self, device: Device) -> list:

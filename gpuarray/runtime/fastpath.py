@@ -48,7 +48,7 @@ def generate(
 
     def elsewhere(*arrays: ArrayImpl) -> Any:
         place = arrays[0]._place
-        if any(x._place is not place for x in arrays) or not place.is_single:
+        if any(x._place is not place for x in arrays) or place.is_spread:
             return over_several(*arrays)
         found = made.get(place)
         if found is None:

@@ -155,7 +155,7 @@ class EvalTrace(traces.Trace):
         """Record an operation off the CPU; with an effect, or when debugging, run it at once."""
         if op.unclear is not None and not resolving.depth:
             raise op.unclear.with_traceback(None)
-        if not place.is_single:
+        if place.is_spread:
             return self.spread(op, args)
         recorder = recorder_of(place.holding(op.avals[0]) if op.avals else place)
         state = config.state
@@ -328,7 +328,7 @@ def run_graph(
             inputs.append(_scalar(traces.immutable(x), v.aval))
     place = devices.default_place() if place is None else place
     executable, constants = compiled_graph(graph, graph.debug_name)
-    if executable.meshes or constants.over is not None or not place.is_single:
+    if executable.meshes or constants.over is not None or place.is_spread:
         flush_all()
         wanted = wanted or [None] * len(graph.outvars)
         arrays = spread.run(executable, inputs, wanted, constants=constants.values)

@@ -102,7 +102,7 @@ def _by_program(x: ArrayImpl, place: Place) -> ArrayImpl:
 
 def stays_at(x: Any, place: Place) -> Any:
     """Constrain a traced value, and its derivatives, to a place: nothing moves there on its own."""
-    if isinstance(place.sharding, NamedSharding) and not place.is_single:
+    if isinstance(place.sharding, NamedSharding) and place.is_spread:
         x = laid(x, place.sharding)
     else:
         x = constrained(x, place.device)
@@ -157,7 +157,7 @@ def _place_of(x: Any) -> Place | None:
     while True:
         if type(x) is JVPTracer:
             x = x.primal
-        elif type(x) is BatchTracer and type(x.value) is ArrayImpl and x.value._place.is_single:
+        elif type(x) is BatchTracer and type(x.value) is ArrayImpl and not x.value._place.is_spread:
             x = x.value
         else:
             return laid_out(x._place.sharding) if type(x) is ArrayImpl else None

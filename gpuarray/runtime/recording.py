@@ -417,7 +417,7 @@ def dispatch(
     key = (tuple(rows), tuple(wanted), tuple(avals), settings)
     if ranges.session is not None and any(scopes := [node.site.scope for node in nodes]):
         key = (*key, tuple(scopes))  # elsewhere the same operations may have other ones
-    over = None if place.is_single else tuple([n.laid for n in nodes if n.laid is not None])
+    over = tuple([n.laid for n in nodes if n.laid is not None]) if place.is_spread else None
     executable = compiled(
         key, lambda: _graph_of(nodes, rows, avals, wanted), "eager", over_devices=over is not None
     )

@@ -221,7 +221,7 @@ def meshes_of(
     found: dict[Mesh, None] = {}
     for sharding in (*shown, *wanted):
         mesh = sharding.mesh if isinstance(sharding, NamedSharding) else None
-        if isinstance(mesh, Mesh) and mesh.size > 1:
+        if isinstance(mesh, Mesh) and mesh.is_spread:
             found[mesh] = None
     found.update(dict.fromkeys(m for m in meshes if isinstance(m, Mesh)))
     # Nothing says which: the mesh in context.

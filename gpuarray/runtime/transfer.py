@@ -136,7 +136,7 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
         target.check_compatible_aval(np.shape(x))
     # In a shard_map that is called outside of jit a value would leave the devices of the mesh. In a
     # jitted one nothing does: what is asked of a device there is asked of the whole program.
-    if place is not None and place.is_single and getattr(traces.state.trace, "known", None):
+    if place is not None and not place.is_spread and getattr(traces.state.trace, "known", None):
         raise ValueError(
             "device_put inside of shard_map must leave values on the devices of its mesh, and got "
             f"device {place.device}: leave the device out, or call device_put outside"
@@ -222,7 +222,7 @@ def placed_like(x: Any, sharding: Sharding | Device | None) -> Any:
         if sharding.mesh.empty:  # what `typeof(x).sharding` says where no mesh is set
             return x
         # A value that is made while tracing is laid out by the program.
-        if sharding.mesh.size > 1 and (isinstance(x, traces.Tracer) or not traces.is_base()):
+        if sharding.mesh.is_spread and (isinstance(x, traces.Tracer) or not traces.is_base()):
             return laid(x, sharding)
         sharding = _over_devices(sharding) or sharding
     if isinstance(x, traces.Tracer):

@@ -79,7 +79,7 @@ def test_types_of_axes_that_are_the_compilers_in_context_are_refused(mesh, spec)
 def test_structs_over_a_mesh_of_another_size_are_refused(mesh):
     one = ga.sharding.AbstractMesh((1,), ("x",), (EXPLICIT,))
     struct = ga.ShapeDtypeStruct((8, 8), np.float32, sharding=NamedSharding(one, P("x")))
-    with pytest.raises(ValueError, match="Received incompatible devices .* argument v of "):
+    with pytest.raises(ValueError, match="For primitive mul, context mesh .* 'x' is 2 long in"):
         ga.jit(lambda v: v * 2).trace(struct)
     fits = ga.ShapeDtypeStruct((8, 8), np.float32, sharding=NamedSharding(mesh, P("x")))
     assert ga.jit(lambda v: v * 2).trace(fits).out_info.sharding.spec == P("x", None)
@@ -108,3 +108,54 @@ def test_features_of_a_convolution_are_gathered_by_the_user(mesh):
         np.testing.assert_allclose(got, want)
         assert got.sharding.spec == P("x", None, None)
         np.testing.assert_allclose(how(conv)(ga.reshard(cut, P("x"))), want)
+
+
+# What JAX 0.10.2 says of a mesh of 1 x 1 devices.
+@pytest.mark.parametrize(
+    "fun, wanted",
+    [
+        (lambda x: x * 2, "f32[8@x,4@y]"),
+        (lambda x: x[0], "f32[4@y]"),
+        (lambda x: x[1, 1], "f32[]"),
+        (lambda x: x[:, 1], "f32[8@x]"),
+        (lambda x: x.sum(0), "f32[4@y]"),
+        (lambda x: x.T, "f32[4@y,8@x]"),
+        (lambda x: x.reshape(-1), "f32[32@(x,y)]"),
+        (lambda x: x.reshape(4, 2, 4), "f32[4@x,2,4@y]"),
+        (lambda x: gnp.stack([x, x]), "f32[2,8@x,4@y]"),
+        (lambda x: x @ x.T, "Contracting dimensions are sharded"),
+        (lambda x: gnp.sort(x, 0), "unsharded over the sorting dimension"),
+        (lambda x: gnp.cumsum(x, 0), "unsharded over the axis being reduced"),
+        (lambda x: ga.reshard(x, P(None, "x")), "f32[8,4@x]"),
+        (lambda x: gnp.zeros((4, 2), out_sharding=P("x")), "f32[4@x,2]"),
+        (lambda x: lax.scan(lambda c, r: (c + r, c), x[0], ga.reshard(x, P(None, "y")))[1],
+         "f32[8,4@y]"),
+        (ga.grad(lambda x: (x**2).sum()), "f32[8@x,4@y]"),
+        (ga.vmap(lambda r: r * 2), "f32[8@x,4@y]"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("jitted", [False, True])
+def test_types_speak_of_a_mesh_of_one_device(fun, wanted, jitted):
+    one = Mesh(np.array(ga.devices()[3:4]).reshape(1, 1), ("x", "y"), (EXPLICIT,) * 2)
+    with ga.set_mesh(one):
+        x = ga.device_put(X[:, :4], P("x", "y"))
+        run = ga.jit(fun) if jitted else fun
+        if "f32" not in wanted:
+            with pytest.raises(ShardingTypeError, match=wanted):
+                run(x)
+            return
+        found = run(x)
+        assert found.aval.str_short(True) == wanted and found.devices() == {ga.devices()[3]}
+        assert found.sharding.mesh == one and found.addressable_shards[0].data.shape == found.shape
+        with ga.remove_size_one_mesh_axis_from_type(True):
+            y = ga.device_put(X[:, :4], P("x", "y"))
+            assert y.aval.layout is None
+
+
+def test_gradients_lie_over_a_mesh_that_is_in_no_context():
+    for devices in (ga.devices()[3:4], ga.devices()[4:6]):
+        a = Mesh(np.array(devices), "x", (EXPLICIT,))
+        x = ga.device_put(X, NamedSharding(a, P("x")))
+        value, found = ga.value_and_grad(lambda v: gnp.sin(v).sum())(x)
+        assert found.sharding == NamedSharding(a, P("x", None)) and value.sharding.mesh == a
+        np.testing.assert_allclose(found, np.cos(X), rtol=1e-5, atol=1e-6)

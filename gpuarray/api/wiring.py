@@ -212,6 +212,11 @@ def blocks(grid: np.ndarray, lengths: Lengths) -> np.ndarray:
             return found.reshape(lengths)
     # For the message: which shapes would do.
     two = [f.shape for f in _foldings(grid, 2) if _in_blocks(f)]
+    if not two:
+        raise ValueError(
+            "create_device_mesh cannot create contiguous submeshes for physical mesh topology "
+            f"{grid.shape}"
+        )
     raise ValueError(
         f"create_device_mesh cannot create contiguous submeshes for mesh_shape {tuple(lengths)} "
         f"and physical mesh topology {grid.shape}. Available mesh_shapes: "

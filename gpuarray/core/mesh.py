@@ -26,7 +26,7 @@ from gpuarray.core.abstract_mesh import (
 )
 from gpuarray.core.layout import Cuts, Layout, Sums, layout
 from gpuarray.core.memories import checked_kind
-from gpuarray.core.sharding import Device, DevicePiece, Sharding
+from gpuarray.core.sharding import Device, DevicePiece, Sharding, is_ours
 from gpuarray.core.spec import UNCONSTRAINED, Frozen, names_of
 from gpuarray.core.spec import P as P
 from gpuarray.core.spec import PartitionSpec as PartitionSpec
@@ -34,6 +34,9 @@ from gpuarray.util import Interned, elements
 
 _meshes = Interned(256)
 _shardings = Interned(1024)
+
+#: What meshes ask of their devices.
+_OF_DEVICES = ("id", "platform", "device_kind", "process_index")
 
 
 class Mesh(Axes, contextlib.ContextDecorator):
@@ -66,7 +69,8 @@ class Mesh(Axes, contextlib.ContextDecorator):
         # A mesh of nothing is written Mesh(None, ()).
         flat = () if grid.ndim == 0 and grid.item() is None else tuple(grid.flat)
         for device in flat:
-            if not isinstance(device, Device):
+            # Others only have to look like devices: a plan for a machine that is not this one.
+            if not isinstance(device, Device) and not all(hasattr(device, n) for n in _OF_DEVICES):
                 raise TypeError(f"Mesh takes devices, such as those of devices(), got {device!r}")
         key = (flat, grid.shape, names, types)
 
@@ -98,19 +102,19 @@ class Mesh(Axes, contextlib.ContextDecorator):
     @property
     def local_devices(self) -> list[Device]:
         """The devices of this process."""
-        return [device for device in self._flat if device.is_addressable]
+        return [device for device in self._flat if is_ours(device)]
 
     @property
     def is_multi_process(self) -> bool:
         """Whether some of the devices are of other processes."""
-        return not all(device.is_addressable for device in self._flat)
+        return not all(map(is_ours, self._flat))
 
     @property
     def local_mesh(self) -> Mesh:
         """The part of the mesh that is this process's; it has to be a block of it."""
         if not self.is_multi_process:
             return self
-        mine = self._grid([device.is_addressable for device in self._flat])
+        mine = self._grid([is_ours(device) for device in self._flat])
         # The smallest block that holds all of this process's devices.
         block = tuple(
             slice(int(at.min()), int(at.max()) + 1) if at.size else slice(0)

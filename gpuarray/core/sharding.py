@@ -113,6 +113,11 @@ class Device:
         )
 
 
+def is_ours(device: Any) -> bool:
+    """Whether this process can use a device; not if it only looks like one."""
+    return isinstance(device, Device) and device.is_addressable
+
+
 class Memory(NamedTuple):
     """A memory that a device reads and writes.
 
@@ -203,17 +208,17 @@ class Sharding:
     @property
     def is_fully_addressable(self) -> bool:
         """Whether this process can reach every piece."""
-        return all(device.is_addressable for device in self._devices)
+        return all(map(is_ours, self._devices))
 
     @property
     def has_addressable_devices(self) -> bool:
         """Whether this process can reach any piece."""
-        return any(device.is_addressable for device in self._devices)
+        return any(map(is_ours, self._devices))
 
     @property
     def addressable_devices(self) -> set[Device]:
         """The devices of this process among `device_set`."""
-        return {device for device in self._devices if device.is_addressable}
+        return {device for device in self._devices if is_ours(device)}
 
     # In the order of the pieces, by the names under which libraries read them.
     @property
@@ -222,7 +227,7 @@ class Sharding:
 
     @property
     def _addressable_device_assignment(self) -> tuple[Device, ...]:
-        return tuple(device for device in self._devices if device.is_addressable)
+        return tuple(filter(is_ours, self._devices))
 
     def with_memory_kind(self, kind: str) -> Sharding:
         """The same layout in another kind of memory."""
@@ -242,7 +247,7 @@ class Sharding:
     def addressable_devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, tuple]:
         """For each device of this process, the slices of the whole array that it holds."""
         found = self._pieces(indices(global_shape))
-        return {device: index for device, index, _ in found if device.is_addressable}
+        return {device: index for device, index, _ in found if is_ours(device)}
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
         """Whether both put the same piece of an array with `ndim` axes on every device."""
@@ -373,6 +378,11 @@ class Place:
             raise ValueError(
                 f"arrays cannot lie over {sharding!r}, which names a device more than once: "
                 f"{list(devices)}"
+            )
+        if not all(isinstance(d, Device) for d in devices):
+            raise ValueError(
+                f"arrays cannot lie over {sharding!r}: {devices[0]!r} is none of the devices of "
+                "gpuarray.devices(). A mesh of such objects tells how arrays would be cut."
             )
         self.sharding = sharding
         self.committed = committed

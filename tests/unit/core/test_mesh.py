@@ -366,3 +366,25 @@ def test_an_array_remembers_how_it_was_put():
     assert x.sharding == sharding and x.committed
     assert NamedSharding(mesh, P()).is_equivalent_to(x.sharding, 1)
     np.testing.assert_array_equal(ga.jit(lambda a: a + 1)(x), [1, 2, 3, 4])
+
+
+class _Planned:
+    """A device of a machine that is not here."""
+
+    platform, device_kind, process_index = "gpu", "NVIDIA H100", 0
+
+    def __init__(self, id):
+        self.id = id
+
+
+def test_a_mesh_may_be_of_devices_that_are_only_planned():
+    planned = [_Planned(i) for i in range(4)]
+    grid = Mesh(np.array(planned).reshape(2, 2), ("a", "b"))
+    assert grid.device_ids.tolist() == [[0, 1], [2, 3]] and grid.local_devices == []
+    assert grid.abstract_mesh.abstract_device.device_kind == "NVIDIA H100"
+    cut = NamedSharding(grid, P("a"))
+    assert cut.shard_shape((4, 3)) == (2, 3) and cut.device_set == set(planned)
+    assert cut.devices_indices_map((4,))[planned[2]] == (slice(2, 4),)
+    assert not cut.is_fully_addressable and cut.addressable_devices == set()
+    with pytest.raises(ValueError, match=r"none of the devices of gpuarray.devices\(\)"):
+        ga.device_put(np.ones(4), cut)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import pathlib
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 from gpuarray.core.target import TARGET
@@ -23,12 +24,13 @@ _NAME = re.compile(r"\b(?:ga_\w+|GA_\w+)\b")
 
 
 class Block(NamedTuple):
-    """A piece of the prelude."""
+    """A piece of the prelude, and the names in it that may be those of others."""
 
     order: int
     provides: tuple[str, ...]
     needs: tuple[str, ...]
     text: str
+    calls: frozenset[str]
 
 
 def folder() -> pathlib.Path:
@@ -80,7 +82,9 @@ def _read(place: str) -> list[tuple[str, Block]]:
         for part in re.split(r"^//@ ", path.read_text(), flags=re.MULTILINE)[1:]:
             header, _, text = part.partition("\n")
             names, _, needs = header.partition(" if ")
-            block = Block(0, tuple(names.split()), tuple(needs.split()), text.rstrip() + "\n")
+            text = text.rstrip() + "\n"
+            calls = frozenset(names_in(text))
+            block = Block(0, tuple(names.split()), tuple(needs.split()), text, calls)
             found.append((path.name, block))
     return found
 
@@ -102,18 +106,18 @@ def prelude_of(text: str, native: bool = False) -> str:
     # Blocks use other blocks: look through each that is added. Conditional ones come when nothing
     # else is left, since they depend on what is there, and may need more themselves.
     needed: dict[int, Block] = {}
-    waiting = [text]
+    waiting: list[Collection[str]] = [names_in(text)]
     while waiting:
-        for name in sorted(names_in(waiting.pop())):
+        for name in waiting.pop():
             block = table.get(name)
             if block is not None and block.order not in needed:
                 needed[block.order] = block
-                waiting.append(block.text)
+                waiting.append(block.calls)
         # Once no more is called: blocks that go with several others, if all of those are there.
         for block in [] if waiting else conditional:
             if block.order not in needed and all(table[n].order in needed for n in block.needs):
                 needed[block.order] = block
-                waiting.append(block.text)
+                waiting.append(block.calls)
     return "\n".join(_inlined_or_called(needed[order].text, text) for order in sorted(needed))
 
 

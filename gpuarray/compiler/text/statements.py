@@ -26,6 +26,7 @@ Fetched = dict[tuple, str]  # names of the elements read in a scope, by the key 
 
 #: A store of a value that has a name, and the line that names one.
 _STORE = re.compile(r"(.*\] = )([vx]\d+);")
+_WORD = re.compile(r"\w+")
 _NAMED = re.compile(r" *const [\w ]+ ([vx]\d+) = (.*?);(?: *// (.*))?")
 
 
@@ -243,17 +244,19 @@ class Statements(Reader):
 
     def store_directly(self) -> None:
         """Store a value without naming it first, where nothing but its store reads it."""
-        # From the end, so that the numbers of lines before stay.
+        # From the end, so that the numbers of lines before stay; `read` has the names further down,
+        # and nothing further up reads a name, which is defined before.
+        read: set[str] = set()
         for k in range(len(self.lines) - 1, 0, -1):
             line = self.lines[k]
-            if "] = " not in line or not (stored := _STORE.fullmatch(line)):
-                continue
-            place, name = stored.groups()
-            found = _NAMED.fullmatch(self.lines[k - 1])
-            # A name is defined before it is read.
-            elsewhere = "\n".join([place, *self.lines[k + 1 :]])
-            if found and found[1] == name and not re.search(rf"\b{name}\b", elsewhere):
-                self.lines[k - 1 : k + 1] = [commented(f"{place}{found[2]};", found[3])]
+            stored = _STORE.fullmatch(line) if "] = " in line else None
+            found = _NAMED.fullmatch(self.lines[k - 1]) if stored else None
+            if stored and found and found[1] == stored[2]:
+                place, name = stored.groups()
+                if name not in read and name not in _WORD.findall(place):
+                    self.lines[k - 1 : k + 1] = [commented(f"{place}{found[2]};", found[3])]
+                    continue  # the line is the next one to look at
+            read.update(_WORD.findall(line))
 
     def drop_unused(self) -> None:
         """Remove definitions of positions that nothing in their scope reads. Repeated until none is

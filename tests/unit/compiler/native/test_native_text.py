@@ -259,7 +259,7 @@ def test_what_takes_the_place_of_the_prelude_is_called_alike():
 
 def test_a_block_is_replaced_whole(monkeypatch):
     def block(names):
-        return [("9.cuh", prelude.Block(0, tuple(names.split()), (), names))]
+        return [("9.cuh", prelude.Block(0, tuple(names.split()), (), names, frozenset()))]
 
     texts = {"native": block("ga_one ga_two"), "prelude": block("ga_two ga_three")}
     monkeypatch.setattr(prelude, "_read", texts.__getitem__)

@@ -141,9 +141,9 @@ class Jitted:
             try:
                 return self._call_without_references(args, kwargs)
             except ReferenceAccessed as touched:
-                # A reference that the function closes over: from now on it is an argument and a
-                # result.
-                self._referring = self._with_references([touched.ref])
+                # References that the function closes over: from now on they are arguments and
+                # results.
+                self._referring = self._with_references(touched.refs)
             except TypeError:
                 # A Ref among the arguments has no aval. Any other TypeError is the user's.
                 if not any(isinstance(x, Ref) for x in tree.flatten_raw((args, kwargs))[0]):
@@ -372,9 +372,8 @@ class Jitted:
             try:
                 return self._traced(args, kwargs)
             except ReferenceAccessed as signal:
-                # A Ref that the function closes over: trace again, with its value as one more
-                # argument.
-                touched.append(signal.ref)
+                # Refs that the function closes over: trace again, with their values as arguments.
+                touched += signal.refs
         referring = self._with_references(touched)
         traced, _ = referring.apply(args, kwargs, lambda jitted, *given: jitted._traced(*given))
         traced.touched = referring.touched

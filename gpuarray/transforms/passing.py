@@ -278,7 +278,7 @@ class Referring:
         args = tuple(dynamic.get(i, a) for i, a in enumerate(args))
         # References of traces that have ended cannot be accessed again.
         self.touched = [ref for ref in self.touched if ref.is_alive()]
-        # Each round finds at most one more Ref that the function accesses.
+        # As a rule the first round finds all Refs that the function accesses.
         while True:
             self._check_distinct(passed, leaves, called)
             refs = [*passed, *self.touched]
@@ -290,10 +290,9 @@ class Referring:
                 self.made = list(self.touched), kept, self.jitted(pure)
             try:
                 return use(self.made[2], (held, *args), kwargs | named), refs
-            # The function accesses a Ref from outside: traced again, with its value as one more
-            # argument.
+            # The function accesses Refs from outside: traced again, with their values as arguments.
             except ReferenceAccessed as touched:
-                self.touched.append(touched.ref)
+                self.touched += touched.refs
             except ReturnedReference as error:
                 raise self._explained(error, leaves, called) from None
             # A rule for cotangents keeps a Ref of ours: traced again with the caller's own in its

@@ -4,9 +4,10 @@ Floor 3. In: Refs, and functions that read and write them. Out: functions withou
 which take the values of Refs and return the new ones.
 
 A Ref belongs to the trace it was made in. If a function that is being staged accesses one from
-outside, the trace of that function cannot hold what it writes. `ReferenceAccessed` then ends the
-trace, and the code that staged the function (jit, scan, cond, ...) stages it again with the Ref's
-value as one more argument and one more result (`threading`).
+outside, the trace of that function cannot hold what it writes. The trace then goes on with a value
+that stands in, to find all such Refs, and ends with `ReferenceAccessed`; the code that staged the
+function (jit, scan, cond, ...) stages it again with the Refs' values as arguments and results
+(`threading`).
 """
 
 from __future__ import annotations
@@ -88,7 +89,11 @@ class Ref:
         self._value = value
 
     def _check_access(self) -> None:
-        """Check that the current trace may access it; ReferenceAccessed if a staged one may not."""
+        """Check that the current trace may access it.
+
+        A trace that stages a function may not, but goes on (`GraphTrace.stand_in`) to signal it in
+        the end.
+        """
         if isinstance(self._value, _Freed):
             raise errors.DeletedBufferError(
                 f"A mutable array reference of type {self.type} was used after free_ref: read it "
@@ -105,7 +110,8 @@ class Ref:
                 )
             # A Graph cannot write to a reference: the value must be an argument of it.
             if isinstance(here, GraphTrace):
-                raise ReferenceAccessed(self)
+                here.stand_in(self)
+                return
             here = here.parent
 
     def _check_level(self, value: Any) -> None:
@@ -387,15 +393,16 @@ def threaded(fun: Callable, refs: Sequence[Ref]) -> Callable:
 
 def threading(attempt: Callable[[list[Ref]], Any]) -> Any:
     """Return `attempt(refs)` with all Refs from outside that it accesses, found by trying."""
-    # Only running a function shows which Refs it accesses: each failed attempt finds one more.
+    # Only running a function shows which Refs it accesses: the first attempt finds them, as a rule.
     refs: list[Ref] = []
     while True:
         try:
             return attempt(refs)
         except ReferenceAccessed as touched:
-            if any(touched.ref is ref for ref in refs):
-                raise  # it is from outside the caller as well
-            refs.append(touched.ref)
+            new = [ref for ref in touched.refs if not any(ref is known for known in refs)]
+            if not new:
+                raise  # they are from outside the caller as well
+            refs += new
 
 
 def strong_values(refs: Sequence[Ref]) -> list:

@@ -118,6 +118,9 @@ class GraphTrace(traces.Trace):
         self.constvars: dict[int, tuple[Var, Any]] = {}
         self.copies: dict[tuple, Any] = {}  # of NumPy arrays, by type and content
         self.adopted: dict[int, Any] = {}  # scalars made while tracing
+        # References from outside that were accessed, with what they held before; None where they
+        # must not be accessed, not even to find out which they are.
+        self.outside: list[tuple[Any, Any, Any]] | None = None
         self.alive = True
 
     # ---- inputs and outputs ----
@@ -163,6 +166,24 @@ class GraphTrace(traces.Trace):
         if entry is None:
             entry = self.constvars[id(x)] = (Var(aval_of(x)), x)
         return entry[0]
+
+    # ---- references from outside ----
+    def stand_in(self, ref: Any) -> None:
+        """Have a reference from outside hold a value of this trace until it ends.
+
+        The Graph will not do, since it cannot write to the reference; but the function runs on, and
+        shows which others it accesses.
+        """
+        if self.outside is None:
+            raise ReferenceAccessed([ref])
+        self.outside.append((ref, ref._home, ref._value))
+        ref._home, ref._value = self, self.new_input(aval_of(ref._value))
+
+    def put_back(self) -> None:
+        """Have references from outside hold what they held before."""
+        for ref, home, value in reversed(self.outside or ()):
+            ref._home, ref._value = home, value
+        self.outside = None
 
     # ---- recording ----
     def process(self, prim: Primitive, args: tuple, params: dict):
@@ -261,15 +282,15 @@ def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list
 
 
 class ReferenceAccessed(BaseException):
-    """Signals that a function being staged accesses a reference from outside.
+    """Signals that a function that was staged accesses references from outside.
 
     A BaseException, because it is for the code that stages the function, and not to be caught by
     the function itself.
     """
 
-    def __init__(self, ref: Any):
-        super().__init__(ref)
-        self.ref = ref
+    def __init__(self, refs: list):
+        super().__init__(*refs)
+        self.refs = refs
 
 
 class ReferenceKept(BaseException):
@@ -291,8 +312,8 @@ def stage(
 ) -> Graph:
     """Trace `fun`, which takes flat tracers and returns a flat list, into a Graph.
 
-    With `threads` the caller catches `ReferenceAccessed` and traces again, with the reference as an
-    argument.
+    With `threads` the caller catches `ReferenceAccessed` and traces again, with the references as
+    arguments.
     """
     return stage_aux(lambda *tracers: (fun(*tracers), None), avals, info, threads)[0]
 
@@ -323,12 +344,20 @@ def stage_aux(
     """
     outer = traces.state.trace
     trace = GraphTrace(info)
+    trace.outside = []
     tracers = [trace.new_input(a) for a in avals]
     # What is staged may be used again in other scopes: the call has them.
     scope = sites.enter_scope("") if sites.scopes else ""
     try:
         with traces.current(trace):
-            outputs, aux = fun(*tracers)
+            try:
+                outputs, aux = fun(*tracers)
+            except Exception:
+                # Tried again with the references as arguments, which decides about the error.
+                if not trace.outside:
+                    raise
+            if trace.outside:
+                raise ReferenceAccessed([ref for ref, *_ in trace.outside])
             graph = trace.finish(outputs)
         # A setting for debugging: the Graph is type-checked as it was recorded.
         if config.state.enable_checks:
@@ -338,11 +367,12 @@ def stage_aux(
             raise
         raise ValueError(
             f"{info} traced for {info.purpose} reads or writes a mutable array reference of type "
-            f"{touched.ref.type} from outside. Give it the value as an argument, and return the "
-            "new one."
+            f"{touched.refs[0].type} from outside. Give it the value as an argument, and return "
+            "the new one."
         ) from None
     finally:
         traces.state.trace = outer
+        trace.put_back()
         trace.alive = False
         if scope:
             sites.enter_scope(scope)

@@ -496,6 +496,58 @@ def test_no_derivative_of_what_is_written(wrap):
         ga.new_ref(1.0, kind="odd")
 
 
+def many(refs, x):
+    """Adds to all references, each by way of the one before it."""
+    for ref in refs:
+        x = ref[...] = ref[...] + x
+    return x
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: ga.jit(f)(1.0),
+        lambda f: ga.checkpoint(f)(1.0),
+        lambda f: lax.scan(lambda c, _: (f(c), None), 1.0, None, length=1)[0],
+        lambda f: lax.cond(True, f, lambda x: x, 1.0),
+        lambda f: ga.jit(lambda x: lax.fori_loop(0, 1, lambda _, y: f(y), x))(1.0),
+        lambda f: ga.jit(f).trace(1.0) and ga.jit(f)(1.0),
+    ],
+    ids="jit checkpoint scan cond nested traced".split(),
+)
+def test_number_of_traces_does_not_depend_on_the_number_of_references(call):
+    def traced(count):
+        times = []
+        refs = [ga.new_ref(float(i)) for i in range(count)]
+        assert float(call(lambda x: (times.append(0), many(refs, x))[1])) == 1 + sum(range(count))
+        assert [float(r[...]) for r in refs] == [1 + i * (i + 1) / 2 for i in range(count)]
+        return len(times)
+
+    assert traced(5) == traced(1)
+
+
+def test_a_function_that_fails_leaves_references_as_they_were():
+    first, second = ga.new_ref(1.0), ga.new_ref(2.0)
+
+    @ga.jit
+    def f(x):
+        first[...], second[...] = second[...] * x, first[...]
+        raise KeyError("of the user's own")
+
+    with pytest.raises(KeyError, match="of the user's own"):
+        f(3.0)
+    assert (float(first[...]), float(second[...])) == (1.0, 2.0)
+    first[...] = 5.0
+    assert float(ga.jit(lambda x: first[...] + x)(1.0)) == 6.0
+
+
+def test_a_value_that_python_needs_says_so():
+    first, second = ga.new_ref(1.0), ga.new_ref(2.0)
+    with pytest.raises(ga.errors.TracerBoolConversionError):
+        ga.jit(lambda x: first[...] + x if second[...] > 0 else x)(1.0)
+    assert float(first[...] + second[...]) == 3.0
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -15,6 +15,7 @@ import re
 import stat
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ import numpy as np
 
 import gpuarray as ga
 from gpuarray.backends import hostcc
-from gpuarray.backends.cuda import fused_products, shared_libraries
+from gpuarray.backends.cuda import convolutions, cudnn, fused_products, shared_libraries
 from gpuarray.backends.cuda.availability import INSTALL, cupy, distributions, too_old
 from gpuarray.backends.cuda.availability import missing as gpus_missing
 from gpuarray.backends.cuda.device import gpus as gpus_here
@@ -193,7 +194,8 @@ def _nvidia(facts: dict) -> list[tuple[str, str]]:
         ("driver", driver["text"]),
         ("CuPy", ", ".join(f"{d} {v}" for d, v in cupys) or "not installed"),
         ("NVRTC", ", ".join(f"{d} {v}" for d, v in nvrtc) or _nvrtc_library() or "not found"),
-        ("cuBLASLt", _lt(bool(missing))),
+        ("cuBLASLt", _called("cublasLt", (13, 12), fused_products.library, bool(missing))),
+        ("cuDNN", _called("cudnn", cudnn.VERSIONS, convolutions.library, bool(missing))),
         (
             "used by gpuarray",
             f"no, it computes on the CPU: {missing}" if missing else "yes",
@@ -201,15 +203,23 @@ def _nvidia(facts: dict) -> list[tuple[str, str]]:
     ]
 
 
-def _lt(no_gpu: bool) -> str:
-    """Whether products have their bias and activation in the same call."""
-    if no_gpu:
-        return str(shared_libraries.path("cublasLt", (13, 12)) or "not found")
+#: What is done where a library is not here.
+_WITHOUT = {
+    "cublasLt": "a product and what is behind it are several launches",
+    "cudnn": "convolutions copy their images for a product; the extra `cudnn` brings it, "
+    "`cudnn-cuda12` that for CUDA 12",
+}
+
+
+def _called(name: str, versions: Sequence[int], of: Callable[[Any], Any], no_gpu: bool) -> str:
+    """Whether a library is here that is called by its C functions, and what follows if not."""
     try:
-        fused_products.library(gpus_here()[0])
+        if not no_gpu:
+            of(gpus_here()[0])
+        found = shared_libraries.path(name, versions)
+        return "found" if found is None and not no_gpu else str(found or "not found")
     except shared_libraries.Refused as error:
-        return f"not used, products and what is behind them are several launches: {error}"
-    return "found"
+        return f"not used ({error}): {_WITHOUT[name]}"
 
 
 def _too_old() -> list[str]:

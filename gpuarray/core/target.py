@@ -271,6 +271,9 @@ class Target(Struct):
     #: Memory that an algorithm of a library may take while it runs: what cuBLAS recommends for
     #: Hopper. Measure: mlp.
     library_workspace: int = 32 << 20
+    #: The same of a convolution, which may hold its images in another form: what such images take.
+    #: Measure: a convolution of 64 channels.
+    convolution_workspace: int = 1 << 30
 
     # ---- rewrites ----
 

@@ -11,7 +11,7 @@ where the wheel can be imported (tests/unit/backends/cuda/test_fake_cupy.py).
 | `memory.py` | memory that is poisoned, with what uses it when; pools |
 | `streams.py` `runtime.py` `kernels.py` `arrays.py` `errors.py` | CuPy's names on top of that |
 | `nccl.py` | its names of NCCL: exchanges, and what would hang |
-| `c_library.py` `cublaslt.py` | libraries that are called by their C functions |
+| `c_library.py` `cublaslt.py` `cudnn.py` | libraries that are called by their C functions |
 | `install.py` | puts it in place of CuPy, and takes it away again |
 """
 

@@ -21,6 +21,7 @@ from gpuarray.util import _LazyModule
 from tests.fake_cupy import (
     arrays,
     cublaslt,
+    cudnn,
     errors,
     kernels,
     libraries,
@@ -138,7 +139,7 @@ LIBRARY = {
 
 TOPS = ("cupy", "cupyx")
 #: Libraries of C functions.
-C_LIBRARIES = {"cublasLt": cublaslt.library}
+C_LIBRARIES = {"cublasLt": cublaslt.library, "cudnn": cudnn.library}
 
 
 def _load(name: str, versions: Sequence[int]) -> CLibrary:

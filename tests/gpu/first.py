@@ -7,6 +7,7 @@ when it says so, who owns memory, what calls cost; the exit status is 1 where an
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 import time
@@ -18,7 +19,7 @@ import numpy as np
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from gpuarray.backends.cuda import device, kernels, shared_libraries
+from gpuarray.backends.cuda import cudnn, device, kernels, shared_libraries
 from gpuarray.backends.cuda.fused_products import library
 from tests.support.nearness import largest, ulps
 
@@ -101,6 +102,44 @@ def fused_products() -> Answer:
     # A refusal leaves an answer, by other ways, and this says so.
     found["said"] = sorted(shared_libraries._said)
     found["calls prepared"] = len(library(gpu)._kept)
+    return {"ok": all(right) and not found["said"], **found}
+
+
+@question
+def convolutions() -> Answer:
+    """Convolutions that cuDNN computes, and their derivatives, beside float64 on the host."""
+    rng, found, right = np.random.default_rng(0), {}, []
+    x, w = (rng.uniform(-1, 1, s).astype(np.float32) for s in ((4, 56, 57, 64), (3, 3, 64, 32)))
+
+    def conv(strides, padding, groups, x, w):
+        names = ("NHWC", "HWIO", "NHWC")
+        w = w[:, :, : 64 // groups]
+        return lax.conv_general_dilated(x, w, strides, padding, None, None, names, groups)
+
+    def all_three(strides, padding, groups, x, w):
+        made = functools.partial(conv, strides, padding, groups)
+        loss = lambda x, w: (made(x, w) ** 2).sum()
+        return made(x, w), *ga.grad(loss, (0, 1))(x, w)
+
+    ways = {
+        "plain": ((1, 1), "SAME", 1),
+        "steps": ((2, 2), "SAME", 1),
+        "uneven": ((1, 2), ((2, 0), (0, 3)), 1),
+        "groups": ((1, 1), "VALID", 4),
+    }
+    for name, way in ways.items():
+        f = functools.partial(all_three, *way)
+        with ga.enable_x64(True), ga.default_device(ga.devices("cpu")[0]):
+            exact = [np.asarray(e) for e in f(x.astype(float), w.astype(float))]
+        for dtype, off in ((np.float32, 1e-4), (np.float16, 0.05)):
+            made = ga.jit(f)(x.astype(dtype), w.astype(dtype))
+            worst = [
+                float(np.abs(np.asarray(m).astype(float) - e).max() / np.abs(e).max())
+                for m, e in zip(made, exact, strict=True)
+            ]
+            found[f"{name} of {np.dtype(dtype).name}, off by"] = worst
+            right.append(max(worst) < off)
+    found["installed"], found["said"] = cudnn.installed(), sorted(shared_libraries._said)
     return {"ok": all(right) and not found["said"], **found}
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from unittest import mock
 
 import gpuarray as ga
-from gpuarray.backends.cuda import nvrtc
+from gpuarray.backends.cuda import cudnn, nvrtc
 from gpuarray.compiler.explain.tables import size
 from tests.least_bytes import assembled, folds, pointwise, programs
 from tests.least_bytes.workload import Workload
@@ -41,8 +41,11 @@ class Found(NamedTuple):
 def found(chapter: str, name: str) -> Found:
     """What `explain` says of a workload."""
     one = workloads()[chapter, name]
-    # Without compiling kernels for their registers.
-    with mock.patch.object(nvrtc, "available", lambda: False):
+    # Without compiling kernels for their registers, and as if cuDNN were installed.
+    with (
+        mock.patch.object(nvrtc, "available", lambda: False),
+        mock.patch.object(cudnn, "installed", lambda: True),
+    ):
         e = ga.explain(one.function, platform="cuda")(*one.arguments)
     grades = [float(k.facts["grade"]) for k in e.kernels if "grade" in k.facts]
     return Found(e.bytes_moved, e.launches, min(grades, default=None))

@@ -232,6 +232,13 @@ def products() -> dict[str, Workload]:
             (x, w, vector),
             bytes_of(x, w, x),
         ),
+        "product of 8 bits": Workload(
+            lambda x, w: lax.dot_general(
+                x, w, (((1,), (1,)), ((), ())), preferred_element_type="int32"
+            ),
+            (shape("int8", 16384, 4096), shape("int8", 4096, 4096)),
+            (64 << 20) + (16 << 20) + (256 << 20),
+        ),
         "matrix times vector": Workload(lambda a, v: a @ v, (matrix, vector), bytes_of(matrix)),
         "vector times matrix": Workload(
             lambda v, a: v @ a, (shape(F32, 16384), matrix), bytes_of(matrix)
@@ -289,6 +296,12 @@ def forces(x):
     return gnp.sum(d / (r * gnp.sqrt(r)), 1)
 
 
+def convolved(x, w, step=1):
+    """Channels last."""
+    names = ("NHWC", "HWIO", "NHWC")
+    return lax.conv_general_dilated(x, w, (step, step), "SAME", dimension_numbers=names)
+
+
 def images() -> dict[str, Workload]:
     """Short convolutions and windows, images, pooling."""
     picture, channels = shape(F32, 64, 512, 512), shape(BF, 256, 32, 32, 256)
@@ -302,12 +315,20 @@ def images() -> dict[str, Workload]:
         ),
         "a filter a channel": Workload(golden.each_channel, (each, filters), 2 * bytes_of(each)),
         "convolution of 64 channels": Workload(
-            lambda x, w: lax.conv_general_dilated(
-                x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-            ),
+            convolved,
             (each, shape(F32, 3, 3, 64, 64)),
             2 * bytes_of(each) + 9 * 4 * 64 * 64,
-            "every pixel is copied nine times, for a product",
+        ),
+        "the same backwards by filters": Workload(
+            lambda x, w, t: ga.vjp(lambda w: convolved(x, w), w)[1](t),
+            (each, shape(F32, 3, 3, 64, 64), each),
+            2 * bytes_of(each) + 9 * 4 * 64 * 64,
+        ),
+        "every second pixel backwards": Workload(
+            lambda x, w, t: ga.vjp(lambda x: convolved(x, w, 2), x)[1](t),
+            (each, shape(F32, 3, 3, 64, 64), shape(F32, 32, 56, 56, 64)),
+            bytes_of(each) * 5 // 4 + 9 * 4 * 64 * 64,
+            "padding that differs on two sides is cut off afterwards",
         ),
         "edges": Workload(sobel, (picture,), 2 * bytes_of(picture)),
         "blurred": Workload(

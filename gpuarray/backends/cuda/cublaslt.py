@@ -145,7 +145,7 @@ class CublasLt:
         self._lock = threading.Lock()
         self._kept: OrderedDict[LtProduct, Prepared] = OrderedDict()
         with gpu.device:
-            self.handle = Owned(self.call, "cublasLt")
+            self.handle = Owned(self.call, "cublasLt{}")
 
     def prepared(self, product: LtProduct) -> Prepared:
         """Return a product with its descriptors and the algorithm that the library proposes."""
@@ -166,7 +166,7 @@ class Prepared:
         call = owner.call
         scale = ELEMENT[product.scale.name]
         self._one, self._zero = (np.full(1, x, product.scale) for x in (1, 0))
-        self._product = made = Owned(call, "cublasLtMatmulDesc", product.compute, scale)
+        self._product = made = Owned(call, "cublasLtMatmulDesc{}", product.compute, scale)
         made.set(_TRANSA, c_int32(product.a.transposed))
         made.set(_TRANSB, c_int32(product.b.transposed))
         made.set(_EPILOGUE, c_uint32(EPILOGUE[product.activation, product.bias]))
@@ -178,7 +178,7 @@ class Prepared:
 
     def _proposed(self, product: Owned) -> _Heuristic:
         """Return the algorithm that the library proposes."""
-        preference = Owned(self._call, "cublasLtMatmulPreference")
+        preference = Owned(self._call, "cublasLtMatmulPreference{}")
         preference.set(_MOST_WORKSPACE, c_uint64(TARGET.library_workspace))
         for attribute in _ALIGNMENTS:
             preference.set(attribute, c_uint32(ALIGNMENT))
@@ -211,7 +211,7 @@ class Prepared:
 
 def _layout(call: Functions, product: LtProduct, matrices: Matrices) -> Owned:
     rows, columns = matrices.rows, matrices.columns
-    made = Owned(call, "cublasLtMatrixLayout", matrices.type, rows, columns, rows)
+    made = Owned(call, "cublasLtMatrixLayout{}", matrices.type, rows, columns, rows)
     if product.batch > 1:
         made.set(_BATCH_COUNT, c_int32(product.batch))
         made.set(_BATCH_STRIDE, c_int64(rows * columns))

@@ -14,7 +14,6 @@ import numpy as np
 from gpuarray.backends.cuda import cublaslt, shared_libraries
 from gpuarray.backends.cuda.cublaslt import CublasLt, Matrices
 from gpuarray.backends.cuda.device import Buffer, Gpu
-from gpuarray.backends.cuda.shared_libraries import Refused
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn
 from gpuarray.core.primitive import Kind, Primitive
@@ -80,16 +79,6 @@ def routine(
     """
     avals = [a.aval for a in eqn.invars]
     product, aval = _product(avals, eqn.params), gemm_aval(*avals, **eqn.params)
-    made: list[Callable[..., list]] = []
-
-    def run(*operands: Buffer) -> Buffer:
-        if not made:
-            try:
-                return called(*operands)
-            except Refused as error:
-                shared_libraries.tell(_NAME, error)
-                made.append(instead())
-        return made[0](*operands)[0]
 
     def called(a: Buffer, b: Buffer, bias: Buffer | None = None) -> Buffer:
         ready = library(gpu).prepared(product)
@@ -108,22 +97,12 @@ def routine(
         gpu.retried(call)
         return out
 
-    return run
+    return shared_libraries.or_instead(_NAME, called, instead)
 
 
 def library(gpu: Gpu) -> CublasLt:
     """Return the library on a GPU; raise Refused where it is not here."""
-    found = gpu.libraries.get(_NAME)
-    if found is None:
-        try:
-            found = CublasLt(gpu)
-        except Refused as error:
-            # The error itself would hold the frames that it came through.
-            found = error.again()
-        gpu.libraries[_NAME] = found
-    if isinstance(found, Refused):
-        raise found.again()
-    return found
+    return shared_libraries.kept(gpu.libraries, _NAME, lambda: CublasLt(gpu))
 
 
 # ---- operands as the library takes them ----

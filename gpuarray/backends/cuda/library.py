@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.backends.cuda import fused_products, products, recurrences, reflectors
+from gpuarray.backends.cuda import convolutions, fused_products, products, recurrences, reflectors
 from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.failures import is_failure
@@ -49,6 +49,8 @@ def routine(
         return products.gemm(avals, eqn.params, gpu)
     if eqn.primitive is fused_products.gemm_lt_p:
         return fused_products.routine(eqn, gpu, instead)
+    if eqn.primitive is convolutions.convolution_p:
+        return convolutions.routine(eqn, gpu, instead)
     if eqn.primitive is to_memory_p:
         moved = pinned if eqn.params["space"] is Space.Host else Gpu.copy
         return lambda buffer: moved(gpu, buffer)
@@ -82,7 +84,7 @@ def parts(eqn: Eqn) -> Callable[..., Any] | None:
         return None
     params = dict(eqn.params)
     # These need something of the result, which their params do not say.
-    if found is products.conv_parts:
+    if found is convolutions.conv_parts:
         params["result"] = eqn.outvars[0].aval
     if found is _approx_top_k_parts:
         params = {k: params[k] for k in ("k", "reduction_dimension", "is_max_k")}
@@ -409,7 +411,8 @@ PARTS: dict[str, Callable[..., Any]] = {
     "product_relu": products.epilogue_parts,
     "product_gelu": products.epilogue_parts,
     "gemm_lt": products.gemm_lt_parts,
-    "conv_general_dilated": products.conv_parts,
+    "conv_general_dilated": convolutions.conv_parts,
+    "convolution": convolutions.call_parts,
     "sort": _wide_sort_parts,
     "top_k": _top_k_parts,
     "approx_top_k": _approx_top_k_parts,

@@ -1,4 +1,4 @@
-"""Sums of products for cuBLAS: contractions and convolutions as stacks of matrix products.
+"""Sums of products for cuBLAS: contractions as stacks of matrix products.
 
 Floor 4. In: the equations. Out: the same in terms of transposes and conversions, which are kernels,
 and `gemm`, which is one call of cuBLAS. cuBLAS reads transposed matrices in place and sums 16-bit
@@ -8,8 +8,6 @@ floats in float32. Integers, which it does not multiply, are summed by a kernel.
 from __future__ import annotations
 
 import functools
-import itertools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +16,7 @@ import numpy as np
 from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.device import Buffer, Gpu
 from gpuarray.backends.cuda.fused_products import gemm_aval, gemm_lt_p, multiplies_bytes, sides
-from gpuarray.core import dtypes, promotion
+from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.contract.epilogues import with_epilogue
@@ -112,7 +110,7 @@ def permuted(x: Any, permutation: tuple[int, ...]) -> Any:
     return do.transpose(x, permutation=permutation)
 
 
-def _product(
+def product(
     a: Any,
     b: Any,
     transposed: tuple[bool, bool],
@@ -193,7 +191,7 @@ def _integer_product(a, b, transposed, working, out):
     return cast(do.reduce_sum(do.mul(a, b), axes=(3,)), out)
 
 
-def _wants_tf32(precision: Any) -> bool:
+def wants_tf32(precision: Any) -> bool:
     """Whether float32 products may keep only the precision of TF32.
 
     Unless it is asked for, they keep all of float32's.
@@ -226,9 +224,9 @@ def dot_parts(lhs, rhs, *, epilogue=None, out_sharding=None, **params):
         side = _side(aval_of(x).shape, tuple(batch), tuple(contract), last)
         matrices.append((shaped(permuted(x, side.permutation), side.shape), side.swap))
     (a, transposed_a), (b, transposed_b) = matrices
-    tf32 = _wants_tf32(precision)
+    tf32 = wants_tf32(precision)
     transposed = transposed_a, transposed_b
-    made = _product(a, b, transposed, working, out.dtype, tf32, epilogue)
+    made = product(a, b, transposed, working, out.dtype, tf32, epilogue)
     return shaped(made, out.shape)
 
 
@@ -236,69 +234,3 @@ def epilogue_parts(lhs, rhs, *bias, activation: str, **params):
     """A product with a bias or an activation: likewise, with these in the same call."""
     flat = [shaped(b, (aval_of(b).size,)) for b in bias]
     return dot_parts(lhs, rhs, epilogue=(flat, activation), **params)
-
-
-def conv_parts(lhs, rhs, **p):
-    """`conv_general_dilated`: windows as a matrix times the kernels as a matrix (im2col).
-
-    The windows are built tap by tap: for each position in the kernel, the elements that it meets.
-    """
-    out: ShapedArray = p.pop("result")
-    lhs_spec, rhs_spec, out_spec = p["dimension_numbers"]
-    # To (batch, channels, spatial...) and (features, channels, spatial...), whatever their order.
-    x, w = permuted(lhs, tuple(lhs_spec)), permuted(rhs, tuple(rhs_spec))
-    groups = p["feature_group_count"]
-    if p["batch_group_count"] > 1:  # move the groups from the batch to the channels
-        groups = p["batch_group_count"]
-        n, c, *rest = aval_of(x).shape
-        split = shaped(x, (groups, n // groups, c, *rest))
-        order = (1, 0, *range(2, len(rest) + 3))
-        x = shaped(permuted(split, order), (n // groups, groups * c, *rest))
-    dtype = aval_of(x).dtype
-    # A dilated operand has d - 1 holes between elements, which `pad` makes.
-    padding = [
-        (low, high, d - 1) for (low, high), d in zip(p["padding"], p["lhs_dilation"], strict=True)
-    ]
-    # Padding, and the holes of a dilated operand.
-    if any(itertools.chain(*padding)):
-        nothing = np.zeros((), dtype)
-        x = do.pad(x, nothing, padding_config=((0, 0, 0), (0, 0, 0), *padding))
-    # `per` is the number of channels in a group.
-    features, per, *kernel = aval_of(w).shape
-    images = aval_of(x).shape[0]
-    spatial = tuple(out.shape[i] for i in out_spec[2:])
-    count = math.prod(spatial)
-    taps = []
-    # One strided slice for each position in the kernel.
-    for tap in np.ndindex(*kernel):
-        starts = [t * d for t, d in zip(tap, p["rhs_dilation"], strict=True)]
-        stops = [
-            s + st * (m - 1) + 1
-            for s, st, m in zip(starts, p["window_strides"], spatial, strict=True)
-        ]
-        met = do.slice(
-            x,
-            start_indices=(0, 0, *starts),
-            limit_indices=(*aval_of(x).shape[:2], *stops),
-            strides=(1, 1, *p["window_strides"]),
-        )
-        taps.append(shaped(met, (images, groups, per, 1, count)))
-    # A kernel of one position has one tap: the operand itself.
-    windows = taps[0] if len(taps) == 1 else do.concatenate(*taps, dimension=3)
-    # Depth of the product: channels of a group times positions in the kernel.
-    depth = per * len(taps)
-    windows = shaped(permuted(windows, (1, 2, 3, 0, 4)), (groups, depth, images * count))
-    matrix = shaped(w, (groups, features // groups, depth))
-    # The product over (channels in a group) x (positions in the kernel).
-    working = working_dtype(
-        promotion.wider(dtype, aval_of(w).dtype) if dtype != aval_of(w).dtype else dtype,
-        out.dtype,
-    )
-    made = _product(
-        matrix, windows, (False, False), working, out.dtype, _wants_tf32(p.get("precision"))
-    )
-    made = shaped(made, (features, images, *spatial))
-    # To the caller's order of axes.
-    made = permuted(made, (1, 0, *range(2, len(spatial) + 2)))
-    back = tuple(out_spec.index(i) for i in range(len(out_spec)))
-    return permuted(made, back)

@@ -121,23 +121,60 @@ class Functions:
 class Owned:
     """Something that a library has made, which is given back when nothing refers to it any more.
 
-    `kind` is how the names of its functions begin: they end in Create, SetAttribute and Destroy.
+    `kind` is the name of its functions with {} where Create, Destroy or SetAttribute stands.
     """
 
     def __init__(self, call: Functions, kind: str, *arguments: Any):
         self._call, self._kind, self._process = call, kind, os.getpid()
         self.pointer = ctypes.c_void_p()
-        call(f"{kind}Create", ctypes.byref(self.pointer), *arguments)
+        call(kind.format("Create"), ctypes.byref(self.pointer), *arguments)
 
     def set(self, attribute: int, value: Any) -> None:
         """Set an attribute to one of ctypes' numbers."""
         size = ctypes.sizeof(value)
-        self._call(f"{self._kind}SetAttribute", self.pointer, attribute, ctypes.byref(value), size)
+        name = self._kind.format("SetAttribute")
+        self._call(name, self.pointer, attribute, ctypes.byref(value), size)
 
     def __del__(self):
         # At the end of a process the library may be gone, and another process does not own it.
         if self.pointer and not sys.is_finalizing() and self._process == os.getpid():
-            self._call.attempt(f"{self._kind}Destroy", self.pointer)
+            self._call.attempt(self._kind.format("Destroy"), self.pointer)
+
+
+def kept(libraries: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
+    """Return a library of a GPU, made when it is first asked for; raise Refused if it is not here.
+
+    That it is not is kept, too.
+    """
+    found = libraries.get(name)
+    if found is None:
+        try:
+            found = make()
+        except Refused as error:
+            # The error itself would hold the frames that it came through.
+            found = error.again()
+        libraries[name] = found
+    if isinstance(found, Refused):
+        raise found.again()
+    return found
+
+
+def or_instead(
+    library: str, call: Callable[..., Any], instead: Callable[[], Callable[..., list]]
+) -> Callable[..., Any]:
+    """Return a function that calls a library or, once that has refused, a program made then."""
+    made: list[Callable[..., list]] = []
+
+    def run(*operands: Any) -> Any:
+        if not made:
+            try:
+                return call(*operands)
+            except Refused as error:
+                tell(library, error)
+                made.append(instead())
+        return made[0](*operands)[0]
+
+    return run
 
 
 def tell(library: str, error: Refused) -> None:

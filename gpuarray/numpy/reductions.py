@@ -41,9 +41,8 @@ class Reduction(NamedTuple):
     run: Callable[..., Array]  # lax's reduction of (array, axes)
     identity: Callable[[Any], Any]  # of a dtype: what a masked-out element counts as
     join: Callable[[Any, Any], Array]  # the initial value with the result
-    accumulates: bool = (
-        False  # results outgrow their elements: integers widen, halves go through float32
-    )
+    # Whether results outgrow their elements: integers widen, halves go through float32.
+    accumulates: bool = False
     needs_elements: bool = False  # there is no result for no elements
     across: Callable[..., Array] | None = None  # of (array, names): over named axes of a vmap
 
@@ -98,7 +97,7 @@ def fold_axes(
     wanted = None if dtype is None else dtypes.requested_dtype(dtype, fold.name)
     through, result = _types(fold, x.dtype, wanted, promote_integers)
     # sum(dtype=bool) asks whether any is true, prod whether all are.
-    if fold.accumulates and kind_of(result) == "b":  # asked for: a sum is "any", a product "all"
+    if fold.accumulates and kind_of(result) == "b":
         fold = (ANY if fold is SUM else ALL)._replace(name=fold.name)
     x = _as_elements(fold, x, through)
     # Elements that are left out count as the identity.

@@ -250,7 +250,6 @@ from gpuarray.primitives.contract.ops import dot_general_p as dot_general_p
 from gpuarray.primitives.elementwise.arithmetic import abs_p as abs_p
 from gpuarray.primitives.elementwise.arithmetic import add_p as add_p
 from gpuarray.primitives.elementwise.arithmetic import ceil_p as ceil_p
-from gpuarray.primitives.elementwise.arithmetic import clamp_p as clamp_p
 from gpuarray.primitives.elementwise.arithmetic import copy_p as copy_p
 from gpuarray.primitives.elementwise.arithmetic import div_p as div_p
 from gpuarray.primitives.elementwise.arithmetic import eq_p as eq_p
@@ -275,7 +274,6 @@ from gpuarray.primitives.elementwise.arithmetic import (
 )
 from gpuarray.primitives.elementwise.arithmetic import rem_p as rem_p
 from gpuarray.primitives.elementwise.arithmetic import round_p as round_p
-from gpuarray.primitives.elementwise.arithmetic import select_n_p as select_n_p
 from gpuarray.primitives.elementwise.arithmetic import sign_p as sign_p
 from gpuarray.primitives.elementwise.arithmetic import square_p as square_p
 from gpuarray.primitives.elementwise.arithmetic import stage_p as stage_p
@@ -295,6 +293,8 @@ from gpuarray.primitives.elementwise.bits import (
 )
 from gpuarray.primitives.elementwise.bits import shift_right_logical_p as shift_right_logical_p
 from gpuarray.primitives.elementwise.bits import xor_p as xor_p
+from gpuarray.primitives.elementwise.choice import clamp_p as clamp_p
+from gpuarray.primitives.elementwise.choice import select_n_p as select_n_p
 from gpuarray.primitives.elementwise.convert import complex_p as complex_p
 from gpuarray.primitives.elementwise.convert import conj_p as conj_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p as convert_element_type_p

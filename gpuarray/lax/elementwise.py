@@ -17,7 +17,6 @@ from gpuarray.primitives.elementwise.arithmetic import (
     abs_p,
     add_p,
     ceil_p,
-    clamp_p,
     div_p,
     eq_p,
     floor_p,
@@ -36,13 +35,13 @@ from gpuarray.primitives.elementwise.arithmetic import (
     optimization_barrier_p,
     rem_p,
     round_p,
-    select_n_p,
     sign_p,
     square_p,
     stage_p,
     stop_gradient_p,
     sub_p,
 )
+from gpuarray.primitives.elementwise.choice import clamp_p, select_n_p
 from gpuarray.pytree import tree
 
 # ---- arithmetic ----

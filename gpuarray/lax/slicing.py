@@ -20,7 +20,8 @@ from gpuarray.lax.args import canonicalize_shape, dtype_of, shape_of
 from gpuarray.lax.args import operand as bindable
 from gpuarray.lax.lengths import typed
 from gpuarray.lax.shapes import broadcast_in_dim, concatenate, squeeze
-from gpuarray.primitives.elementwise.arithmetic import add_p, lt_p, rem_p, select_n_p
+from gpuarray.primitives.elementwise.arithmetic import add_p, lt_p, rem_p
+from gpuarray.primitives.elementwise.choice import select_n_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.indexing.ops import GatherDimensionNumbers, GatherScatterMode, gather_p
 from gpuarray.primitives.movement.ops import dynamic_slice_p, dynamic_update_slice_p, slice_p

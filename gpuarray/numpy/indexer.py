@@ -21,7 +21,8 @@ from gpuarray.lax.lengths import typed
 from gpuarray.numpy.basic_indices import dynamic_slice_error, is_traced, out_of_bounds, two_ellipses
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.promotion import constant
-from gpuarray.primitives.elementwise.arithmetic import add_p, lt_p, select_n_p
+from gpuarray.primitives.elementwise.arithmetic import add_p, lt_p
+from gpuarray.primitives.elementwise.choice import select_n_p
 from gpuarray.primitives.slices import Slice
 from gpuarray.transforms.jvp import JVPTracer
 

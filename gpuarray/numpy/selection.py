@@ -28,7 +28,8 @@ from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, need_concrete, no_out, promoted
 from gpuarray.numpy.promotion import binary, check_arraylike, promote_dtypes, value
 from gpuarray.numpy.shapes import broadcast_shapes, ravel, reshape, stretch
-from gpuarray.primitives.elementwise.arithmetic import ne_p, select_n_p
+from gpuarray.primitives.elementwise.arithmetic import ne_p
+from gpuarray.primitives.elementwise.choice import select_n_p
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.memory import accounted
 from gpuarray.runtime.transfer import placed_like, sharding_like

@@ -1,4 +1,4 @@
-"""Pointwise primitives: arithmetic, rounding, comparison, choice and identity.
+"""Pointwise primitives: arithmetic, rounding, comparison and identity.
 
 Floor 2. In: the factory `elementwise` and NumPy. Out: primitives that follow the machine where
 NumPy does not:
@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import each_alone
-from gpuarray.core.graph import Atom, Eqn, Literal
 from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
 from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives import cuda_rules
@@ -40,7 +37,7 @@ from gpuarray.primitives.define import (
 from gpuarray.primitives.elementwise import neutral
 from gpuarray.primitives.elementwise import transforms as rules
 from gpuarray.primitives.linear import constant, share_of
-from gpuarray.primitives.numpy_rules import by_dtype, choose, fresh, join, next_after, order_key
+from gpuarray.primitives.numpy_rules import by_dtype, fresh, join, next_after, order_key
 
 
 def everywhere(function):
@@ -438,135 +435,6 @@ def _total_order(name: str, ufunc: np.ufunc, sign: str) -> Primitive:
 eq_to_p = _total_order("eq_to", np.equal, "==")
 lt_to_p = _total_order("lt_to", np.less, "<")
 le_to_p = _total_order("le_to", np.less_equal, "<=")
-
-# ---- choice ----
-
-
-def _select_n_aval(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
-    if not cases:
-        raise ValueError("select_n() must have at least one case")
-    first = cases[0]
-    if any(c.shape != first.shape for c in cases):
-        raise TypeError(
-            "select cases must have the same shapes, got "
-            f"[{', '.join(str(c.shape) for c in cases)}]. gpuarray.numpy.where broadcasts."
-        )
-    if any(c.dtype != first.dtype for c in cases):
-        raise TypeError(
-            "lax.select requires arguments to have the same dtypes, got "
-            f"{', '.join(c.dtype.name for c in cases)}. (Tip: gpuarray.numpy.where is a similar "
-            "function that does automatic type promotion on inputs)."
-        )
-    if which.shape and which.shape != first.shape:
-        raise TypeError(
-            "select `which` must be scalar or have the same shape as cases, got `which` shape "
-            f"{which.shape} but case shape {first.shape}."
-        )
-    kind = "k" if isinstance(which.dtype, dtypes.KeyDtype) else dtypes.kind_of(which.dtype)
-    if kind not in "biu":
-        raise TypeError(
-            f"select `which` must be boolean or integer type, got {which.dtype.name}. "
-            "Compare with a number first (x != 0)."
-        )
-    if kind == "b" and len(cases) > 2:
-        raise TypeError(
-            f"select with boolean `which` cannot have > 2 cases, got {len(cases)}. "
-            "Use an integer `which`."
-        )
-    return ShapedArray(first.shape, first.dtype, all(c.weak_type for c in cases))
-
-
-def _choose(which, no, yes, out=None):
-    return choose(which, yes, no, out)
-
-
-def _choose_whole(which, no, yes):
-    """One condition for all."""
-    if yes.shape != no.shape or which.ndim > yes.ndim:
-        return np.where(which, yes, no)
-    # The result must be memory of its own.
-    return (yes if which else no).copy()
-
-
-_choose.writes_out = True  # pyright: ignore[reportFunctionMemberAccess]
-
-
-def _select_pick(avals) -> Callable[..., Any]:
-    which, *cases = avals
-    if len(cases) == 1:
-        # One case: nothing to choose, but the result must be memory of its own.
-        return lambda which, case: fresh(case)
-    if which.dtype == np.bool_:
-        if which.ndim:
-            return _choose
-        return _choose_whole
-
-    def select(which, *cases):
-        out = cases[0]
-        for number, case in enumerate(cases[1:], 1):  # an index out of range takes the nearest case
-            out = choose(which >= which.dtype.type(number), case, out)
-        return out
-
-    return select
-
-
-def _chosen(eqn: Eqn) -> Atom | None:
-    """Return the case that a constant condition chooses; None if the condition is no constant."""
-    which = eqn.invars[0]
-    if not isinstance(which, Literal) or len(eqn.invars) != 3:
-        # Several cases are left as they are: the index would have to be clamped first.
-        return None
-    case = eqn.invars[2 if which.val else 1]
-    return case if case.aval.shape == eqn.outvars[0].aval.shape else None
-
-
-select_n_p = Primitive(
-    "select_n",
-    Kind.POINTWISE,
-    cuda=cuda_rules.select,
-    jvp=rules.select_n_jvp,
-    transpose=rules.select_n_transpose,
-    batch=rules.batch_with_scalars("select_n", (0,)),
-    aval=_select_n_aval,
-    numpy_pick=_select_pick,
-    rewrite=Rewrite(same_as=_chosen),
-)
-
-
-def _clamp_aval(lower: ShapedArray, x: ShapedArray, upper: ShapedArray) -> ShapedArray:
-    for name, bound in (("min", lower), ("max", upper)):
-        if bound.shape and bound.shape != x.shape:
-            raise TypeError(
-                f"clamp requires {name}.shape == operand.shape or {name}.shape == (), got "
-                f"{name}.shape={bound.shape}, operand.shape={x.shape}. "
-                "gpuarray.numpy.clip broadcasts."
-            )
-    if not lower.dtype == x.dtype == upper.dtype:
-        raise TypeError(
-            "lax.clamp requires arguments to have the same dtypes, got "
-            f"{lower.dtype.name}, {x.dtype.name}, {upper.dtype.name}. (Tip: gpuarray.numpy.clip is "
-            "a similar function that does automatic type promotion on inputs)."
-        )
-    return ShapedArray(x.shape, x.dtype, lower.weak_type and x.weak_type and upper.weak_type)
-
-
-def _clamp_pick(avals):
-    # Extremes as `min` and `max` have them, so nan propagates from any operand.
-    smaller, larger = min_p.numpy_function(avals, {}), max_p.numpy_function(avals, {})
-    return lambda lower, x, upper: smaller(larger(x, lower), upper)
-
-
-clamp_p = Primitive(
-    "clamp",
-    Kind.POINTWISE,
-    cuda=cuda_rules.clamp,
-    jvp=rules.CLAMP_JVP,
-    transpose=NOT_LINEAR,
-    batch=rules.batch_with_scalars("clamp", (0, 2)),
-    aval=_clamp_aval,
-    numpy_pick=_clamp_pick,
-    weight=2,
-)
 
 #: The operation on two arrays that folds elements as a ufunc does.
 PAIRWISE = {np.add: add_p, np.multiply: mul_p, np.maximum: max_p, np.minimum: min_p}

@@ -300,6 +300,11 @@ PROGRAMS = {
         several("float16"),
     ),
     "entries": (gnp.linalg.solve, (digits(301, 3, 3), digits(301, 3, 2) * 7)),
+    # Below zero, so that what nobody wrote would be the largest.
+    "batch, places": (
+        lambda *xs: [gnp.argmax(x) for x in xs],
+        tuple(first(n, at) - 100 for n, at in ((9001, 8191), (5003, 4100), (3002, 2), (703, 702))),
+    ),
     "sweep": (nn.dot_product_attention, (floats(70, 36, 1, 8), *[floats(70, 39, 1, 8)] * 2)),
 }
 
@@ -581,7 +586,7 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"atomicInc.*\[\+ -> -", "the bytes between slots serve as well"),
     (r"all.*b < \du;.*\[(?:< -> <=|.*more\])", "the slot behind the last adds nothing"),
     (r"tickets = gridDim.*\[16u -> ", "the bytes between slots serve as well"),
-    (r"smallest.*e < left.*\[< -> <=", "behind the end is the first element again"),
+    (r"(?:smallest|places).*e < left.*\[< -> <=", "behind the end is the first element again"),
     (r"entries: .*int v.*(?:2 -> 3 more|2 : 1;.*1 -> 0 less)", "no comparison tells the two apart"),
     (r"base\d = 0;.*\[0 -> 1", "nothing refers to it yet"),
     (r"in one pass: .*for \(unsigned k = .*\[\+= -> -=", "one turn is all"),

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
-from gpuarray.compiler.fuse.group import Load, members_in_order
+from gpuarray.compiler.fuse.group import Load, Member, members_in_order
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.collapse import collapse
 from gpuarray.compiler.lower.horizontal import arrays_of, is_one
@@ -120,6 +120,9 @@ class BatchTemplate(Template):
         return "e < left" if states else ""
 
     # ---- partial results ----
+    def place_in_row(self, m: Member) -> str:
+        return f"tile[1] + {super().place_in_row(m)}"
+
     def merge_tiles(self, states: dict[Var, str], s: Schedule) -> int:
         """Merge what the tiles of each array have found; returns the bytes of the workspace."""
         for v, name in states.items():
@@ -150,6 +153,7 @@ class BatchTemplate(Template):
         read, written = ({v: v.aval.nbytes for v in of} for of in (whole.inputs, whole.outputs))
         once = sum(read.values())
         count = sum(math.prod(p.axes) for p in whole.parts) * len(self.wide_arrays())
+        sizes = {name: nbytes for name, (_, nbytes) in self.structs.items()}
         passes = ((once, self.bytes_read(width) * ahead),)
         return KernelSource(
             whole,
@@ -162,7 +166,7 @@ class BatchTemplate(Template):
             table=[v for p in whole.parts for v in arrays_of(p)],
             tiles=tiles,
             traffic=Traffic(read, written, self.partial, once, passes, -(-count // width)),
-            shared_bytes=sum(ct.declared_bytes(t, {}) for t in self.shared.values()),
+            shared_bytes=sum(ct.declared_bytes(t, sizes) for t in self.shared.values()),
         )
 
     def text(self, s: Schedule, work: int) -> str:
@@ -172,7 +176,8 @@ class BatchTemplate(Template):
         ins = ", ".join(v.aval.dtype.name for v in arrays_of(self.group))
         params = [f"const {kind}* __restrict__ {name}" for kind, name in _TABLES]
         params += ["unsigned char* work"] * bool(work)
-        top = [f"    __shared__ {text};" for text in self.shared.values()]
+        top = [f"    {text}" for text, _ in self.structs.values()]
+        top += [f"    __shared__ {text};" for text in self.shared.values()]
         top += [f"    {text}" for text in self.name_mergers()]
         head = [
             f"// {self.kernel.name}: {formulas}",

@@ -200,12 +200,13 @@ def passes_of(group: FusedGroup) -> list[Pass]:
 
 
 def _is_one_pass(group: FusedGroup) -> bool:
-    """Whether a group reduces its arrays by folds that find all they need in one pass, and do not
-    ask where an element lies.
+    """Whether a group reduces its arrays by folds that find all they need in one pass. Those that
+    ask where an element lies count as memory does.
     """
     folds = [m.eqn.primitive.fold for m in group.members if _reduces(m)]
-    simple = all(f is not None and not f.takes_positions for f in folds)
-    return simple and len(passes_of(group)) == 1
+    order = axis_order(group)
+    counted = order == sorted(order) or not any(f is not None and f.takes_positions for f in folds)
+    return counted and len(passes_of(group)) == 1
 
 
 def _reduces(member: Member) -> bool:

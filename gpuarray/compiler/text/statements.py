@@ -207,7 +207,7 @@ class Statements(Reader):
             # argmax and argmin return.
             values = [self.operand(o, fetched, depth) for o in m.operands]
             reducer = self.reducer(v)
-            place = bracketed(self.at(self.position_in_row(m)))
+            place = bracketed(self.place_in_row(m))
             if not reducer.plain:
                 values = [bracketed(x) for x in values]
             merged = reducer.merge(states[v], reducer.lift_all(values, place))
@@ -228,6 +228,10 @@ class Statements(Reader):
     def reducer(self, v: Var) -> Reducer:
         """The fold of a reduction."""
         return Reducer(self.group.made[v].eqn)
+
+    def place_in_row(self, m: Member) -> str:
+        """The position of an element in its row."""
+        return self.at(self.position_in_row(m))
 
     def position_in_row(self, m: Member) -> Index:
         """Row-major position of an element among those that a reduction folds, in its operand."""

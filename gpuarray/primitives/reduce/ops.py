@@ -26,7 +26,7 @@ from gpuarray.core.primitive import (
 )
 from gpuarray.core.rewrite import Rewrite
 from gpuarray.core.trace import full_width
-from gpuarray.primitives.axes import with_axis
+from gpuarray.primitives.axes import along, with_axis
 from gpuarray.primitives.define import (
     BOOL,
     FLOATING,
@@ -40,7 +40,7 @@ from gpuarray.primitives.define import (
 from gpuarray.primitives.elementwise.arithmetic import add_p, max_p, min_p, mul_p
 from gpuarray.primitives.elementwise.bits import and_p, or_p, xor_p
 from gpuarray.primitives.reduce.elements import REDUCE
-from gpuarray.primitives.scalar_graph import bind_on_arrays, check_fold, on_arrays
+from gpuarray.primitives.scalar_graph import bind_on_arrays, check_fold, on_arrays, scalar_of
 
 # ---- derivatives ----
 
@@ -274,8 +274,16 @@ def _reduce_pick(avals, *, computation, jaxpr, dimensions):
 
 
 def _reduce_parts(*values, computation, jaxpr, dimensions):
-    """Combine neighbours, round by round, until one row is left."""
+    """Combine neighbours, round by round, until one row is left. A function of numbers folds by a
+    running fold, whose derivative is one too.
+    """
     count = len(values) // 2
+    shape, graph = aval_of(values[0]).shape, scalar_of(jaxpr)
+    lengths = [shape[d] for d in dimensions]
+    # Without two elements nothing is folded; a symbolic length is one of many.
+    few = all(isinstance(n, int) for n in lengths) and math.prod(lengths) < 2
+    if graph is not None and not few:
+        return _last_of_scan(values[:count], values[count:], graph, dimensions)
     xs, initial = [_in_rows(x, dimensions) for x in values[:count]], values[count:]
     length, *rest = aval_of(xs[0]).shape
     while length > 1:
@@ -291,6 +299,18 @@ def _reduce_parts(*values, computation, jaxpr, dimensions):
     if length == 0:
         return start
     return bind_on_arrays(jaxpr, *start, *(do.squeeze(x, dimensions=(0,)) for x in xs))
+
+
+def _last_of_scan(xs, initial, graph: Graph, dimensions):
+    # Several axes become one, in front; one stays where it is.
+    axis = dimensions[0] if len(dimensions) == 1 else 0
+    if len(dimensions) > 1:
+        xs = [_in_rows(x, dimensions) for x in xs]
+    n = aval_of(xs[0]).shape[axis]
+    prefixes = do.associative_scan(*xs, jaxpr=graph, axis=axis, reverse=False)
+    ends = [do.squeeze(along(x, axis, n - 1, n), dimensions=(axis,)) for x in prefixes]
+    start = [_broadcast_start(x, aval_of(ends[0]).shape) for x in initial]
+    return bind_on_arrays(graph, *start, *ends)
 
 
 def _broadcast_start(start, shape):

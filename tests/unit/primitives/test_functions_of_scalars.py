@@ -109,3 +109,53 @@ def test_scans(function):
     found = lax.associative_scan(function, X, axis=1)
     want = np.cumsum(X, 1) if function is turns else np.cumprod(X, 1)
     np.testing.assert_allclose(found, want, 1e-5)
+
+
+def compounded(a, b):
+    """(1 + a)(1 + b) - 1"""
+    return a + b + a * b
+
+
+def larger(p, q):
+    """The larger of two numbers, and what lies beside it."""
+    return gnp.maximum(p[0], q[0]), gnp.where(p[0] >= q[0], p[1], q[1])
+
+
+AXES = [(0,), (1,), (0, 1), (1, 2), (0, 2), (0, 1, 2)]
+
+
+@pytest.mark.parametrize("axes", AXES)
+def test_derivatives_along_axes(axes):
+    x = np.random.default_rng(1).uniform(-0.5, 0.5, (3, 4, 5)).astype(np.float32)
+
+    def folded(x, start):
+        return lax.reduce(x, start, compounded, axes).sum()
+
+    found, of_start = ga.grad(folded, (0, 1))(x, np.float32(0.3))
+    product = np.prod(1 + x.astype(np.float64), axes, keepdims=True)
+    np.testing.assert_allclose(found, 1.3 * product / (1 + x), 1e-4)
+    np.testing.assert_allclose(of_start, product.sum(), 1e-4)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7])
+def test_derivatives_of_few_elements(n):
+    """Of several arrays; of none there is nothing but the initial values."""
+    x, y = np.random.default_rng(n).uniform(-1, 1, (2, 6, n)).astype(np.float32)
+
+    def chosen(x, y, start):
+        return lax.reduce((x, y), (np.float32(-9), start), larger, (1,))[1].sum()
+
+    of_x, of_y, of_start = ga.grad(chosen, (0, 1, 2))(x, y, np.float32(0))
+    want = np.zeros((6, n))
+    if n:
+        np.put_along_axis(want, x.argmax(1)[:, None], 1, 1)
+    np.testing.assert_array_equal(of_y, want)
+    np.testing.assert_array_equal(of_x, 0)
+    np.testing.assert_allclose(of_start, 0 if n else 6)
+
+
+def test_a_derivative_is_two_launches(plans_only):
+    x = ga.ShapeDtypeStruct((4096, 256), "float32")
+    gradient = ga.grad(lambda x: lax.reduce(x, np.float32(0), compounded, (1,)).sum())
+    e = ga.explain(gradient, platform="cuda")(x)
+    assert e.launches <= 2 and e.bytes_moved <= 5.1 * 4 * 4096 * 256

@@ -190,14 +190,11 @@ def test_reductions_that_wait_for_one_another_are_as_before():
     assert len(plan(powers, x, x).groups) <= 6
 
 
-def test_positions_are_no_sum():
-    """A place in an array depends on the array's sizes: no kernel for all."""
-
-    def places(xs):
-        return [gnp.argmax(x) for x in xs]
-
-    groups = plan(places, [shape("float32", 50 + i, 9) for i in range(8)]).groups
-    assert not any(isinstance(g, Batch) for g in groups)
+def test_places_are_one_launch():
+    """They count from the beginning of each array, in whichever tile they are."""
+    arrays = [shape("float32", 50 + i, 900) for i in range(8)]
+    (group,) = plan(lambda xs: [gnp.argmax(x) for x in xs], arrays).groups
+    assert isinstance(group, Batch)
 
 
 # ---- what they compute ----
@@ -251,6 +248,30 @@ def mixed(xs):
     return ys, [lax.select(y > 2, y, -y) for y in ys]
 
 
+def places(xs):
+    """Where the largest and the smallest lie, the first of equal ones; of whole arrays."""
+    return [(gnp.argmax(x), gnp.argmin(x) + 1) for x in xs]
+
+
+def by_function(xs):
+    """Folds by a function of two numbers each: the larger, and what lies beside it."""
+
+    def larger(p, q):
+        mine = (p[0] > q[0]) | ((p[0] == q[0]) & (p[1] > q[1]))
+        return gnp.where(mine, p[0], q[0]), gnp.where(mine, p[1], q[1])
+
+    start = np.float32(-99), np.float32(0)
+    return [lax.reduce((x, x * x + 1), start, larger, tuple(range(x.ndim))) for x in xs]
+
+
+def tied(n: int, dtype: str = "float32") -> np.ndarray:
+    """Extremes in several places, in the first and the last tile."""
+    x = np.round(numbers(n, dtype="float32") * 9)
+    x[[n // 3, n - 1]] = 11
+    x[[n // 2, n - 2]] = -11
+    return x.astype(dtype)
+
+
 def parts_of(dtype: str, lengths):
     return [numbers(n, dtype=dtype) for n in lengths]
 
@@ -266,6 +287,9 @@ PROGRAMS = {
     "lengths of updates": (lamb, (*([numbers(*s) + k for s in SIZES] for k in range(4)),)),
     "all finite": (finite, ([numbers(*s) for s in SIZES],)),
     "folds of pairs": (both, ([numbers(*s) for s in SIZES if s],)),
+    "places": (places, ([*map(tied, (5, TILE, 7 * TILE + 3)), tied(90).reshape(9, 10)],)),
+    "places of integers": (places, ([tied(n, "int32") for n in (5, 70, 9 * TILE + 1, 31)],)),
+    "by a function": (by_function, ([numbers(*s) for s in SIZES if s],)),
     "mixed": (mixed, ([np.arange(n, dtype=np.int32) for n in (5, 9, 33, 70, 2000)],)),
 }
 

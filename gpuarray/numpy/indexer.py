@@ -64,7 +64,7 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> IndexTarget:
     advanced = [
         i
         for i, e in enumerate(entries)
-        if arrays and not isinstance(e, (slice, Slice)) and e is not None
+        if arrays and not isinstance(e, (slice, Slice)) and e is not None and e is not Ellipsis
     ]
     # Index arrays broadcast to one shape; integers among them do not change it.
     spread = _common_shape([entries[i].shape for i in advanced if not isinstance(entries[i], int)])
@@ -81,7 +81,7 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> IndexTarget:
             built.add_slice(e)
         elif isinstance(e, Slice):
             built.add_window(e)
-        else:
+        elif e is not Ellipsis:
             if adjacent and i == advanced[0]:
                 built.add_common_axes()
             built.add_position(e)
@@ -211,7 +211,7 @@ class _TargetBuilder:
 
 def _entries(shape, index):
     """The index with one entry an axis (and the Nones): ints, full slices for an Ellipsis, masks as
-    positions.
+    positions. An Ellipsis of no axes stays, since index arrays on its two sides are not adjacent.
     """
     if isinstance(index, (list, range)) and not _state.permissive:
         instead = "tuple" if any(map(_is_entry, index)) else "array"
@@ -231,10 +231,10 @@ def _entries(shape, index):
         )
     if sum(1 for e in parts if e is Ellipsis) > 1:
         raise two_ellipses()
-    rest = [slice(None)] * (len(shape) - taken)
+    rest: list[Any] = [slice(None)] * (len(shape) - taken)
     if any(e is Ellipsis for e in parts):
         at = next(i for i, e in enumerate(parts) if e is Ellipsis)
-        parts[at : at + 1] = rest
+        parts[at : at + 1] = rest or [Ellipsis]
     else:
         parts += rest
     entries: list[Any] = []
@@ -269,8 +269,8 @@ def _entries(shape, index):
             axis += e.ndim - 1
         else:
             entries.append(e)
-        # None takes no axis of the operand.
-        axis += e is not None
+        # None takes no axis of the operand, and neither does an Ellipsis that is left.
+        axis += e is not None and e is not Ellipsis
     return entries, tuple(expand), tuple(sizes)
 
 

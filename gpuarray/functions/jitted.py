@@ -122,8 +122,8 @@ class Jitted:
             if not kwargs and traces.state.trace is lazy.base:
                 try:
                     # The settings that tracing depends on are in the key, so changing one misses.
-                    fast = self._fast.get((config.state.trace_key, *[a.aval for a in args]))
-                except AttributeError:  # containers, Python scalars, NumPy arrays
+                    fast = self._fast.get((config.state.trace_key, *[a._known_aval for a in args]))
+                except AttributeError:  # containers, Python scalars, NumPy arrays, traced values
                     fast = None
                 if fast is not None:
                     return fast(*args)
@@ -162,8 +162,10 @@ class Jitted:
         call = self._take_apart(args, kwargs)
         # What decides the program: settings, structure, static values, shapes and dtypes.
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
-        # Under grad, vmap or an outer jit nothing runs now: the call becomes an equation.
-        if traces.state.trace is not lazy.base:
+        # Under grad, vmap or an outer jit nothing runs now: the call becomes an equation. So it
+        # does of a traced value outside of its trace (ensure_compile_time_eval).
+        kinds = {*map(type, call.leaves)}
+        if traces.state.trace is not lazy.base or any(issubclass(t, traces.Tracer) for t in kinds):
             return self._bind(call, (*key, named) if (named := axis_env()) else key)
         try:
             entry = self._cache.entries.get(key)

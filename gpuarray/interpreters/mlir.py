@@ -6,11 +6,14 @@ fuses with everything around.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Eqn, Graph
 from gpuarray.core.primitive import Kind, Primitive, Sentinel
+from gpuarray.lax.convert import convert
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.transforms.tracing import TracedFunction, stage
 
@@ -76,19 +79,31 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -
             f"{prim.name!r}, whose multiple_results is {prim.multiple_results}"
         )
 
-    def inline(eqn: Eqn) -> Graph:
-        def flat(*xs):
-            out = rule.function(*xs, **eqn.params)
-            return list(out) if prim.multiple_results else [out]
+    def flat(*xs, **params):
+        out = rule.function(*xs, **params)
+        # Only the shape rule knows which results are weakly typed.
+        stated = prim.out_avals([aval_of(x) for x in xs], params)
+        leaves = list(out) if prim.multiple_results else [out]
+        return [_typed(x, aval) for x, aval in zip(leaves, stated, strict=True)]
 
-        return stage(
-            flat, [a.aval for a in eqn.invars], TracedFunction(rule.function, "a lowering")
-        )
+    def inline(eqn: Eqn) -> Graph:
+        function = functools.partial(flat, **eqn.params)
+        info = TracedFunction(rule.function, "a lowering")
+        return stage(function, [a.aval for a in eqn.invars], info)
 
     # A call: transformations and the compiler work on the operations inside.
     prim.kind = Kind.CALL
-    prim.decompose, prim.inline = rule.function, inline
+    prim.inline = inline
+    prim.decompose = flat if prim.multiple_results else lambda *xs, **params: flat(*xs, **params)[0]
     return rule
+
+
+def _typed(x: Any, stated: ShapedArray) -> Any:
+    """Return a result of a lowering, as weakly typed as the primitive says."""
+    aval = aval_of(x)
+    if aval.dtype != stated.dtype or aval.weak_type == stated.weak_type:
+        return x
+    return convert(x, stated.dtype, stated.weak_type)
 
 
 __getattr__ = _explain_names(__name__)

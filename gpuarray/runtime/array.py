@@ -46,6 +46,7 @@ class ArrayImpl(Array):
     __slots__ = ("__weakref__", "_bufs", "_exported", "_made_at", "_place", "_work", "aval")
 
     aval: ShapedArray
+    _known_aval: ShapedArray
     _bufs: list | None
     _place: Place
     _work: Any
@@ -439,8 +440,10 @@ def _numpy_prints(dtype) -> bool:
     return dtype.kind in "biufc" or dtype.name in ("bfloat16",)
 
 
-# The descriptor under a second name (see core.value.Array).
+# The descriptor under a second name (see core.value.Array), and under one that traced values do
+# not have.
 ArrayImpl._aval = ArrayImpl.aval
+ArrayImpl._known_aval = ArrayImpl.aval
 
 
 def key_words(storage: np.ndarray, dtype) -> np.ndarray:

@@ -112,6 +112,15 @@ def test_lowering_is_compiled_with_what_is_around():
         mlir.register_lowering(p, mlir.lower_fun(lambda x: [x]))
 
 
+def test_results_of_a_lowering_are_typed_as_the_primitive_says():
+    """Weakly or not: the rule for shapes decides, the operations of the lowering do not."""
+    p = Primitive("counted")
+    p.def_abstract_eval(lambda x: ShapedArray((), np.dtype("int32")))
+    mlir.register_lowering(p, mlir.lower_fun(lambda x: ga.lax.add(0, 1), False))
+    for found in (p.bind(1.0), ga.jit(p.bind)(1.0)):
+        assert found.dtype == np.int32 and not found.aval.weak_type and int(found) == 1
+
+
 def test_a_lowering_that_builds_mlir_leaves_the_implementation():
     p = Primitive("shown")
     p.def_abstract_eval(lambda x: x)

@@ -493,3 +493,22 @@ def test_which_leaves_are_given_away():
     assert [x.is_deleted() for x in (*ga.tree.leaves(a), b, y, z)] == [
         *(True, True), False, True, False,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", [ga.jit(lambda x: x * 2), gnp.tril], ids=["jit", "a unit"])
+@pytest.mark.parametrize(
+    "transform", [lambda f: lambda x: ga.jvp(f, (x,), (x,))[1], ga.jit, ga.vmap, ga.grad]
+)
+def test_traced_values_where_concrete_ones_are_computed_at_once(function, transform):
+    """`ensure_compile_time_eval` changes nothing of what is not known."""
+    x = gnp.ones((1, 2, 2))
+    function(x[0])  # compiled, and so called without a look at what it is given
+
+    def at_once(x):
+        with ga.ensure_compile_time_eval():
+            y = function(x)
+        return y if transform is not ga.grad else y.sum()
+
+    plain = transform(lambda x: function(x) if transform is not ga.grad else function(x).sum())
+    x = x if transform is ga.vmap else x[0]
+    np.testing.assert_array_equal(transform(at_once)(x), plain(x))

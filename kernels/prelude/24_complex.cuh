@@ -28,9 +28,10 @@ template <class T> GA_INLINE ga_complex<T> ga_csign(ga_complex<T> z) {
 }
 
 //@ ga_csquare
-// The real part a a - b b is exact where these cancel, and finite where both are too large.
+// The real part a a - b b is exact where these cancel, and finite where both are too large: a sum of halves is.
 template <class T> GA_INLINE ga_complex<T> ga_csquare(ga_complex<T> z) {
-    return {(z.re - z.im) * (z.re + z.im), 2 * z.re * z.im};
+    const T a = (T)0.5 * z.re, b = (T)0.5 * z.im;
+    return {4 * ((a - b) * (a + b)), 2 * (z.re * z.im)};
 }
 
 //@ ga_cmax ga_cmin

@@ -108,8 +108,8 @@ def qr(a, mode: str = "reduced") -> Any:
     Parameters
     ----------
     mode :
-        "reduced", "complete" (k = m), "r" (R alone) or "raw" (Householder reflectors and their
-        factors).
+        "reduced" (or "full", its old name), "complete" (k = m), "r" (R alone) or "raw"
+        (Householder reflectors and their factors).
 
     Examples
     --------
@@ -125,7 +125,7 @@ def qr(a, mode: str = "reduced") -> Any:
         return QRResult(matrix_transpose(reflectors), factors)
     if mode not in ("reduced", "r", "complete", "full"):
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'")
-    q, r, *_ = lax.linalg.qr(a, full_matrices=mode in ("complete", "full"))
+    q, r, *_ = lax.linalg.qr(a, full_matrices=mode == "complete")
     return r if mode == "r" else QRResult(q, r)
 
 

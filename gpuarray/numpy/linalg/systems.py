@@ -152,6 +152,8 @@ def _pinv_jvp(hermitian, primals, tangents):
     # (Golub and Pereyra, 1973).
     a, rtol = primals
     da, p = tangents[0], _pinv(a, rtol, hermitian)
+    if hermitian:  # P is a function of the mean with the adjoint
+        a, da = (a + adjoint(a)) / 2, (da + adjoint(da)) / 2
     ph, dah = adjoint(p), adjoint(da)
     m, n = a.shape[-2:]
 

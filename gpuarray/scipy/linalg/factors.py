@@ -161,11 +161,10 @@ def solve_triangular(
     if not util.known(trans, ways):
         raise ValueError(f"Invalid 'trans' value {trans}: expected one of {list(ways)}")
     a, b = _matrices("solve_triangular", a, b)
-    # A vector for each matrix of the stack.
-    if a.ndim == b.ndim + 1 and b.ndim > 1:  # a stack of vectors
-        b, stacked = b[..., None], True
-    else:
-        stacked = False
+    # A vector for each matrix of the stack; where the lengths say otherwise, one matrix for all.
+    stacked = a.ndim == b.ndim + 1 and b.ndim > 1 and b.shape[-1] == a.shape[-1]
+    if stacked:
+        b = b[..., None]
     b, vector = _right_side("solve_triangular", a, b)
     x = _triangular(a, b, lower, ways[trans], unit_diagonal)
     return x[..., 0] if vector or stacked else x

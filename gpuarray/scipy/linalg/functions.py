@@ -314,7 +314,10 @@ def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any:
     a = gnp.asarray(A)
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
         raise ValueError(f"expected square array_like input, got shape {a.shape}")
-    t, z = schur(a, output="complex")
+    # The real form says exactly which eigenvalues are real, and so where `func` has a cut.
+    t, z = schur(a)
+    if dtypes.kind_of(t.dtype) != "c":
+        t, z = rsf2csf(t, z)
     values = func(_diagonal(t))
     values = lax.convert_element_type(values, t.dtype)
     one = identity(t.shape[0], t.dtype)

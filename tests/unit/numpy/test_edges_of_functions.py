@@ -3,6 +3,8 @@
 References: NumPy, differences (for derivatives), mathematics.
 """
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,18 @@ def test_pinv_has_the_derivative_of_differences(shape, kind, rng):
         np.testing.assert_allclose(
             (back * da).sum().real, (ct * dp).sum().real, rtol=1e-9, atol=1e-9
         )
+
+
+def test_pinv_of_hermitian_matrices_has_the_derivative_of_its_values(rng):
+    """Its value is that of the mean with the adjoint, whatever is given."""
+    a, da = (rng.normal(size=(2, 3, 3)) + 1j * rng.normal(size=(2, 3, 3))).astype("c16")
+    mean = lambda x: (x + x.conj().T) / 2
+    with ga.enable_x64():
+        pinv = functools.partial(gnp.linalg.pinv, hermitian=True)
+        p, dp = ga.jvp(pinv, (gnp.asarray(a),), (gnp.asarray(da),))
+    expected = np.linalg.inv(mean(a))
+    np.testing.assert_allclose(p, expected, atol=1e-9)
+    np.testing.assert_allclose(dp, -expected @ mean(da) @ expected, atol=1e-9)
 
 
 def test_pinv_is_differentiable_where_singular_values_are_equal():

@@ -260,6 +260,7 @@ def test_factorisations_multiply_back():
     close(q @ r, X)
     close(np.asarray(q).swapaxes(-1, -2) @ np.asarray(q), np.broadcast_to(np.eye(3), (2, 3, 3)))
     assert linalg.qr(A.T, mode="complete").Q.shape == (3, 3)
+    assert linalg.qr(A.T, mode="full").Q.shape == linalg.qr(A.T).Q.shape  # its old name
     close(np.abs(linalg.qr(A, mode="r")), np.abs(np.linalg.qr(A, mode="r")))
     u, s, vh = linalg.svd(X, full_matrices=False)
     close(u * s[:, None] @ vh, X)

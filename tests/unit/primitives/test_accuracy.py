@@ -61,8 +61,11 @@ def test_square_of_complex_numbers(where):
             np.array([1e20 + 1e20j, 1e20 - 1e20j, 1 + (1 + 2.0**-20) * 1j, 3 + 4j], "c8")
         )
         found = np.asarray(lax.square(x))
+        # A sum or double of the parts overflows.
+        large = np.asarray(lax.square(gnp.asarray(np.array([3e38 + 3e38j, 3e38 + 0.5j], "c8"))))
     assert found.real.tolist() == [0, 0, np.float32(-(2.0**-20) * (2 + 2.0**-20)), -7]
     assert found.imag.tolist() == [np.inf, -np.inf, np.float32(2 + 2.0**-19), 24]
+    assert large.tolist() == [complex(0, np.inf), complex(np.inf, np.float32(3e38))]
 
 
 def test_binomial_coefficients_near_the_largest_half():

@@ -99,11 +99,13 @@ SAME_AS_SCIPY = [
     *[("lu_solve", (reference.lu_factor(C), general(4, 2), t)) for t in (0, 1, 2)],
     *[("solve_triangular", (C, V[:4], t)) for t in (0, 1, 2, "N", "T", "C")],
     ("solve_triangular", (A, V[:4], 0, True, True)),
+    ("solve_triangular", (np.stack([A, A + 1]), general(4, 3))),
     ("solve", (A, V[:4])), ("solve", (S, general(4, 2))),
     ("solve_sylvester", (A, B, general(4, 3))), ("solve_sylvester", (C, H, general(4, 3))),
     ("expm", (A,)), ("expm", (C,)), ("expm", (A * 30,)), ("expm", (A * 1e-9,)),
     ("expm_frechet", (A, general(4, 4))),
-    ("funm", (S, np.exp)), ("sqrtm", (S,)), ("sqrtm", (C,)), ("polar", (A,)), ("polar", (C,)),
+    ("funm", (S, np.exp)), ("funm", (B - 3 * np.eye(3), lambda x: x**0.3)),
+    ("sqrtm", (S,)), ("sqrtm", (C,)), ("polar", (A,)), ("polar", (C,)),
     ("polar", (A[:, :2],)), ("polar", (A[:2], "left")),
     ("hessenberg", (A,)),
     ("svd", (A, False, False)),
@@ -114,8 +116,14 @@ SAME_AS_SCIPY = [
 def test_values_are_scipys(name, args):
     expected = getattr(reference, name)(*args)
     if name == "funm":
-        args = (args[0], gnp.exp)
+        args = (args[0], gnp.exp if args[1] is np.exp else args[1])
     close(getattr(sl, name)(*args), expected, 1e-7 if name in ("funm", "expm") else 1e-9)
+
+
+def test_solve_triangular_takes_a_vector_for_each_matrix():
+    a, b = np.stack([A, A + np.eye(4)]), general(2, 4)
+    expected = np.stack([reference.solve_triangular(*pair) for pair in zip(a, b, strict=True)])
+    close(sl.solve_triangular(a, b), expected)
 
 
 @pytest.mark.parametrize("a", [A, C, A[:, :2], A[:2]], ids=["real", "complex", "tall", "wide"])

@@ -403,7 +403,7 @@ def smaller(a: Any, b: Any) -> Any:
 
 
 def _one_of(name: str, a: Any, b: Any) -> Any:
-    if isinstance(a, int) and isinstance(b, int):
+    if not isinstance(a, Dim) and not isinstance(b, Dim):
         return max(a, b) if name == "max" else min(a, b)
     scope = (a if isinstance(a, Dim) else b).scope
     # One of them, where it is the larger one whatever the symbols are.

@@ -37,7 +37,7 @@ def _binary(name: str):
             # The isinstance test first: is_operand is a call.
             if isinstance(other, Array) or is_operand(other):
                 return getattr(surface, name)(self, other)
-            return _refuse(other, _TURNS[name])
+            return _refuse(name, self, other)
         except Exception as error:
             clean(error)
             raise
@@ -50,7 +50,7 @@ def _reflected(name: str):
         try:
             if isinstance(other, Array) or is_operand(other):
                 return getattr(surface, name)(other, self)
-            return _refuse(other)
+            return _refuse(name, self, other, reflected=True)
         except Exception as error:
             clean(error)
             raise
@@ -58,44 +58,48 @@ def _reflected(name: str):
     return _named(method, f"r{name}")
 
 
-#: What Python asks the other operand for when an operator of ours gives up, by ours.
-_TURNS = {
-    **{
-        ours: f"__r{its}__"
-        for ours, its in {
-            **{name: name for name in ("add", "mod", "divmod", "matmul")},
-            "subtract": "sub",
-            "multiply": "mul",
-            "true_divide": "truediv",
-            "power": "pow",
-            "floor_divide": "floordiv",
-            "bitwise_and": "and",
-            "bitwise_or": "or",
-            "bitwise_xor": "xor",
-            "left_shift": "lshift",
-            "right_shift": "rshift",
-        }.items()
-    },
-    "equal": "__eq__",
-    "not_equal": "__ne__",
-    "less": "__gt__",
-    "greater": "__lt__",
-    "less_equal": "__ge__",
-    "greater_equal": "__le__",
+#: By the name of an operator of ours: its symbol, and what Python asks the other operand for when
+#: ours gives up.
+_OPERATORS = {
+    "add": ("+", "__radd__"),
+    "subtract": ("-", "__rsub__"),
+    "multiply": ("*", "__rmul__"),
+    "matmul": ("@", "__rmatmul__"),
+    "true_divide": ("/", "__rtruediv__"),
+    "floor_divide": ("//", "__rfloordiv__"),
+    "mod": ("%", "__rmod__"),
+    "divmod": ("divmod()", "__rdivmod__"),
+    "power": ("** or pow()", "__rpow__"),
+    "bitwise_and": ("&", "__rand__"),
+    "bitwise_or": ("|", "__ror__"),
+    "bitwise_xor": ("^", "__rxor__"),
+    "left_shift": ("<<", "__rlshift__"),
+    "right_shift": (">>", "__rrshift__"),
+    "equal": ("==", "__eq__"),
+    "not_equal": ("!=", "__ne__"),
+    "less": ("<", "__gt__"),
+    "greater": (">", "__lt__"),
+    "less_equal": ("<=", "__ge__"),
+    "greater_equal": (">=", "__le__"),
 }
+_CONTAINERS = (list, tuple, set, dict)
 
 
-def _refuse(other, its: str = ""):
+def _refuse(name: str, x: Any, other: Any, reflected: bool = False) -> Any:
     # Python turns NotImplemented into its own TypeError, which cannot say how to fix the common
-    # mistake of mixing in a list. A class of lists with an operator of its own gets its turn.
-    own = itertools.takewhile(lambda c: c not in (list, tuple), type(other).__mro__)
-    if isinstance(other, (list, tuple)) and not any(its in vars(c) for c in own):
-        kind = type(other).__name__
-        raise TypeError(
-            f"unsupported operand: an Array and a {kind} do not mix, because a {kind} would be "
-            "converted at every call. Convert it once with gpuarray.numpy.asarray(...)."
-        )
-    return NotImplemented
+    # mistake of mixing in a list, and compares by identity. A class of lists with an operator of
+    # its own gets its turn.
+    symbol, its = _OPERATORS[name]
+    own = itertools.takewhile(lambda c: c not in _CONTAINERS, type(other).__mro__)
+    if not isinstance(other, _CONTAINERS) or not reflected and any(its in vars(c) for c in own):
+        return NotImplemented
+    kind = type(other).__name__
+    names = [type(x).__name__, kind]
+    left, right = reversed(names) if reflected else names
+    text = f"unsupported operand type(s) for {symbol}: {left!r} and {right!r}."
+    if isinstance(other, (list, tuple)):
+        text += f" A {kind} would be converted at every call: do so once, with asarray(...)."
+    raise TypeError(text)
 
 
 def _unary(name: str):
@@ -418,7 +422,7 @@ class Array:
         # Not `axes == (None,)`: an array of axes is compared element by element.
         if not axes or len(axes) == 1 and axes[0] is None:
             return surface.transpose(self)
-        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        given = axes[0] if len(axes) == 1 and np.ndim(axes[0]) else axes
         return surface.transpose(self, tuple(given))
 
     def view(self, dtype=None, type=None):

@@ -40,7 +40,7 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
         raise ValueError("Shape and axes have different lengths.")
     if len(set(axes)) != len(axes):
         raise ValueError(
-            f"jax.numpy.fft.{name} does not support repeated axes. Got axes {tuple(axes)}."
+            f"jax.numpy.fft.{name} does not support repeated axes. Got axes {list(axes)}."
         )
     if real and not inverse and dtypes.kind_of(a.dtype) == "c":
         raise ValueError(f"only real valued inputs supported for {name}")

@@ -28,7 +28,14 @@ from gpuarray.numpy.joining import stack, tile
 from gpuarray.numpy.operands import array, arrays, no_out
 from gpuarray.numpy.promotion import check_arraylike, convert, value
 from gpuarray.numpy.selection import nonzero, refuse_inplace, where
-from gpuarray.numpy.shapes import add_axes, broadcast_shapes, ravel, reshape, stretch
+from gpuarray.numpy.shapes import (
+    add_axes,
+    broadcast_arrays,
+    broadcast_shapes,
+    ravel,
+    reshape,
+    stretch,
+)
 from gpuarray.numpy.shapes import shape as lengths
 from gpuarray.runtime.memory import check_host_size
 from gpuarray.util import canonical_axis
@@ -360,7 +367,7 @@ def ravel_multi_index(
         lax.convert_element_type(i, kind) * kind.type(step)
         for i, step in zip(found, strides, strict=True)
     ]
-    return functools.reduce(lax.add, terms) if terms else lax.full((), 0, kind)
+    return functools.reduce(lax.add, broadcast_arrays(*terms)) if terms else lax.full((), 0, kind)
 
 
 # ---- index arrays from shapes ---------------------------------------------------------------

@@ -79,6 +79,13 @@ def test_ravel_multi_index_has_the_dtype_of_the_indices(given, dims, expected):
     np.testing.assert_array_equal(out, np.ravel_multi_index(([1, 2], [1, 2]), dims))
 
 
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
+def test_ravel_multi_index_broadcasts(mode):
+    index = [np.arange(3), np.ones((2, 3), int), 2]
+    expected = np.ravel_multi_index(index, (4, 5, 6), mode)
+    np.testing.assert_array_equal(gnp.ravel_multi_index(index, (4, 5, 6), mode), expected)
+
+
 def test_ravel_multi_index_refuses_a_dtype_too_narrow():
     small = gnp.array([1, 2], "int8")
     for mode in ("raise", "clip", "wrap"):

@@ -37,6 +37,7 @@ CALLS = {
     "ravel F": lambda xp, X=X, M=M, V=V: xp.ravel(X, order="F"),
     "transpose": lambda xp, X=X, M=M, V=V: xp.transpose(X),
     "transpose axes": lambda xp, X=X, M=M, V=V: xp.transpose(X, (1, -1, 0)),
+    "transpose the axis": lambda xp, X=X, M=M, V=V: xp.asarray(V).transpose(np.int64(0)),
     "transpose array of axes": lambda xp, X=X, M=M, V=V: xp.asarray(X).transpose(
         np.array([1, 2, 0])
     ),

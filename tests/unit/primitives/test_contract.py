@@ -257,6 +257,8 @@ def test_convolution_by_definition(lhs, rhs, options, dtype, last, piece, monkey
 def test_string_paddings():
     assert lax.padtype_to_pads((5, 6), (3, 3), (2, 2), "SAME") == [(1, 1), (0, 1)]
     assert lax.padtype_to_pads((5, 6), (3, 3), (2, 2), "same_lower") == [(1, 1), (1, 0)]
+    of_numpy = [np.array(x) for x in ((5, 6), (3, 3), (2, 2))]
+    assert lax.padtype_to_pads(*of_numpy, "SAME") == [(1, 1), (0, 1)]
     x, k = normal((1, 1, 5, 6)), normal((2, 1, 3, 3))
     assert lax.conv(x, k, (2, 2), "SAME").shape == (1, 2, 3, 3)
     assert lax.conv(x, k, (2, 2), "VALID").shape == (1, 2, 2, 2)

@@ -27,6 +27,7 @@ from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.compiler.lower.overlap import Halves, overlapped
 from gpuarray.compiler.lower.product_epilogues import fuse_product_epilogues
 from gpuarray.compiler.lower.row_columns import fold_columns_with_rows
+from gpuarray.compiler.lower.split_broadcasts import split_broadcasts
 from gpuarray.compiler.lower.split_passes import split_into_passes
 from gpuarray.compiler.lower.steps import (
     eqn_bytes,
@@ -196,6 +197,9 @@ def _plan_for_native(plan: Plan) -> Plan:
         fused, (steps, more) = steps, split_into_passes(steps, native.is_slow)
         refusals = [*refusals, *more]
         _check(split_into_passes, graph, steps, fused)
+        fused, (steps, more) = steps, split_broadcasts(steps)
+        refusals = [*refusals, *more]
+        _check(split_broadcasts, graph, steps, fused)
     fused = steps
     steps, decisions = inline_producers(graph, steps, fusion, native.FORMS, True)
     _check(inline_producers, graph, steps, fused, lowered=True)

@@ -112,12 +112,15 @@ class Applied(Struct, eq=False):
 
     In a template {0}, {1}, ... are the operands, then the `places`, which are indices. {T} and {M}
     are the types of `aval` as a value and in memory; {uint32} etc. are the types of those dtypes.
+    `each` is a function of native code that does the same for a row of the last operand: it takes
+    the operands before that, the row, where results go, and how many there are.
     """
 
     operands: tuple[Access, ...]
     aval: ShapedArray
     places: tuple[Index, ...] = ()
     template: str = ""
+    each: str = ""
     eqn: Eqn | None = None
     number: int = 0
 

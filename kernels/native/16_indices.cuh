@@ -29,3 +29,38 @@ template <bool RIGHT, bool HALF, class M, class T, class I> GA_INLINE I ga_searc
         if (x == x) return ga_search_of<RIGHT, HALF, true>(sorted, n, x);
     return ga_search_of<RIGHT, HALF, false>(sorted, n, x);
 }
+
+//@ ga_search_each
+// Where each of several numbers belongs, eight at a time: a search waits for every element that it looks at, and meanwhile
+// the others go on.
+template <ga_index COUNT, bool RIGHT, bool HALF, bool NUMBER, class M, class I, class T, class R>
+GA_INLINE void ga_search_beside(const M* sorted, I n, const T* x, R* found) {
+    GA_LOCAL I first[COUNT];
+    for (ga_index l = 0; l < COUNT; ++l) first[l] = 0;
+    for (; n > 1; n -= n / 2) {
+        const I half = n / 2;
+        for (ga_index l = 0; l < COUNT; ++l) {
+            const I next = first[l] + half;
+            first[l] = ga_is_after<RIGHT, HALF, NUMBER>(sorted[next - 1], x[l]) ? next : first[l];
+        }
+    }
+    for (ga_index l = 0; l < COUNT; ++l)
+        found[l] = (R)(n > 0 && ga_is_after<RIGHT, HALF, NUMBER>(sorted[first[l]], x[l]) ? first[l] + 1 : first[l]);
+}
+template <bool RIGHT, bool HALF, class M, class I, class T, class R>
+static inline void ga_search_each(const M* sorted, I n, const T* x, R* found, ga_index count) {
+    constexpr ga_index SOME = 8;
+    ga_index i = 0;
+    for (; i + SOME <= count; i += SOME) {
+        if constexpr (!__is_class(T)) {
+            bool numbers = true;
+            for (ga_index l = 0; l < SOME; ++l) numbers &= x[i + l] == x[i + l];
+            if (numbers) {
+                ga_search_beside<SOME, RIGHT, HALF, true>(sorted, n, x + i, found + i);
+                continue;
+            }
+        }
+        ga_search_beside<SOME, RIGHT, HALF, false>(sorted, n, x + i, found + i);
+    }
+    for (; i < count; ++i) found[i] = (R)ga_search<RIGHT, HALF>(sorted, n, x[i]);
+}

@@ -142,7 +142,7 @@ def _piece(group: FusedGroup, one: Pass, needed: set[Var]) -> FusedGroup:
     reduced = group.reduced if one.partial else frozenset()
     piece = GroupBuilder(group.axes, reduced)
     for member in members:
-        piece.add(_with_loads(member, group, here))
+        piece.add(with_loads(member, group, here))
     # Only finished values leave a pass: others would be computed over the whole space.
     folds = {m.eqn.outvars[0] for m in members} & set(one.partial)
     finished = {v for m in one.after for v in m.eqn.outvars}
@@ -152,7 +152,7 @@ def _piece(group: FusedGroup, one: Pass, needed: set[Var]) -> FusedGroup:
     return piece.built(outputs)
 
 
-def _with_loads(member: Member, group: FusedGroup, here: set[Var]) -> Member:
+def with_loads(member: Member, group: FusedGroup, here: set[Var]) -> Member:
     """Copy of a member with loads for the operands that other passes compute."""
     # Labels tie a load to the space, not positions: the dims that the value was made with will do.
     operands = [

@@ -131,3 +131,33 @@ class FlagRead(str):
         made = super().__new__(cls, text)
         made.depth, made.variable, made.read, made.comment = depth, variable, read, comment
         return made
+
+
+class SearchLine(str):
+    """A line that names what a function returns for an element of a row.
+
+    Attributes
+    ----------
+    call :
+        The beginning of the call of the function for the whole row.
+    element :
+        The element of the row.
+    types :
+        Of the element and of the result.
+    """
+
+    __slots__ = ("call", "depth", "element", "types", "variable")
+
+    depth: int
+    variable: str
+    call: str
+    element: str
+    types: tuple[str, str]
+
+    def __new__(
+        cls, text: str, depth: int, variable: str, call: str, element: str, types: tuple[str, str]
+    ) -> SearchLine:
+        made = super().__new__(cls, text)
+        made.depth, made.variable, made.call = depth, variable, call
+        made.element, made.types = element, types
+        return made

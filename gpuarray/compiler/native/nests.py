@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.native.accesses import always_looked_up, heavy_parts
-from gpuarray.compiler.native.facts import FlagRead, Front, LoopHead
+from gpuarray.compiler.native.facts import FlagRead, Front, LoopHead, SearchLine
 from gpuarray.compiler.native.schedule import end_of_piece
 from gpuarray.compiler.native.values import ValueWriter
 from gpuarray.compiler.text import types as ct
@@ -224,9 +224,10 @@ class NestWriter(ValueWriter):
         else:
             if self.flags_before and axis == self.inner:
                 turn = self.read_flags(depth, axis, bounds, turn)
-            self.open_axis(depth, axis, *bounds, comment)
-            self.lines += turn
-            self.close_axis(depth, axis)
+            with self.searched_before(depth, axis, bounds, turn) as (depth, bounds, turn):
+                self.open_axis(depth, axis, *bounds, comment)
+                self.lines += turn
+                self.close_axis(depth, axis)
 
     def in_pieces_of(
         self,
@@ -274,6 +275,46 @@ class NestWriter(ValueWriter):
         if not lanes.short:
             kept = f"{'    ' * depth}{lanes.replace(short=True).function}({given}"
             self.lines[-1] = LoopHead(self.lines[-1], commented(kept, comment))
+
+    # ---- searches ----
+    @contextmanager
+    def searched_before(
+        self, depth: int, axis: int, bounds: Bounds, turn: list[str]
+    ) -> Iterator[tuple[int, Bounds, list[str]]]:
+        """A loop over blocks around an innermost loop that searches, each for its own element: the
+        searches of a block are made before, side by side. In it: how deep the innermost loop is,
+        its bounds, and what is left of a turn.
+        """
+        searches = [k for k, line in enumerate(turn) if isinstance(line, SearchLine)]
+        # All that stands before a search is done twice: only values may be named there.
+        head = f"{'    ' * (depth + 1)}const "
+        if axis != self.inner or not searches or not _all_begin(turn[: searches[-1] + 1], head):
+            yield depth, bounds, turn
+            return
+        i, block = self.axis_name[axis], PROCESSOR.block
+        begin, end = bounds
+        whole = self.axes[axis] if begin == "0" and end.isdigit() else -1
+        self.line(depth, f"for (ga_index some = {begin}; some < {end}; some += {block}) {{")
+        self.line(depth + 1, f"const ga_index until = {end_of_piece('some', block, whole, end)};")
+        left: list[str] = []
+        for line in turn:
+            if not isinstance(line, SearchLine):
+                left.append(line and f"    {line}")
+                continue
+            # In memory of the block: for what is searched, and what is found.
+            asked, found = f"asked{len(searches)}", f"found{len(searches)}"
+            searches.pop()
+            for name, kind in zip((asked, found), line.types):
+                self.line(depth + 1, f"GA_LOCAL {kind} {name}[{block}];")
+            self.open_axis(depth + 1, axis, "some", "until")
+            self.lines += left
+            self.line(depth + 2, f"{asked}[{i} - some] = {line.element};")
+            self.close_axis(depth + 1, axis)
+            self.line(depth + 1, f"{line.call}, {asked}, {found}, until - some);")
+            name = f"const {line.types[1]} {line.variable}"
+            left.append(f"{'    ' * (depth + 2)}{name} = {found}[{i} - some];")
+        yield depth + 1, ("some", "until"), left
+        self.line(depth, "}")
 
     # ---- bools in memory ----
     def read_flags(self, depth: int, axis: int, bounds: Bounds, turn: list[str]) -> list[str]:
@@ -390,3 +431,7 @@ class NestWriter(ValueWriter):
                         self.look_up(Index(((atom, 1),)), depth, scope)
                 for part in heavy_parts(access, known):
                     self.name_repeated(part, self.value(part, depth, scope), depth, scope)
+
+
+def _all_begin(lines: list[str], head: str) -> bool:
+    return all(line.startswith(head) for line in lines)

@@ -9,17 +9,20 @@ from __future__ import annotations
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.native.accesses import always_read, chosen_from
-from gpuarray.compiler.native.facts import NOTHING, Facts, FlagRead, Front, Known
+from gpuarray.compiler.native.facts import NOTHING, Facts, FlagRead, Front, Known, SearchLine
+from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import chooses
 from gpuarray.compiler.text.statements import Fetched, Statements
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.element import (
     Access,
+    Address,
     Applied,
     Below,
     Best,
     Element,
     Guarded,
+    Held,
     Lookup,
     Reduced,
     SerialFold,
@@ -46,6 +49,7 @@ class ValueWriter(Statements):
         self.front: Front | None = None
         self.known: dict[str, Known] = {}  # of expressions, by their text
         self.operands_known = Known()  # of those of the operation that is written
+        self.operand_texts: list[str] = []
         self.in_order: set[int] = set()  # axes that only tasks go along
         self.begin_facts()
 
@@ -147,6 +151,7 @@ class ValueWriter(Statements):
             for k in (k for k, text in enumerate(texts) if self.known_of(text).reads):
                 named[k] = self.name_repeated(access.operands[k], texts[k], depth, scope)
         self.operands_known = Known(any(self.known_of(text).reads for text in named), choice)
+        self.operand_texts = named
         return named
 
     def applied(self, access: Applied, depth: int, scope: Fetched) -> str:
@@ -154,7 +159,23 @@ class ValueWriter(Statements):
         known = self.known.setdefault(text, self.operands_known)
         if known.reads and known.chooses:
             self.facts.conditional = self.facts.other_tests = True
-        return text
+        return self.named_search(access, text, depth) if access.each else text
+
+    def named_search(self, access: Applied, text: str, depth: int) -> str:
+        """A name for what a function returns for an element of a row: see `nests.py`."""
+        *before, asked = access.operands
+        moves = any(isinstance(o, Address) and self.inner in axes_of(o.index) for o in before)
+        if self.front is None or self.guards or moves or isinstance(asked, Held | Address):
+            return text
+        name = f"t{self.reads}"
+        self.reads += 1
+        *given, row = self.operand_texts
+        aval = asked.source.aval if isinstance(asked, Element) else asked.aval
+        types = ct.value_type(aval), ct.value_type(access.aval)
+        self.define(depth, access.aval, name, text)
+        call = f"{access.each}({', '.join(given)}"
+        self.lines[-1] = SearchLine(self.lines[-1], depth, name, call, row, types)
+        return name
 
     def guarded(self, access: Guarded, depth: int, scope: Fetched) -> str:
         """A choice; between places of one array, the same for a whole row, one read from the place

@@ -8,12 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.element import Access, Address, Constant, Element
+from gpuarray.core.element import Access, Address, Applied, Constant, Element
 from gpuarray.core.element_rules import ElementRule, Get, Places
 from gpuarray.core.graph import Eqn
 from gpuarray.core.index import Index
 from gpuarray.primitives.cuda_rules import is_half
-from gpuarray.primitives.elements import called
 
 
 def _searchsorted(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
@@ -27,8 +26,13 @@ def _searchsorted(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     # The row is searched in memory, from its first element on.
     count = ShapedArray((), np.dtype(np.uint32 if ordered.size < 2**31 else np.uint64))
     length = Constant(ordered.shape[-1], count)
-    text = f"({{T}})ga_search<{str(side).lower()}, {str(half).lower()}>({{0}}, {{1}}, {{2}})"
-    return called(eqn, text, [Address(first.source, first.index), length, get(1, at)])
+    how = f"<{str(side).lower()}, {str(half).lower()}>"
+    return Applied(
+        (Address(first.source, first.index), length, get(1, at)),
+        eqn.outvars[0].aval,
+        template=f"({{T}})ga_search{how}({{0}}, {{1}}, {{2}})",
+        each=f"ga_search_each{how}",
+    )
 
 
 # The sorted array must be in memory (None); each query is read once.

@@ -312,6 +312,8 @@ def test_every_pass_is_checked(monkeypatch):
     args = shape("float32", 128, 3, 3), shape("float32", 16, 16), shape("float32", 64, 3)
     plan_of(all_of, *args).on_device.steps
     assert list(dict.fromkeys(seen)) == PASSES
+    plan_of(all_of, *args).on_native.steps
+    assert "split_broadcasts" in seen
 
 
 def test_it_is_off_for_users():

@@ -125,6 +125,27 @@ GA_CALLED void ga_pool_share(ga_work function, const void* what, ga_index tasks,
     pthread_mutex_unlock(&turn);
 }
 
+// ---- the stack of a caller ----
+// Whether this thread has as much stack left as native code takes at most. Systems give it eight megabytes, but a program may
+// have asked for less.
+GA_CALLED bool ga_pool_has_stack() {
+    static __thread const char* lowest = nullptr;
+    const char here = 0;
+#ifdef __linux__
+    if (!lowest) {
+        pthread_attr_t attributes;
+        void* begin = nullptr;
+        size_t size = 0;
+        if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+            pthread_attr_getstack(&attributes, &begin, &size);
+            pthread_attr_destroy(&attributes);
+        }
+        lowest = begin ? (const char*)begin : (const char*)1;  // a system that does not say
+    }
+#endif
+    return (unsigned long)&here - (unsigned long)lowest >= STACK / 4;
+}
+
 // ---- the library of products ----
 // How many threads it has, where it can be told; null where not.
 GA_CALLED int (*ga_blas_threads)() = nullptr;

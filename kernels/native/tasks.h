@@ -34,6 +34,15 @@ template <class... A> __forceinline__ bool ga_plain(const A*... arrays) {
     return ((arrays->type == ga_array_type && (arrays->flags & 0x101) == 0x101) && ...);
 }
 
+// Whether the calling thread has stack enough (kernels/native/pool.cpp); set when the unit is loaded.
+GA_CALLED bool (*ga_has_stack)();
+bool (*ga_has_stack)();
+
+// Why a call cannot begin: 1, an array has to be copied first; 4, it needs another thread. 0 if it can.
+template <class... A> __forceinline__ int ga_refused(const A*... arrays) {
+    return !ga_plain(arrays...) ? 1 : !ga_has_stack() ? 4 : 0;
+}
+
 // An argument of a task: the memory of an array, or what it is.
 template <class T> struct ga_given {
     const T& value;

@@ -41,7 +41,7 @@ GA_TASKS k0_columns_merge(
     }
 }
 GA_CALLED int call_k0_columns(ga_array* in0, ga_array* out0) {
-    if (!ga_plain(in0, out0)) return 1;
+    if (const int why = ga_refused(in0, out0)) return why;
     ga_room<float> part0(32768);
     if (!part0) return 2;
     ga_tasks(64, 1, k0_columns_pieces, in0, part0);

@@ -15,7 +15,7 @@ GA_TASKS k0_scan(ga_index first, ga_index last, const float* GA_ALONE in0, float
     }
 }
 GA_CALLED int call_k0_scan(ga_array* in0, ga_array* out0) {
-    if (!ga_plain(in0, out0)) return 1;
+    if (const int why = ga_refused(in0, out0)) return why;
     ga_tasks(1024, 4, k0_scan, in0, out0);
     return 0;
 }

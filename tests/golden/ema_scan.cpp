@@ -38,7 +38,7 @@ static int routine0_steps(
     return 0;
 }
 GA_CALLED int call_routine0(ga_array* in0, ga_array* in1, ga_array* out0, ga_array* out1) {
-    if (!ga_plain(in0, in1, out0, out1)) return 1;
+    if (const int why = ga_refused(in0, in1, out0, out1)) return why;
     ga_call call;
     return routine0_steps(call, (const ga_bf16*)in0->data, (const ga_bf16*)in1->data, (ga_bf16*)out0->data, (ga_bf16*)out1->data);
 }

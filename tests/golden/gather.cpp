@@ -22,7 +22,7 @@ GA_TASKS k0_map(
     }
 }
 GA_CALLED int call_k0_map(ga_array* in0, ga_array* in1, ga_array* in2, ga_array* in3, ga_array* out0) {
-    if (!ga_plain(in0, in1, in2, in3, out0)) return 1;
+    if (const int why = ga_refused(in0, in1, in2, in3, out0)) return why;
     ga_tasks(4096, 32, k0_map, in0, in1, in2, in3, out0);
     return 0;
 }

@@ -47,7 +47,7 @@ GA_TASKS k0_rows(
     ga_streamed();
 }
 GA_CALLED int call_k0_rows(ga_array* in0, ga_array* in1, ga_array* in2, ga_array* out0) {
-    if (!ga_plain(in0, in1, in2, out0)) return 1;
+    if (const int why = ga_refused(in0, in1, in2, out0)) return why;
     ga_tasks(8192, 4, k0_rows, in0, in1, in2, out0);
     return 0;
 }

@@ -7,7 +7,7 @@ GA_TASKS k0_map(ga_index first, ga_index last, ga_c64* GA_ALONE out0) {
     }
 }
 GA_CALLED int call_k0_map(ga_array* out0) {
-    if (!ga_plain(out0)) return 1;
+    if (const int why = ga_refused(out0)) return why;
     ga_tasks(1048576, 16384, k0_map, out0);
     return 0;
 }
@@ -21,7 +21,7 @@ GA_TASKS k1_map(ga_index first, ga_index last, int* GA_ALONE out0) {
     }
 }
 GA_CALLED int call_k1_map(ga_array* out0) {
-    if (!ga_plain(out0)) return 1;
+    if (const int why = ga_refused(out0)) return why;
     ga_tasks(1048576, 16384, k1_map, out0);
     return 0;
 }
@@ -105,7 +105,7 @@ static int routine2_steps(
     return 0;
 }
 GA_CALLED int call_routine2(ga_array* in0, ga_array* in1, ga_array* in2, ga_array* out0, ga_array* out1, ga_array* out2) {
-    if (!ga_plain(in0, in1, in2, out0, out1, out2)) return 1;
+    if (const int why = ga_refused(in0, in1, in2, out0, out1, out2)) return why;
     ga_call call;
     return routine2_steps(call, (const ga_c64*)in0->data, (const ga_c64*)in1->data, (const int*)in2->data, (int*)out0->data, (ga_c64*)out1->data, (int*)out2->data);
 }

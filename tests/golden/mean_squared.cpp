@@ -31,7 +31,7 @@ GA_TASKS k0_rows_merge(
     }
 }
 GA_CALLED int call_k0_rows(ga_array* in0, ga_array* in1, ga_array* out0) {
-    if (!ga_plain(in0, in1, out0)) return 1;
+    if (const int why = ga_refused(in0, in1, out0)) return why;
     ga_room<float> part0(64);
     if (!part0) return 2;
     ga_tasks(64, 1, k0_rows_pieces, in0, in1, part0);

@@ -24,7 +24,7 @@ GA_TASKS k0_map(ga_index first, ga_index last, const float* GA_ALONE in0, float*
     for (ga_index i0 = ga_most(first, 1023); i0 < last; ++i0) at_i0(i0);
 }
 GA_CALLED int call_k0_map(ga_array* in0, ga_array* out0) {
-    if (!ga_plain(in0, out0)) return 1;
+    if (const int why = ga_refused(in0, out0)) return why;
     ga_tasks(1024, 16, k0_map, in0, out0);
     return 0;
 }

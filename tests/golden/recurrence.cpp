@@ -29,7 +29,7 @@ GA_TASKS k0_scan(
     }
 }
 GA_CALLED int call_k0_scan(ga_array* in0, ga_array* in1, ga_array* out0) {
-    if (!ga_plain(in0, in1, out0)) return 1;
+    if (const int why = ga_refused(in0, in1, out0)) return why;
     ga_tasks(8, 1, k0_scan, in0, in1, out0);
     return 0;
 }

@@ -48,7 +48,7 @@ static int routine0_steps(
     return 0;
 }
 GA_CALLED int call_routine0(ga_array* in0, ga_array* in1, ga_array* in2, ga_array* out0, ga_array* out1) {
-    if (!ga_plain(in0, in1, in2, out0, out1)) return 1;
+    if (const int why = ga_refused(in0, in1, in2, out0, out1)) return why;
     ga_call call;
     return routine0_steps(call, (const float*)in0->data, (const float*)in1->data, (const float*)in2->data, (float*)out0->data, (float*)out1->data);
 }

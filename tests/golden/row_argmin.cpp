@@ -13,7 +13,7 @@ GA_TASKS k0_rows(ga_index first, ga_index last, const ga_f16* GA_ALONE in0, int*
     }
 }
 GA_CALLED int call_k0_rows(ga_array* in0, ga_array* out0) {
-    if (!ga_plain(in0, out0)) return 1;
+    if (const int why = ga_refused(in0, out0)) return why;
     ga_tasks(1000, 200, k0_rows, in0, out0);
     return 0;
 }

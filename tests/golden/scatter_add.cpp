@@ -22,7 +22,7 @@ GA_TASKS k0_scatter_copy(ga_index first, ga_index last, const float* from, float
     for (ga_index i = first; i < last; ++i) to[i] = from[i];
 }
 GA_CALLED int call_k0_scatter(ga_array* in0, ga_array* in1, ga_array* in2, ga_array* out0) {
-    if (!ga_plain(in0, in1, in2, out0)) return 1;
+    if (const int why = ga_refused(in0, in1, in2, out0)) return why;
     ga_tasks(320000, 16384, k0_scatter_copy, in2, out0);
     ga_tasks(2, 1, k0_scatter, in0, in1, out0);
     return 0;

@@ -31,7 +31,7 @@ GA_TASKS k0_rows(ga_index first, ga_index last, const float* GA_ALONE in0, float
     ga_streamed();
 }
 GA_CALLED int call_k0_rows(ga_array* in0, ga_array* out0) {
-    if (!ga_plain(in0, out0)) return 1;
+    if (const int why = ga_refused(in0, out0)) return why;
     ga_tasks(4096, 16, k0_rows, in0, out0);
     return 0;
 }

@@ -38,7 +38,7 @@ GA_TASKS k0_columns(
     }
 }
 GA_CALLED int call_k0_columns(ga_array* in0, ga_array* out0) {
-    if (!ga_plain(in0, out0)) return 1;
+    if (const int why = ga_refused(in0, out0)) return why;
     ga_tasks(2, 1, k0_columns, in0, out0);
     return 0;
 }

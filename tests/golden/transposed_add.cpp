@@ -24,7 +24,7 @@ GA_TASKS k0_tiles(
     }
 }
 GA_CALLED int call_k0_tiles(ga_array* in0, ga_array* in1, ga_array* out0) {
-    if (!ga_plain(in0, in1, out0)) return 1;
+    if (const int why = ga_refused(in0, in1, out0)) return why;
     ga_tasks(32, 2, k0_tiles, in0, in1, out0);
     return 0;
 }

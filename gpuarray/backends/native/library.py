@@ -14,8 +14,10 @@ import functools
 import pathlib
 import platform
 import sys
+import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
@@ -70,6 +72,9 @@ _PYTHON = {
     "ga_handle_signals": "PyErr_CheckSignals",
 }
 
+#: Functions of the threads of this process (kernels/native/pool.cpp).
+_POOL = {"ga_share": "ga_pool_share", "ga_has_stack": "ga_pool_has_stack"}
+
 #: BLAS in the order of `ga_blas` (kernels/native/44_products.cuh).
 _BLAS = tuple(kind + name for name in ("gemm", "gemv", "trsm") for kind in "sdcz")
 #: LAPACK in the order of `ga_lapack` (kernels/native/46_matrices.cuh).
@@ -77,6 +82,9 @@ _LAPACK = tuple(
     kind + name for name in ("syevd", "getrf", "potrf", "geqrf", "orgqr") for kind in ("s", "d")
 )
 _linalg = util.lazy_module("scipy.linalg")
+
+#: Bytes of the stack of a thread that is made for a call.
+_STACK = 1 << 23
 
 _store = Store("native", ".so")
 _lock = util.lock()
@@ -92,8 +100,9 @@ class Unit:
         # The library is linked against nothing: it gets the addresses of what it calls in Python,
         # BLAS and LAPACK.
         ctypes.c_void_p.in_dll(library, "ga_array_type").value = id(np.ndarray)
-        share = ctypes.cast(_pool().ga_pool_share, ctypes.c_void_p)
-        ctypes.c_void_p.in_dll(library, "ga_share").value = share.value
+        for ours, name in _POOL.items():
+            address = ctypes.cast(getattr(_pool(), name), ctypes.c_void_p)
+            ctypes.c_void_p.in_dll(library, ours).value = address.value
         for ours, name in _PYTHON.items():
             function = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p)
             ctypes.c_void_p.in_dll(library, ours).value = function.value
@@ -108,7 +117,7 @@ class Unit:
 
     def function(self, name: str, operands: int, brief: bool) -> Callable[..., int]:
         """Return a function of `operands` arrays; it returns 1 if one of them has to be copied
-        first.
+        first, and 4 if its thread has too small a stack: see `with_stack`.
 
         A brief one keeps Python's lock: to take it back, where another thread has it, would take
         longer than the call.
@@ -231,6 +240,18 @@ def _pool() -> ctypes.CDLL:
 def _started(pool: ctypes.CDLL) -> ctypes.CDLL:
     pool.ga_pool_threads(thread_count())
     return pool
+
+
+def with_stack(call: Callable[[], int]) -> int:
+    """Return what a call returns in a thread that has as much stack as a main thread."""
+    with ThreadPoolExecutor(1) as thread:
+        with _lock:
+            before = threading.stack_size(_STACK)
+            try:
+                found = thread.submit(call)
+            finally:
+                threading.stack_size(before)
+        return found.result()
 
 
 # ---- BLAS and LAPACK ----

@@ -331,8 +331,13 @@ def compile_kernels(writers: Iterable[NativeProgramWriter]) -> None:
 
 
 def _again(function: Callable[..., int], buffers: tuple) -> None:
-    """Call a kernel again, with contiguous copies of the arrays that are not contiguous."""
-    result = function(*arrays.plain(buffers))
+    """Call a kernel again, with contiguous copies of the arrays that are not contiguous, and where
+    it has stack enough.
+    """
+    plain = arrays.plain(buffers)
+    result = function(*plain)
+    if result == 4:
+        result = library.with_stack(lambda: function(*plain))
     if result == 1:
         raise DeviceError(f"a kernel refused its arguments: {[type(x) for x in buffers]}")
     if result:

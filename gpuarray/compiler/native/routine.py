@@ -123,7 +123,8 @@ class StepsWriter(Code):
         plain = ", ".join(name for _, name in given)
         data = ", ".join(f"({kind}){name}->data" for kind, name in given)
         # Two functions: the steps on plain pointers, and the one that Python calls with arrays.
-        # Where an array is not as it should be, this returns 1 before anything has run.
+        # Where an array is not as it should be, or the stack too small, this returns why before
+        # anything has run.
         text = [
             *self.functions,
             f"static int {self.name}_steps(",
@@ -135,7 +136,7 @@ class StepsWriter(Code):
             "    return 0;",
             "}",
             f"GA_CALLED int call_{self.name}({arrays}) {{",
-            f"    if (!ga_plain({plain})) return 1;",
+            f"    if (const int why = ga_refused({plain})) return why;",
             "    ga_call call;",
             f"    return {self.name}_steps(call, {data});",
             "}",

@@ -118,7 +118,7 @@ class NativeSource(Struct, eq=False):
         arrays += [f"out{i}" for i in range(len(self.outputs))]
         lines = [
             f"GA_CALLED int call_{self.name}({', '.join(f'ga_array* {a}' for a in arrays)}) {{",
-            f"    if (!ga_plain({', '.join(arrays)})) return 1;",
+            f"    if (const int why = ga_refused({', '.join(arrays)})) return why;",
         ]
         # Room for what phases leave to one another; without memory the caller takes another way.
         lines += [f"    ga_room<{kind}> {name}({n});" for name, (kind, n) in self.room.items()]

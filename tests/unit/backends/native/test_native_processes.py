@@ -366,3 +366,37 @@ time.sleep(0.3)
 """,
         tmp_path,
     )
+
+
+def test_threads_with_a_small_stack(tmp_path):
+    """Transforms have registers on the stack, chains their blocks, LAPACK its matrix: where that is
+    too small, another thread makes the call.
+    """
+    out = run(
+        """
+x = np.random.default_rng(0).standard_normal((1024, 16)).astype("float32")
+long = np.random.default_rng(0).standard_normal(1 << 18)
+def transform(x): return gnp.fft.fft(x, axis=0)
+def chain(long):
+    y = gnp.floor(long * 9).astype("int32") % 1000
+    return long[y] + long[y + 7] * (long - y)
+def factors(x): return lax.fori_loop(0, 3, lambda _, c: gnp.linalg.qr(c + 1)[0], x[:200])
+functions = [(ga.jit(transform), x), (ga.jit(chain), long), (ga.jit(factors), x)]
+def results(): return [np.asarray(f(a)).tobytes() for f, a in functions]
+calls, helped = [], library.with_stack
+library.with_stack = lambda call: calls.append(call) or helped(call)
+expected = results()
+assert not calls
+found = []
+for kilobytes in (64, 128, 1024):
+    before = threading.stack_size(kilobytes << 10)
+    thread = threading.Thread(target=lambda: found.append(results()))
+    thread.start()
+    thread.join()
+    assert threading.stack_size(before) == kilobytes << 10
+    assert found.pop() == expected
+print(len(calls))
+""",
+        tmp_path,
+    )
+    assert out.split() == ["9"]

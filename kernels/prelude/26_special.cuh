@@ -122,11 +122,15 @@ GA_OUTLINE double ga_gamma_density(double a, double x) {
     return exp((a == 0 ? 0.0 : a * log(x)) - x - lgamma(a + 1.0));
 }
 
+//@ ga_enough
+// How small a term has to be before a sum of doubles for a result of this type ends.
+template <class T> GA_INLINE double ga_enough(T) { return sizeof(T) == 8 ? 1e-17 : 1e-11; }
+
 //@ ga_gamma_lower
 // P(a, x) for a > 0 by its power series, which converges fast for x below a + 1.
-GA_OUTLINE double ga_gamma_lower(double a, double x) {
+GA_OUTLINE double ga_gamma_lower(double a, double x, double enough) {
     double term = 1.0, total = 1.0;
-    for (int n = 1; n < 20000 && term > 1e-17 * total; ++n) {
+    for (int n = 1; n < 20000 && term > enough * total; ++n) {
         term *= x / (a + n);
         total += term;
     }
@@ -135,7 +139,7 @@ GA_OUTLINE double ga_gamma_lower(double a, double x) {
 
 //@ ga_gamma_upper
 // Q(a, x) = 1 - P(a, x) for a > 0 by its continued fraction (modified Lentz), for x above a + 1.
-GA_OUTLINE double ga_gamma_upper(double a, double x) {
+GA_OUTLINE double ga_gamma_upper(double a, double x, double enough) {
     const double tiny = 1e-300;
     double b = x + 1.0 - a, c = 1.0 / tiny, d = 1.0 / b, h = d;
     for (int n = 1; n < 20000; ++n) {
@@ -146,28 +150,28 @@ GA_OUTLINE double ga_gamma_upper(double a, double x) {
         c = b + k / c;
         c = fabs(c) < tiny ? tiny : c;
         h *= d * c;
-        if (fabs(d * c - 1.0) < 1e-16) break;
+        if (fabs(d * c - 1.0) < 10.0 * enough) break;
     }
     return exp(a * log(x) - x - lgamma(a)) * h;
 }
 
 //@ ga_igamma
-GA_INLINE double ga_igamma(double a, double x) {
+template <class T> GA_INLINE double ga_igamma(T a, T x) {
     if (!(a > 0) || !(x >= 0)) return GA_NAN;
     if (x == 0) return a == GA_INF ? 0.0 : 0.0;
     if (a == GA_INF) return x == GA_INF ? GA_NAN : 0.0;
     if (x == GA_INF) return 1.0;
-    return x < a + 1.0 ? ga_gamma_lower(a, x) : 1.0 - ga_gamma_upper(a, x);
+    return x < a + 1.0 ? ga_gamma_lower(a, x, ga_enough(x)) : 1.0 - ga_gamma_upper(a, x, ga_enough(x));
 }
 
 //@ ga_igammac
-GA_INLINE double ga_igammac(double a, double x) {
+template <class T> GA_INLINE double ga_igammac(T a, T x) {
     if (!(a >= 0) || !(x >= 0)) return GA_NAN;
     if (a == 0) return x > 0 ? 0.0 : GA_NAN;
     if (x == 0) return 1.0;
     if (a == GA_INF) return x == GA_INF ? GA_NAN : 1.0;
     if (x == GA_INF) return 0.0;
-    return x < a + 1.0 ? 1.0 - ga_gamma_lower(a, x) : ga_gamma_upper(a, x);
+    return x < a + 1.0 ? 1.0 - ga_gamma_lower(a, x, ga_enough(x)) : ga_gamma_upper(a, x, ga_enough(x));
 }
 
 //@ ga_igamma_grad_a

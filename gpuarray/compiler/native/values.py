@@ -22,7 +22,7 @@ from gpuarray.core.element import (
     Best,
     Element,
     Guarded,
-    Held,
+    InRegister,
     Lookup,
     Reduced,
     SerialFold,
@@ -165,7 +165,7 @@ class ValueWriter(Statements):
         """A name for what a function returns for an element of a row: see `nests.py`."""
         *before, asked = access.operands
         moves = any(isinstance(o, Address) and self.inner in axes_of(o.index) for o in before)
-        if self.front is None or self.guards or moves or isinstance(asked, Held | Address):
+        if self.front is None or self.guards or moves or isinstance(asked, InRegister | Address):
             return text
         name = f"t{self.reads}"
         self.reads += 1

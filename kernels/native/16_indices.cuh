@@ -1,4 +1,19 @@
-// Binary search for a CPU.
+// Indices from memory and binary search for a CPU.
+
+//@ ga_clip
+// An index clamped to 0 ... most, by an instruction for the smaller and one for the larger of two numbers: of choices
+// between constants g++ makes branches, with reads behind them, and no vectors.
+template <class I, class T> GA_INLINE I ga_clip(T i, I most) {
+    if constexpr ((T)-1 > (T)0) {
+        return (unsigned long long)i > (unsigned long long)most ? most : (I)i;
+    } else if constexpr (sizeof(T) <= 4 && sizeof(I) <= 4) {
+        const int top = (int)most, low = i > top ? top : i;
+        return (I)(low < 0 ? 0 : low);
+    } else {
+        const long long top = (long long)most, low = i > top ? top : i;
+        return (I)(low < 0 ? 0 : low);
+    }
+}
 
 //@ ga_before
 // Whether a sorts before b: nan is last, complex numbers go by real part, then imaginary part. All of it: no branches.

@@ -125,7 +125,7 @@ class OnlineTemplate(Template):
     def _open_turn(self, turns: JoinedLoop, comment: str) -> None:
         self.line(2, "#pragma unroll")
         self.line(2, f"for (unsigned u = 0; u < {turns.count}u; ++u) {{", comment)
-        self.line(3, f"const {self.index_type} j = {turns.place};")
+        self.name_position(3, "j", turns.place)
         if turns.guard:
             self.line(3, f"if ({turns.guard}) continue;")
         self.define_axes(3, "j", turns.reduced)

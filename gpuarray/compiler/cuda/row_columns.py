@@ -15,6 +15,7 @@ from gpuarray.compiler.lower.kernel import RowColumns
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.lower.row_columns import is_column_fold, row_itemsize
 from gpuarray.compiler.lower.schedule import Schedule, schedule_row_columns
+from gpuarray.compiler.text.reader import PositionLine
 from gpuarray.core.graph import Var
 from gpuarray.core.target import TARGET
 
@@ -132,6 +133,8 @@ class RowColumnsTemplate(RowsTemplate):
 
 def _deeper(line: str) -> str:
     """A line one level deeper, its comment in the column of all comments."""
+    if isinstance(line, PositionLine):
+        return PositionLine(f"    {line}", line.name)
     code, mark, comment = line.partition("  // ")
     if not mark or not code.strip():
         return f"    {line}"

@@ -167,7 +167,7 @@ class ScanTemplate(Template):
             inside = f" && i < {n(total)}"
         self.define_axes(1, "i", [*self.outer, *self.inner])
         first = f"tile * {n(c.step)} + " if c.looks_back else ""
-        self.line(1, f"const {t} j = {first}threadIdx.x / {across}u * {n(c.items)};")
+        self.name_position(1, "j", f"{first}threadIdx.x / {across}u * {n(c.items)}")
         self.define_merge(in_block=True)
         # Each thread's own elements.
         state, none = self.merging.state, self.merging.none
@@ -229,7 +229,7 @@ class ScanTemplate(Template):
             self.line(1, f"for ({t} tile = {begin}; tile < {end}; tile += {tile}) {{")
             depth, first = 2, "tile"
         step = f"lane * {n(items)}" if items > 1 else "lane"
-        self.line(depth, f"const {t} j = {f'{first} + {step}' if first else step};")
+        self.name_position(depth, "j", f"{first} + {step}" if first else step)
         # Merge each thread's elements, then scan over threads: `ahead` is the merge of all elements
         # before this thread's, `whole` that of the tile. Both need every thread of the row, so
         # threads beyond its end take part with what changes nothing.

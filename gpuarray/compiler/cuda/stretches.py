@@ -65,7 +65,7 @@ class RowLoops(OnlineTemplate):
             self.touched.begin()
             whole = s.lanes * s.width == length
             self.line(1, "{" if whole else f"if (lane{scale} < {n(length)}) {{", comment)
-            self.line(2, f"const {t} j = lane{scale};")
+            self.name_position(2, "j", f"lane{scale}")
         elif s.steps:
             # A known number. Arrays in registers need constant indices, so their loops are
             # unrolled; others only while the code stays short.
@@ -77,7 +77,7 @@ class RowLoops(OnlineTemplate):
             self.line(1, "#pragma unroll 1" if often else "#pragma unroll")
             self.line(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
             place = f"u * {n(s.lanes)} + lane"
-            self.line(2, f"const {t} j = {f'({place}){scale}' if scale else place};")
+            self.name_position(2, "j", f"({place}){scale}" if scale else place)
             # The last vectors may lie beyond the row.
             if s.steps * s.lanes * s.width != length:
                 self.line(2, f"if (j >= {n(length)}) continue;")

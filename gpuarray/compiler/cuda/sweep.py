@@ -29,8 +29,6 @@ _NAME = re.compile(r"[\w.\[\]]+")
 class SweepTemplate(Template):
     """One sweep: its tiles, the elements, and the fold or the product that reads them."""
 
-    positions = r"[bot]\d+|own|at|batch"
-
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)
         (member,) = kernel.group.members
@@ -77,7 +75,7 @@ class SweepTemplate(Template):
                 # The slowest axis needs no remainder.
                 text = f"{bracketed(text)} % {self.number(n)}"
             names[i] = f"{prefix}{k}"
-            self.line(depth, f"const {self.index_type} {names[i]} = {text};")
+            self.name_position(depth, names[i], text)
         return names
 
     # ---- the text ----
@@ -97,7 +95,7 @@ class SweepTemplate(Template):
         self.batch = {}
         if batches > 1:
             batch = f"blockIdx.x / {n(blocks)}" if blocks > 1 else "blockIdx.x"
-            self.line(1, f"const {self.index_type} batch = {batch};")
+            self.name_position(1, "batch", batch)
             self.batch = self.define(1, "batch", range(sweep.batch), "b")
         for k, f in enumerate(sweep.factors):
             # One column more than the tile has: threads that go down a column meet different banks.
@@ -226,8 +224,8 @@ class SweepTemplate(Template):
         self.line(2, f"for (unsigned i = 0; i < {self.own}u; ++i) {{")
         self.line(3, "#pragma unroll")
         self.line(3, f"for (unsigned j = 0; j < {self.beside}u; ++j) {{")
-        self.line(4, f"const {self.index_type} own = own0 + {self.mine};")
-        self.line(4, f"const {self.index_type} at = at0 + {self.theirs};")
+        self.name_position(4, "own", f"own0 + {self.mine}")
+        self.name_position(4, "at", f"at0 + {self.theirs}")
         # Beyond the ends there is nothing to read, and nothing to add.
         tests = []
         if self.owned % self.own_tile:
@@ -370,7 +368,7 @@ class SweepTemplate(Template):
             self.line(
                 2, f"const float whole = ga_warp_reduce<16>(total[i], {self.merger(adder.merger)});"
             )
-        self.line(2, f"const {self.index_type} own = own0 + {self.mine};")
+        self.name_position(2, "own", f"own0 + {self.mine}")
         if self.owned % self.own_tile:
             self.line(2, f"if (own >= {n(self.owned)}) continue;")
         names = self.batch | self.define(2, "own", sweep.owned, "o")

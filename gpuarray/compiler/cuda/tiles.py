@@ -128,7 +128,7 @@ class TilesTemplate(MapTemplate):
             tests = " && ".join(f"{place[a]} < {end}" for a, end in ends.items())
             self.line(1, f"if ({tests}) {{" if tests else "{", comment)
         for axis, name in ((along, first), (across, second)):
-            self.line(2, f"const {self.index_type} {name} = {place[axis]};")
+            self.name_position(2, name, place[axis])
         # At the edge of the array tiles reach over the end.
         if s.steps > 1 and ragged:
             tests = " || ".join(f"{self.axis_name[a]} >= {end}" for a, end in ends.items())

@@ -98,7 +98,7 @@ class ColumnsWriter(FoldWriter):
             # Choices (a maximum) that are unrolled first are not vectorised.
             self.line(depth, "#pragma GCC unroll 1")
         with self.over(depth, "lane", "0", "width", comment):
-            self.line(depth + 1, f"const ga_index {self.axis_name[self.across]} = left + lane;")
+            self.name_position(depth + 1, self.axis_name[self.across], "left + lane")
             yield
 
     # ---- passes ----

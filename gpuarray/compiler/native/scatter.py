@@ -212,7 +212,7 @@ class ScatterWriter(NativeWriter):
                 # Not `over`, which may keep a short loop: this one should be written out.
                 self.line(3, f"for (ga_index k = 0; k < {turns}; ++k) {{")
                 self.line(4, f"{kind}* const mine = all + k * {size};")
-                self.line(4, f"const ga_index {i} = (task * {turns} + k) * {cut} + turn;")
+                self.name_position(4, i, f"(task * {turns} + k) * {cut} + turn")
                 # The last part may be shorter.
                 if cut * parts > self.axes[0]:
                     self.leave(4, f"{i} >= {self.axes[0]}")

@@ -64,6 +64,19 @@ def _is_call(text: str) -> bool:
     return False
 
 
+class PositionLine(str):
+    """The line that defines a position, and its name."""
+
+    __slots__ = ("name",)
+
+    name: str
+
+    def __new__(cls, text: str, name: str) -> PositionLine:
+        made = super().__new__(cls, text)
+        made.name = name
+        return made
+
+
 class Reader:
     """The part of a Writer that reads: from memory, or through inlined producers."""
 
@@ -93,6 +106,11 @@ class Reader:
 
     def line(self, depth: int, text: str, comment: str = "") -> None:
         self.lines.append(commented("    " * depth + text, comment))
+
+    def name_position(self, depth: int, name: str, text: str) -> None:
+        """Write the line that names a position; it goes where nothing reads the name."""
+        line = f"const {self.index_type} {name} = {text};"
+        self.lines.append(PositionLine("    " * depth + line, name))
 
     def define(
         self, depth: int, aval: ShapedArray, name: str, text: str, comment: str = ""

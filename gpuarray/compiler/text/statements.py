@@ -15,7 +15,7 @@ from gpuarray.compiler.lower.choose import loop_order
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer, expression
-from gpuarray.compiler.text.reader import Reader, bracketed, commented
+from gpuarray.compiler.text.reader import PositionLine, Reader, bracketed, commented
 from gpuarray.core.element import sources
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.index import Index, linear
@@ -32,9 +32,6 @@ _NAMED = re.compile(r" *const [\w ]+ ([vx]\d+) = (.*?);(?: *// (.*))?")
 
 class Statements(Reader):
     """Lines of one kernel: its members over its axes."""
-
-    #: The names of positions that are defined on the way, as a pattern.
-    positions = r"i\d+|j"
 
     def __init__(self, kernel: Kernel, user_lines: bool = False):
         super().__init__(kernel.accesses)
@@ -92,10 +89,10 @@ class Statements(Reader):
             text = position if stride == 1 else f"{position} / {self.number(stride)}"
             if k < len(axes) - 1:
                 text = f"{f'({text})' if stride > 1 else text} % {self.number(length)}"
-            lines.append(f"const {self.index_type} {self.axis_name[axis]} = {text};")
+            lines.append((self.axis_name[axis], text))
             stride *= length
-        for line in reversed(lines):
-            self.line(depth, line)
+        for name, text in reversed(lines):
+            self.name_position(depth, name, text)
 
     def spaces(self) -> tuple[list[int], list[int]]:
         """The parallel and the reduced axes, each from the slowest to the fastest in memory."""
@@ -266,18 +263,20 @@ class Statements(Reader):
         """Remove definitions of positions that nothing in their scope reads. Repeated until none is
         left, since a position may be read by another one only.
         """
-        # Definitions of positions; all other lines are emitted because something reads them.
-        defined = re.compile(rf"( *)const (?:{self.index_type}|int) ({self.positions}) = ")
         before = 0
         while before != len(self.lines):
-            before, used = len(self.lines), []
-            for k, line in enumerate(self.lines):
-                found = defined.match(line)
-                if found:
-                    # The scope: lines at least as deep as the definition.
-                    inside = re.compile(rf"{found[1]}|\s*$")
-                    scope = itertools.takewhile(inside.match, self.lines[k + 1 :])
-                    if not any(re.search(rf"\b{found[2]}\b", x) for x in scope):
-                        continue
-                used.append(line)
-            self.lines = used
+            before = len(self.lines)
+            self.lines = [
+                line
+                for k, line in enumerate(self.lines)
+                if not isinstance(line, PositionLine) or self._is_read(line, k)
+            ]
+
+    def _is_read(self, line: PositionLine, k: int) -> bool:
+        """Whether the position that line `k` defines is read in its scope: the lines behind it that
+        are at least as deep.
+        """
+        depth = line[: len(line) - len(line.lstrip())]
+        deep_enough = lambda x: not x.strip() or x.startswith(depth)
+        scope = itertools.takewhile(deep_enough, self.lines[k + 1 :])
+        return any(re.search(rf"\b{line.name}\b", x) for x in scope)

@@ -168,8 +168,21 @@ class Stage:
 class Traced(Stage):
     """A function traced for given arguments: `.jaxpr` is its Graph."""
 
-    def lower(self) -> Lowered:
-        """The plan of this function: simplified, and grouped into kernels."""
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
+        """The plan of this function: simplified, and grouped into kernels.
+
+        Parameters
+        ----------
+        lowering_platforms :
+            Where it is to run, of "cpu", "cuda" and "gpu". One plan is for all of them; others are
+            refused.
+        """
+        for name in lowering_platforms or ():
+            if name not in ("cpu", "cuda", "gpu"):
+                raise ValueError(
+                    f"lowering_platforms={tuple(lowering_platforms or ())}: there are programs for "
+                    f"'cpu' and 'cuda' (or 'gpu'), not for {name!r}."
+                )
         given_away(self.jaxpr, self._donated)  # warns
         return self._next(Lowered)
 

@@ -169,6 +169,11 @@ def vectorize(
             named.update(zip(names, elements[len(spread) :], strict=True))
             result = tree.tree_map(asarray, pyfunc(*values, **named))
             if outputs is not None:
+                if len(outputs) > 1 and not isinstance(result, tuple):
+                    raise TypeError(
+                        "output must be a tuple when multiple outputs are expected, got "
+                        f"{type(result).__name__} on vectorized function with {signature=}"
+                    )
                 _check_results(tree.tree_leaves(result), outputs, dict(sizes), signature)
             return result
 

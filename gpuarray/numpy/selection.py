@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax, util
+from gpuarray import errors, lax, util
 from gpuarray.core import dtypes, promotion
 from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import cuts_of
@@ -135,10 +135,10 @@ def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
     if mode == "raise":
         known = known_value(a)
         if known is None:
-            need_concrete(
+            raise errors.ConcretizationTypeError(
                 a,
-                "the error occurred because jnp.choose was jit-compiled with mode='raise'. Use "
-                "mode='wrap' or mode='clip' instead",
+                "The error occurred because jnp.choose was jit-compiled with mode='raise'. Use "
+                "mode='wrap' or mode='clip' instead.",
             )
         if ((known < 0) | (known >= count)).any():
             raise ValueError(

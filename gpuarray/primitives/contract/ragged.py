@@ -78,6 +78,14 @@ def _check(lhs, rhs, group_sizes, numbers) -> None:
             "ragged_dot_general requires exactly one lhs ragged dimension, got "
             f"{numbers.lhs_ragged_dimensions}."
         )
+    if not 0 <= numbers.lhs_ragged_dimensions[0] < lhs.ndim:
+        raise TypeError(
+            "ragged_dot_general requires lhs ragged dimension numbers to be nonnegative and less "
+            f"than the number of axes of the lhs: got {numbers.lhs_ragged_dimensions} for "
+            f"{lhs.str_short()}."
+        )
+    if group_sizes.ndim == 0:
+        raise TypeError("expected rank of group_sizes to be >=1: one size for each group.")
     if dtypes.kind_of(group_sizes.dtype) not in "iu":
         raise TypeError(
             "ragged_dot_general requires that group_sizes.dtype is subtype of np.integer, got "
@@ -107,7 +115,7 @@ def _check(lhs, rhs, group_sizes, numbers) -> None:
         raise TypeError(
             f"ragged_dot_general: rhs of shape {rhs.shape} has no group dimension {groups[0]}."
         )
-    count = group_sizes.shape[-1] if group_sizes.ndim else 0
+    count = group_sizes.shape[-1]
     if mode == "rows" and rhs.shape[groups[0]] != count:
         raise TypeError(
             f"expected rhs group dimension size to be {count}, got {rhs.shape[groups[0]]}."
@@ -115,7 +123,7 @@ def _check(lhs, rhs, group_sizes, numbers) -> None:
     # Sizes may be given for each entry of the axes in front of the ragged one.
     prefix = tuple(lhs.shape[d] for d in prefix_axes(numbers, lhs.ndim))
     if group_sizes.ndim != 1 and group_sizes.shape != (*prefix, count):
-        expected = (count,) if group_sizes.ndim == 0 else (*prefix, count)
+        expected = (*prefix, count)
         raise TypeError(f"expected group_sizes to have shape {expected}, got {group_sizes.shape}.")
 
 

@@ -313,6 +313,14 @@ def test_lower_and_compile():
         compiled(gnp.ones(5), gnp.ones(5))
 
 
+def test_platforms_of_lowering():
+    traced = ga.jit(sse).trace(gnp.ones(4), gnp.ones(4))
+    lowered = traced.lower(lowering_platforms=("cpu", "cuda"))
+    assert lowered.as_text() == traced.lower().as_text()
+    with pytest.raises(ValueError, match="not for 'tpu'"):
+        traced.lower(lowering_platforms=("tpu",))
+
+
 def test_eval_shape_and_make_jaxpr():
     known = ga.ShapeDtypeStruct((2,), "int32")
     assert ga.eval_shape(lambda: (known, 1.0))[0] == known

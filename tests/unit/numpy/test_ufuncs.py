@@ -532,6 +532,8 @@ def test_vectorize_and_lanes_are_traced_once():
         wrong(gnp.ones((2, 3)), gnp.ones(3))
     with pytest.raises(TypeError, match="wrong number of output arguments"):
         gnp.vectorize(lambda a: (a, a), signature="(n)->(n)")(gnp.ones(3))
+    with pytest.raises(TypeError, match="output must be a tuple"):
+        gnp.vectorize(lambda a: a, signature="(n)->(n),()")(gnp.ones(3))
     with pytest.raises(ga.errors.TracerBoolConversionError):
         gnp.vectorize(lambda a: a if a > 0 else -a)(gnp.ones(3))
 

@@ -476,3 +476,19 @@ def test_one_matrix_among_many_does_not_disturb_the_others():
     got = np.asarray(gnp.matmul(x, x))
     assert np.isnan(got[7]).all() and np.isinf(got[8]).all()
     assert (np.delete(got, [7, 8], 0) == 3).all()
+
+
+@pytest.mark.parametrize(
+    ("ragged", "groups", "message"),
+    [
+        (2, (3,), "less than the number of axes"),
+        (-1, (3,), "nonnegative"),
+        (0, (), "rank of group"),
+    ],
+)
+def test_ragged_products_of_wrong_axes(ragged, groups, message):
+    numbers = lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), [ragged], [0])
+    with pytest.raises(TypeError, match=message):
+        lax.ragged_dot_general(
+            gnp.ones((4, 5)), gnp.ones((3, 5, 7)), gnp.ones(groups, "int32"), numbers
+        )

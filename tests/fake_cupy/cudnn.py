@@ -68,6 +68,11 @@ class Convolution:
     math: int = 0
 
 
+#: The version of CUDA that it is built for, and how it is asked for: no status is returned.
+cuda = [13000]
+library.functions["cudnnGetCudartVersion"] = ctypes.CFUNCTYPE(c_size_t)(lambda: cuda[0])
+
+
 def _numbers(at: int, count: int) -> tuple[int, ...]:
     return tuple((c_int * count).from_address(at))
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.backends.cuda import shared_libraries
+from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.shared_libraries import Functions, Owned, Refused
 from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
@@ -139,6 +140,23 @@ def load() -> Any:
     return shared_libraries.load("cudnn", VERSIONS)
 
 
+def cuda_version(library: Any) -> int:
+    """Return the major version of CUDA that the library was built for."""
+    asked = library.cudnnGetCudartVersion
+    asked.argtypes, asked.restype = [], c_size_t
+    return asked() // 1000
+
+
+def _check_cuda(library: Any) -> None:
+    """Raise Refused for a library that was built for another CUDA than CuPy: it would crash."""
+    theirs, ours = cuda_version(library), cupy.cuda.runtime.runtimeGetVersion() // 1000
+    if theirs != ours:
+        raise Refused(
+            f"cuDNN is built for CUDA {theirs}, and CuPy for CUDA {ours}: install "
+            f"nvidia-cudnn-cu{ours} in place of nvidia-cudnn-cu{theirs}"
+        )
+
+
 def installed() -> bool:
     """Whether the library is here."""
     try:
@@ -152,7 +170,9 @@ class Cudnn:
     """The library on one GPU: a handle, and what is kept for convolutions."""
 
     def __init__(self, gpu: Any):
-        self.call = Functions(load(), PROTOTYPES, _STATUSES, _UNSUPPORTED)
+        found = load()
+        _check_cuda(found)
+        self.call = Functions(found, PROTOTYPES, _STATUSES, _UNSUPPORTED)
         #: A handle is for one thread at a time.
         self.lock = threading.Lock()
         self._kept: OrderedDict[ConvolutionCall, PreparedConvolution] = OrderedDict()

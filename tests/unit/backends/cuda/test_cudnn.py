@@ -17,6 +17,7 @@ import pytest
 import gpuarray as ga
 from gpuarray import lax
 from gpuarray.backends.cuda import cudnn, device, shared_libraries
+from tests.fake_cupy import cudnn as stand_in
 from tests.fake_cupy import installed
 from tests.fake_cupy.cudnn import library
 from tests.support import simulated
@@ -223,6 +224,15 @@ def test_no_library(gpu, monkeypatch):
     monkeypatch.setattr(shared_libraries, "load", load)
     check(with_gradients(conv), X, W)
     assert not cudnn.installed() and "cuDNN" not in device.gpus()[0].libraries
+
+
+def test_a_library_for_another_cuda(gpu, monkeypatch, caplog):
+    monkeypatch.setattr(stand_in, "cuda", [12090])
+    with caplog.at_level(logging.WARNING, "gpuarray"):
+        check(conv, X, W)
+        check(lambda x, w: conv(x, w) + 1, X, W)
+    assert [r.getMessage().count("install nvidia-cudnn-cu13") for r in caplog.records] == [1]
+    assert not library.called
 
 
 def test_descriptors_are_kept_and_shared(gpu, monkeypatch):

@@ -150,6 +150,17 @@ def test_images_and_filters(dnn, dtype, last):
 
 
 @needs_dnn
+def test_the_cuda_that_it_is_built_for():
+    assert cudnn.cuda_version(ctypes.CDLL(str(DNN))) in (12, 13)
+
+
+@needs_dnn
+def test_it_is_found_and_found_again():
+    first, again = cudnn.load(), cudnn.load()
+    assert first._handle == again._handle
+
+
+@needs_dnn
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("math", [cudnn._DEFAULT_MATH, cudnn._TENSOR_MATH, cudnn._FMA_MATH])
 def test_convolutions(dnn, groups, math):

@@ -47,8 +47,11 @@ class Epilogue(NamedTuple):
     Attributes
     ----------
     formula : Graph
-        What an element becomes, as a function of scalars: of the element, and of what stands in
-        its column in each further operand.
+        What an element becomes, as a function of scalars: of the element, and of one of each
+        further operand.
+    whole : int
+        How many of the further operands, the last ones, have an element for each of the product;
+        the others have one for each column.
     either_way : tuple of Primitive
         The operations in it whose two operands may be exchanged.
     joined : (product, operands, out) -> Eqn
@@ -56,6 +59,7 @@ class Epilogue(NamedTuple):
     """
 
     formula: Any
+    whole: int
     either_way: tuple[Any, ...]
     joined: Callable[[Any, Sequence[Any], Any], Any]
 

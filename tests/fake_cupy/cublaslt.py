@@ -218,7 +218,7 @@ def cublasLtMatmul(
         raise ValueError(f"a workspace of {size} bytes at {space}")
     scale = np.dtype(TYPES[product.scale])
     factors = [np.frombuffer(ctypes.string_at(p, scale.itemsize), scale)[0] for p in (alpha, beta)]
-    if factors != [1, 0] or C != D:
+    if factors not in ([1, 0], [1, 1]) or (C == D) == bool(factors[1]):
         raise ValueError(f"alpha and beta are {factors}, C and D {C} and {D}")
     if world.idle:
         return
@@ -234,6 +234,10 @@ def cublasLtMatmul(
             at, nbytes = product.values[8], d.rows * d.dtype.itemsize
             uses.append(use_of(at, nbytes, False))
             bias = view(at, nbytes).view(d.dtype)
+        added = None
+        if factors[1]:
+            use, added = c.use(C, False)
+            uses.append(use)
         if size:
             uses.append(use_of(space, size, True))
         turns = product.values[3], product.values[4]
@@ -246,6 +250,8 @@ def cublasLtMatmul(
             )
             with np.errstate(all="ignore"):
                 made = np.matmul(x, y)
+                if added is not None:
+                    made = made + added.astype(scale)
                 if bias is not None:
                     made = made + bias.astype(scale)[:, None]
                 if activation == 2:

@@ -114,7 +114,10 @@ class Matrices(Struct):
 
 
 class LtProduct(Struct):
-    """D = epilogue(op(A) op(B) + bias) for each of `batch` pairs of matrices."""
+    """D = activation(op(A) op(B) + bias + C) for each of `batch` pairs of matrices.
+
+    `bias` and `added` say whether there are a bias and C, which lies as D does.
+    """
 
     batch: int
     a: Matrices
@@ -123,6 +126,7 @@ class LtProduct(Struct):
     compute: int
     activation: str = ""
     bias: bool = False
+    added: bool = False
 
     @property
     def scale(self) -> Any:
@@ -165,7 +169,7 @@ class Prepared:
         self._lock = threading.Lock()
         call = owner.call
         scale = ELEMENT[product.scale.name]
-        self._one, self._zero = (np.full(1, x, product.scale) for x in (1, 0))
+        self._one, self._beta = (np.full(1, x, product.scale) for x in (1, product.added))
         self._product = made = Owned(call, "cublasLtMatmulDesc{}", product.compute, scale)
         made.set(_TRANSA, c_int32(product.a.transposed))
         made.set(_TRANSB, c_int32(product.b.transposed))
@@ -193,18 +197,18 @@ class Prepared:
         return found
 
     def __call__(
-        self, a: int, b: int, bias: int | None, d: int, workspace: int, stream: int
+        self, a: int, b: int, bias: int | None, c: int, d: int, workspace: int, stream: int
     ) -> None:
         """Put the product on a stream, given addresses."""
         at_a, at_b, at_d = (x.pointer for x in self._layouts)
-        one, zero = self._one.ctypes.data, self._zero.ctypes.data
+        one, beta = self._one.ctypes.data, self._beta.ctypes.data
         # The address of the bias is an attribute: one call at a time.
         with self._lock:
             if bias is not None:
                 self._product.set(_BIAS_POINTER, c_void_p(bias))
             self._call(
                 "cublasLtMatmul", self._handle.pointer, self._product.pointer,
-                one, a, at_a, b, at_b, zero, d, at_d, d, at_d,
+                one, a, at_a, b, at_b, beta, c, at_d, d, at_d,
                 ctypes.addressof(self._heuristic.algorithm), workspace, self.workspace, stream,
             )  # fmt: skip
 

@@ -39,15 +39,16 @@ def sides(shape: tuple[int, ...], transposed: bool) -> tuple[int, int, int]:
 
 
 # The reference, for tests: sums of floats, and what follows, are of float32.
-def _gemm_numpy(a, b, *bias, transposed, dtype, tf32: bool, activation: str) -> np.ndarray:
+def _gemm_numpy(a, b, *added, transposed, dtype, tf32: bool, activation: str) -> np.ndarray:
     a, b = (x.swapaxes(1, 2) if t else x for x, t in zip((a, b), transposed, strict=True))
     if np.dtype(dtype).kind == "i":
         return integer_product(a, b, np.dtype(dtype))
     made = np.matmul(a.astype(np.float32), b.astype(np.float32))
-    return epilogues.in_numpy(made, bias, activation, dtype)
+    return epilogues.in_numpy(made, added, activation, dtype)
 
 
-#: activation([batch, m, k] x [batch, k, n] + bias[n]), as `gemm` has it; the bias may be missing.
+#: activation([batch, m, k] x [batch, k, n] + bias[n] + c[batch, m, n]), as `gemm` has it; the bias
+#: and c may be missing.
 gemm_lt_p = Primitive("gemm_lt", Kind.LIBRARY, aval=gemm_aval, numpy=_gemm_numpy, register=False)
 
 
@@ -64,7 +65,8 @@ def _product(avals: list[ShapedArray], params: dict) -> cublaslt.LtProduct:
     d = Matrices(cublaslt.ELEMENT[params["dtype"].name], n, m)
     compute = cublaslt.TF32 if params["tf32"] else cublaslt.FLOAT32
     compute = cublaslt.INT32 if params["dtype"].kind == "i" else compute
-    return cublaslt.LtProduct(batch, a, b, d, compute, params["activation"], len(avals) > 2)
+    ranks = [a.ndim for a in avals[2:]]
+    return cublaslt.LtProduct(batch, a, b, d, compute, params["activation"], 1 in ranks, 3 in ranks)
 
 
 def routine(
@@ -80,19 +82,18 @@ def routine(
     avals = [a.aval for a in eqn.invars]
     product, aval = _product(avals, eqn.params), gemm_aval(*avals, **eqn.params)
 
-    def called(a: Buffer, b: Buffer, bias: Buffer | None = None) -> Buffer:
+    def called(a: Buffer, b: Buffer, *added: Buffer) -> Buffer:
         ready = library(gpu).prepared(product)
         out = gpu.empty(aval.shape, aval.dtype)
+        bias = next((x.pointer for x in added if x.ndim == 1), None)
+        c = next((x.pointer for x in added if x.ndim == 3), out.pointer)
 
         def call() -> None:
             # Freed at once: what takes it next comes later in the stream.
             space = gpu.allocate(ready.workspace) if ready.workspace else None
             at = 0 if space is None else space.ptr
             with gpu.device:
-                ready(
-                    b.pointer, a.pointer, None if bias is None else bias.pointer, out.pointer, at,
-                    gpu.stream.ptr,
-                )  # fmt: skip
+                ready(b.pointer, a.pointer, bias, c, out.pointer, at, gpu.stream.ptr)
 
         gpu.retried(call)
         return out

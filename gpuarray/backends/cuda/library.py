@@ -407,7 +407,7 @@ def _triangular_parts(a, b, **params):
 # Asked after ROUTINES; NoKernel means that a function is not for these operands.
 PARTS: dict[str, Callable[..., Any]] = {
     "dot_general": products.dot_parts,
-    "product_bias": products.epilogue_parts,
+    "product_add": products.epilogue_parts,
     "product_relu": products.epilogue_parts,
     "product_gelu": products.epilogue_parts,
     "gemm_lt": products.gemm_lt_parts,

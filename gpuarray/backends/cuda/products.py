@@ -19,7 +19,7 @@ from gpuarray.backends.cuda.fused_products import gemm_aval, gemm_lt_p, multipli
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.primitives.contract.epilogues import with_epilogue
+from gpuarray.primitives.contract.epilogues import as_matrices, with_epilogue
 from gpuarray.primitives.contract.ops import _side, dot_aval, joined_dtype, working_dtype
 from gpuarray.primitives.contract.precision import DotAlgorithmPreset, Precision, rounding_of
 from gpuarray.primitives.define import do
@@ -119,9 +119,7 @@ def product(
     tf32: bool,
     epilogue: tuple[Sequence[Any], str] | None = None,
 ) -> Any:
-    """Multiply stacks of matrices of any dtypes; `epilogue`: with a bias, if any, and an
-    activation.
-    """
+    """Multiply stacks of matrices of any dtypes; `epilogue`: what is added, and an activation."""
     avals = aval_of(a), aval_of(b)
     left, right = (sides(x.shape, t) for x, t in zip(avals, transposed, strict=True))
     wide = multiplies_bytes(*avals, left[2], right[2], out)
@@ -151,8 +149,8 @@ def _float_product(a, b, transposed, working, out, tf32: bool, epilogue=None) ->
             np.zeros((), out), shape=aval.shape, broadcast_dimensions=(), sharding=None
         )
     elif epilogue is not None and result == out and working == np.float32:
-        bias, activation = epilogue
-        return gemm_lt_p.bind(a, b, *bias, activation=activation, **params)
+        added, activation = epilogue
+        return gemm_lt_p.bind(a, b, *added, activation=activation, **params)
     else:
         made = gemm_p.bind(a, b, **params)
         # A complex product for a real result: the imaginary part is dropped, as on the host.
@@ -169,12 +167,12 @@ def _byte_product(a: Any, b: Any, transposed: tuple[bool, bool], out: Any) -> An
     return gemm_lt_p.bind(a, b, transposed=(False, True), dtype=out, tf32=False, activation="")
 
 
-def gemm_lt_parts(a, b, *bias, transposed, dtype, tf32: bool, activation: str) -> Any:
+def gemm_lt_parts(a, b, *added, transposed, dtype, tf32: bool, activation: str) -> Any:
     """`gemm_lt` without cuBLASLt: a product by cuBLAS or a kernel, and a kernel behind it."""
     if dtypes.kind_of(dtype) == "i":
         return _integer_product(a, b, transposed, dtype, dtype)
     made = _float_product(a, b, transposed, np.dtype(np.float32), dtype, tf32)
-    return with_epilogue(made, bias, activation)
+    return with_epilogue(made, added, activation)
 
 
 def _integer_product(a, b, transposed, working, out):
@@ -226,11 +224,15 @@ def dot_parts(lhs, rhs, *, epilogue=None, out_sharding=None, **params):
     (a, transposed_a), (b, transposed_b) = matrices
     tf32 = wants_tf32(precision)
     transposed = transposed_a, transposed_b
+    if epilogue is not None:
+        added, activation = epilogue
+        stack = gemm_aval(aval_of(a), aval_of(b), transposed=transposed, dtype=out.dtype).shape
+        shapes = as_matrices(stack, map(aval_of, added))
+        epilogue = [shaped(x, s) for x, s in zip(added, shapes, strict=True)], activation
     made = product(a, b, transposed, working, out.dtype, tf32, epilogue)
     return shaped(made, out.shape)
 
 
-def epilogue_parts(lhs, rhs, *bias, activation: str, **params):
-    """A product with a bias or an activation: likewise, with these in the same call."""
-    flat = [shaped(b, (aval_of(b).size,)) for b in bias]
-    return dot_parts(lhs, rhs, epilogue=(flat, activation), **params)
+def epilogue_parts(lhs, rhs, *added, activation: str, **params):
+    """A product with what is added to it, and an activation: likewise, in the same call."""
+    return dot_parts(lhs, rhs, epilogue=(added, activation), **params)

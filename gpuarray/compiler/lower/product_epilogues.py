@@ -34,10 +34,13 @@ def fuse_product_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
         found = None
         if isinstance(step, FusedGroup):
             # A product that another step reads, too, has to be in memory by itself.
-            mine = [v for v in step.inputs if v in products and readers[v] == 1]
-            found = _joined(products[mine[0]], step) if len(mine) == 1 else None
-            if found is not None:
-                gone.add(id(products[mine[0]]))
+            # Of two products that are added, the one is an operand of the other.
+            mine = [v for v in products if v in step.inputs and readers[v] == 1]
+            for v in reversed(mine):
+                found = _joined(products[v], step)
+                if found is not None:
+                    gone.add(id(products[v]))
+                    break
         made.append(step if found is None else found)
     return [s for s in made if id(s) not in gone] if gone else steps
 
@@ -48,7 +51,7 @@ def _joined(product: Eqn, group: FusedGroup) -> Eqn | None:
     assert rules is not None
     if not group.is_fused or group.reduced or group.has_flow or group.inlined:
         return None
-    if len(group.outputs) != 1 or len(group.inputs) > 2:
+    if len(group.outputs) != 1 or len(group.inputs) > 3:
         return None
     (out,) = group.outputs
     whole = group.made[out].dims
@@ -78,6 +81,7 @@ class _Match:
         self.columns = whole[len(whole) - len(extents.columns) :]
         self.count = math.prod(extents.columns)
         formula = epilogue.formula
+        self.like_product = formula.invars[len(formula.invars) - epilogue.whole :]
         self.makers = {e.outvars[0]: e for e in formula.eqns}
         self.bound: dict[Var, Var] = {}
 
@@ -119,13 +123,15 @@ class _Match:
         return False
 
     def _is_input(self, load: Load, wanted: Var) -> bool:
-        """Whether an input is the product, or a further operand with an element a column."""
+        """Whether an input is the product, or a further operand that lies as it should."""
         if self.bound.setdefault(wanted, load.source) != load.source:
             return False
         if load.source is self.product:
             return wanted is self.epilogue.formula.invars[0] and self._is_product(load)
         if wanted is self.epilogue.formula.invars[0]:
             return False
+        if wanted in self.like_product:
+            return self._is_product(load) and load.source.aval.dtype == self.product.aval.dtype
         aval, order = load.source.aval, view_order(load.views, load.source.aval.ndim)
         if order is None or aval.size != self.count or aval.dtype != self.product.aval.dtype:
             return False

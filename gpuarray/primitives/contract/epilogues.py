@@ -1,5 +1,5 @@
-"""Epilogues of products: a bias, ReLU and GELU, which libraries apply to sums before they write
-them.
+"""Epilogues of products: a bias, another matrix, ReLU and GELU, which libraries apply to sums
+before they write them.
 
 Floor 2. In: a product. Out: what may follow it, each as a formula of scalars that a compiler
 compares with what stands there, and the primitives of PRODUCTS, which are the product with it.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,6 +58,17 @@ def _one_and_tanh(do_: _Interpreter, x: Any) -> Any:
     return do_(add_p, do_.number(1), do_(tanh_p, inner, accuracy=None))
 
 
+#: How a bias and another matrix are added to a product: how many there are of each.
+_SUMS: dict[tuple[int, int], tuple[Callable[..., Any], ...]] = {
+    (0, 0): (lambda do_, x: x,),
+    (1, 0): (lambda do_, x, b: do_(add_p, x, b),),
+    (0, 1): (lambda do_, x, c: do_(add_p, x, c),),
+    (1, 1): (
+        lambda do_, x, b, c: do_(add_p, do_(add_p, x, b), c),
+        lambda do_, x, b, c: do_(add_p, do_(add_p, x, c), b),
+        lambda do_, x, b, c: do_(add_p, x, do_(add_p, b, c)),
+    ),
+}
 #: Activations by name, each in the ways in which it may be written; the first one computes it.
 ACTIVATIONS: dict[str, tuple[Callable[[_Interpreter, Any], Any], ...]] = {
     "": (lambda do_, x: x,),
@@ -107,26 +118,33 @@ class _Numpy:
         return np.float32(value)
 
 
-def with_epilogue(x: Any, bias: Sequence[Any], activation: str) -> Any:
-    """Return a product with a bias, an element for each of its last axis if there is one, and an
-    activation, as values of the current trace.
+def with_epilogue(x: Any, added: Sequence[Any], activation: str) -> Any:
+    """Return a product with what is added to it, and an activation, as values of the current trace.
+
+    What is added has an element for each of the product's last axis, or for each of the product.
     """
     aval = aval_of(x)
-    for b in bias:
-        x = do.add(
-            x,
-            do.broadcast_in_dim(
-                b, shape=aval.shape, broadcast_dimensions=(len(aval.shape) - 1,), sharding=None
-            ),
-        )
+    for a in added:
+        if aval_of(a).ndim == 1:
+            axes = (len(aval.shape) - 1,)
+            a = do.broadcast_in_dim(a, shape=aval.shape, broadcast_dimensions=axes, sharding=None)
+        x = do.add(x, a)
     return ACTIVATIONS[activation][0](_Traced(aval), x)
 
 
-def in_numpy(x: np.ndarray, bias: Sequence[np.ndarray], activation: str, dtype: Any) -> np.ndarray:
+def in_numpy(x: np.ndarray, added: Sequence[np.ndarray], activation: str, dtype: Any) -> np.ndarray:
     """Return the same of float32 numbers, rounded to `dtype` at the end."""
-    for b in bias:
-        x = x + b.astype(np.float32)
+    for a in added:
+        x = x + a.astype(np.float32)
     return ACTIVATIONS[activation][0](_Numpy(), x).astype(dtype)
+
+
+def as_matrices(shape: tuple[int, ...], added: Iterable[ShapedArray]) -> list[tuple[int, ...]]:
+    """Return how what is added to matrices of this shape is seen: one as a row, one like them."""
+    found: list[tuple[int, ...]] = []
+    for a in added:
+        found.append(shape[-1:] if a.size == shape[-1] and not found else shape)
+    return found
 
 
 # ---- the product with one of them ----
@@ -151,9 +169,11 @@ def _numpy(avals: Sequence[ShapedArray], *, activation: str, **params) -> Callab
     multiply = product.numpy_function(avals[:2], wide)
 
     def run(*operands: np.ndarray) -> np.ndarray:
-        factors, bias = _split(operands)
+        factors, added = _split(operands)
         made = np.asarray(multiply(*factors)).reshape(-1, columns)
-        found = in_numpy(made, [b.reshape(columns) for b in bias], activation, aval.dtype)
+        shapes = as_matrices(made.shape, map(aval_of, added))
+        added = [a.reshape(s) for a, s in zip(added, shapes, strict=True)]
+        found = in_numpy(made, added, activation, aval.dtype)
         return found.reshape(aval.shape)
 
     return run
@@ -161,13 +181,15 @@ def _numpy(avals: Sequence[ShapedArray], *, activation: str, **params) -> Callab
 
 def _parts(*operands: Any, activation: str, **params) -> Any:
     """The product, and the rest in the precision of its result."""
-    factors, bias = _split(operands)
+    factors, added = _split(operands)
     made = do.dot_general(*factors, **params)
     shape, columns = aval_of(made).shape, _columns(aval_of(factors[1]), params["dimension_numbers"])
     reshape = functools.partial(do.reshape, dimensions=None, sharding=None)
-    rows = reshape(made, new_sizes=(math.prod(shape) // columns, columns))
-    bias = [reshape(b, new_sizes=(columns,)) for b in bias]
-    return reshape(with_epilogue(rows, bias, activation), new_sizes=shape)
+    rows = (math.prod(shape) // columns, columns)
+    shapes = as_matrices(rows, map(aval_of, added))
+    added = [reshape(a, new_sizes=s) for a, s in zip(added, shapes, strict=True)]
+    made = with_epilogue(reshape(made, new_sizes=rows), added, activation)
+    return reshape(made, new_sizes=shape)
 
 
 def _work(avals: Sequence[ShapedArray], *, activation: str, **params) -> float:
@@ -188,10 +210,11 @@ def _primitive(name: str) -> Primitive:
     )
 
 
-#: activation(lhs · rhs + bias), with the params of `dot_general`, by the name of the activation.
-#: The bias, which may be missing, has an element for each column, in any shape.
+#: activation(lhs · rhs + bias + matrix), with the params of `dot_general`, by the name of the
+#: activation. The bias has an element for each column, in any shape; it or the matrix may be
+#: missing.
 PRODUCTS = {
-    "": _primitive("product_bias"),
+    "": _primitive("product_add"),
     "relu": _primitive("product_relu"),
     "gelu": _primitive("product_gelu"),
 }
@@ -209,20 +232,17 @@ def _epilogues(dtype: Any) -> tuple[Epilogue, ...]:
     found = []
     for name, forms in ACTIVATIONS.items():
         for form in forms:
-            for biases in (1, 0):
-                if name or biases:
-                    formula = _formula(form, biases, dtype)
-                    found.append(Epilogue(formula, (add_p, mul_p, max_p), _joined(name)))
+            for (columns, whole), sums in _SUMS.items():
+                for add in sums if name or columns or whole else ():
+                    formula = _formula(form, add, columns + whole, dtype)
+                    found.append(Epilogue(formula, whole, (add_p, mul_p, max_p), _joined(name)))
     return tuple(found)
 
 
-def _formula(form: Callable[[_Interpreter, Any], Any], biases: int, dtype: Any) -> Graph:
+def _formula(form: Callable[..., Any], add: Callable[..., Any], added: int, dtype: Any) -> Graph:
     scalars = _Scalars(dtype)
-    x, *bias = (Var(scalars.aval) for _ in range(1 + biases))
-    made = x
-    for b in bias:
-        made = scalars(add_p, made, b)
-    return Graph([x, *bias], [form(scalars, made)], scalars.eqns)
+    operands = [Var(scalars.aval) for _ in range(1 + added)]
+    return Graph(operands, [form(scalars, add(scalars, *operands))], scalars.eqns)
 
 
 def _joined(activation: str) -> Callable[[Eqn, Sequence[Any], Var], Eqn]:

@@ -70,6 +70,42 @@ def test_epilogues(gpu, name, dtype):
     assert gpu.counts["launch"] == 0
 
 
+C = RNG.normal(size=(24, 48)).astype(np.float32)
+ADDED = {
+    "a matrix": (lambda x, w, b, c: x @ w + c, lambda x: x),
+    "in front": (lambda x, w, b, c: c + x @ w, lambda x: x),
+    "and a bias": (lambda x, w, b, c: x @ w + b + c, lambda x: x),
+    "and a bias behind": (lambda x, w, b, c: x @ w + c + b, lambda x: x),
+    "a matrix with a bias": (lambda x, w, b, c: c + b + x @ w, lambda x: x),
+    "and ReLU": (lambda x, w, b, c: nn.relu(c + (x @ w + b)), lambda x: np.maximum(x, 0)),
+    "and GELU": (lambda x, w, b, c: nn.gelu(x @ w + c), gelu),
+}
+
+
+@pytest.mark.parametrize("name", ADDED)
+@pytest.mark.parametrize("rows", [24, 1])
+@pytest.mark.parametrize("dtype", [np.float32, BF16])
+def test_a_matrix_is_added(gpu, name, rows, dtype):
+    """The residual of a network: read by the product, which writes the sum."""
+    ours, theirs = ADDED[name]
+    x, w, b, c = (a.astype(dtype) for a in (X[:rows], W, B, C[:rows]))
+    wide = [a.astype(np.float64) for a in (x, w, b, c)]
+    total = wide[0] @ wide[1] + wide[3] + (wide[2] if "bias" in name or "ReLU" in name else 0)
+    near(ga.jit(ours)(x, w, b, c), theirs(total), dtype)
+    assert library.called["cublasLtMatmul"] == 1 and gpu.counts["launch"] == 0
+
+
+def test_the_sum_of_two_products(gpu):
+    f = lambda x, w: x @ w + (2 * x) @ (w + 1)
+    near(ga.jit(f)(X, W), X.astype(np.float64) @ W + 2.0 * X @ (W + 1.0))
+    assert library.called["cublasLtMatmul"] == 1
+
+
+def test_what_is_added_may_be_donated(gpu):
+    f = ga.jit(lambda x, w, c: x @ w + c, donate_argnums=2)
+    near(f(X, W, gnp.asarray(C)), X.astype(np.float64) @ W + C)
+
+
 LAYOUTS = {
     "turned left": (lambda x, w, b: nn.relu(x.T @ w + b), X.T.copy(), W),
     "turned right": (lambda x, w, b: nn.relu(x @ w.T + b), X, W.T.copy()),
@@ -145,8 +181,9 @@ def test_what_the_library_does_not_multiply(gpu, name):
 @pytest.mark.parametrize("status", [3, 13, 15])
 def test_another_way_where_the_library_refuses(gpu, call, status, caplog):
     library.refused[call] = status
-    args = np.stack([X, -X]), np.stack([W, W]), B
-    expected = gelu(args[0].astype(np.float64) @ W + B)
+    args = np.stack([X, -X]), np.stack([W, W]), B, np.stack([C, C])
+    expected = gelu(args[0].astype(np.float64) @ W + B + C)
+    dense = lambda x, w, b, c: nn.gelu(x @ w + b + c)
     f = ga.jit(dense)
     with caplog.at_level(logging.WARNING, "gpuarray"):
         for _ in range(3):

@@ -26,9 +26,9 @@ def by_hand(x):
 
 #: Programs that are one step, with its name.
 ONE = {
-    "bias": (lambda x, w, b: x @ w + b, "product_bias"),
-    "bias in front": (lambda x, w, b: b + x @ w, "product_bias"),
-    "bias as a row": (lambda x, w, b: x @ w + b[None], "product_bias"),
+    "bias": (lambda x, w, b: x @ w + b, "product_add"),
+    "bias in front": (lambda x, w, b: b + x @ w, "product_add"),
+    "bias as a row": (lambda x, w, b: x @ w + b[None], "product_add"),
     "ReLU": (lambda x, w, b: nn.relu(x @ w), "product_relu"),
     "bias, ReLU": (lambda x, w, b: nn.relu(x @ w + b), "product_relu"),
     "bias, maximum": (lambda x, w, b: gnp.maximum(0, b + x @ w), "product_relu"),
@@ -38,7 +38,7 @@ ONE = {
     "three axes": (lambda x, w, b: nn.relu(x.reshape(4, 64, 64) @ w + b), "product_relu"),
     "stacks": (
         lambda x, w, b: x.reshape(4, 64, 64) @ w.reshape(1, 64, 128).repeat(4, 0) + b,
-        "product_bias",
+        "product_add",
     ),
 }
 
@@ -87,7 +87,21 @@ def test_apart(name):
 
 def test_a_bias_of_another_dtype_stays_apart():
     found = steps(lambda x, w, b: x @ w + b, *HALF[:2], B)
-    assert "product_bias" not in found
+    assert "product_add" not in found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_matrix_is_added(dtype):
+    """The residual of a network; one of another dtype is not."""
+    x, w, b, c = (shape(dtype, *s) for s in ((256, 64), (64, 128), (128,), (256, 128)))
+    assert steps(lambda x, w, b, c: c + nn.relu(x @ w + b), x, w, b, c) != ["product_relu"]
+    assert steps(lambda x, w, b, c: c + (x @ w + b), x, w, b, c) == ["product_add"]
+    assert steps(lambda x, w, c: nn.relu(x @ w + c), x, w, c) == ["product_relu"]
+    assert steps(lambda x, w, c: x @ w + c, x, w, shape("float16", 256, 128)) != ["product_add"]
+
+
+def test_of_two_products_that_are_added_one_adds_the_other():
+    assert steps(lambda x, w: x @ w + x[::-1] @ w, X, W)[-1] == "product_add"
 
 
 def test_two_layers():
@@ -100,7 +114,7 @@ def test_two_layers():
 def test_heads():
     """The bias has an element for each of several axes that only the right operand has."""
     f = lambda x, w, b: gnp.einsum("nd,dhk->nhk", x, w) + b
-    assert steps(f, X, shape("float32", 64, 8, 16), shape("float32", 8, 16)) == ["product_bias"]
+    assert steps(f, X, shape("float32", 64, 8, 16), shape("float32", 8, 16)) == ["product_add"]
     turned = lambda x, w, b: f(x, w, b.T)
     assert "dot_general" in steps(turned, X, shape("float32", 64, 8, 8), shape("float32", 8, 8))
 

@@ -11,7 +11,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import lax
+from gpuarray import lax, nn
 from gpuarray.ops import segment_sum
 from tests.fake_cupy import installed
 from tests.fake_cupy.world import World
@@ -55,7 +55,22 @@ def written(x, i, v):
 PLACES = np.arange(10)
 PROGRAMS = {
     "product": (lambda a, b: a @ b, normal(32, 32), normal(32, 32)),
+    "product, bias, GELU": (
+        lambda a, b, c: nn.gelu(a @ b + c),
+        normal(32, 32),
+        normal(32, 32),
+        normal(32),
+    ),
+    "product of 8 bits": (
+        lambda a, b: lax.dot(a, b, preferred_element_type=np.int32),
+        *(normal(32, 64).astype(np.int8), normal(64, 32).astype(np.int8)),
+    ),
     "convolution": (convolved, normal(2, 8, 8, 16), normal(1, 2, 16, 16)),
+    "convolution, uneven padding": (convolved, normal(2, 8, 8, 16), normal(2, 2, 16, 16)),
+    "convolution backwards": (
+        ga.grad(lambda x, w: convolved(x, w).sum(), (0, 1)),
+        *(normal(2, 8, 8, 16), normal(3, 3, 16, 16)),
+    ),
     "sort": (gnp.sort, normal(5000)),
     "argsort": (gnp.argsort, normal(5000)),
     "sort of rows": (lambda x: gnp.sort(x, 1), normal(4, 3000)),
@@ -85,7 +100,9 @@ PROGRAMS = {
     ),
 }
 #: What a GPU is asked for, by the labels of the stand-in.
-WORK = ("kernel ", "copy of ", "library call ", "matrix product")
+WORK = (
+    "kernel ", "copy of ", "library call ", "matrix product", "product with", "convolution ",
+)  # fmt: skip
 #: Of that what costs nothing: views, and arrays that are contiguous already.
 FREE = ("library call <lambda>", "library call ascontiguousarray")
 
@@ -107,8 +124,8 @@ def asked(monkeypatch):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_launches_are_those_that_the_library_is_asked_for(name, asked):
     function, *arguments = PROGRAMS[name]
-    said = ga.explain(function, platform="cuda")(*arguments)
     with installed(seed=0):
+        said = ga.explain(function, platform="cuda")(*arguments)
         jitted = ga.jit(function)
         inputs = [ga.device_put(x, ga.devices("gpu")[0]) for x in arguments]
         ga.block_until_ready(jitted(*inputs))

@@ -187,5 +187,5 @@ def _on_stand_ins(x: Any, mesh: Mesh) -> Any:
     sharding = x.sharding if isinstance(x, ShapeDtypeStruct) else None
     if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
         _spec(Grid([mesh]), sharding, x.ndim)
-        return x.update(sharding=NamedSharding(mesh, sharding.spec))
+        return x.update(sharding=sharding.update(mesh=mesh))
     return x

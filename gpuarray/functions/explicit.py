@@ -146,7 +146,7 @@ def _with_devices(sharding: NamedSharding, x: Any) -> NamedSharding:
     known = (contexts.concrete, own.mesh if isinstance(own, NamedSharding) else None)
     for mesh in known:
         if isinstance(mesh, Mesh) and mesh.shape_tuple == sharding.mesh.shape_tuple:
-            return NamedSharding(mesh, sharding.spec)
+            return sharding.update(mesh=mesh)
     raise ValueError(
         f"reshard over {sharding.mesh} does not know its devices: set the mesh with "
         "gpuarray.set_mesh(mesh), or give NamedSharding(mesh, spec)."

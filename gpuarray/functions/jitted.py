@@ -34,6 +34,7 @@ from gpuarray.pytree import tree
 from gpuarray.runtime import cache, fastpath, host, key_reuse, lazy
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable
+from gpuarray.runtime.transfer import over_devices
 from gpuarray.transforms.passing import Referring
 from gpuarray.transforms.references import Ref
 from gpuarray.transforms.tracing import ReferenceAccessed, TracedFunction, stage_aux
@@ -474,8 +475,10 @@ def _place_of(x: Any) -> Place | None:
     if type(x) is ArrayImpl:
         return x._place
     if isinstance(x, stages.ShapeDtypeStruct) and isinstance(x.sharding, Sharding):
-        # Over an AbstractMesh there are no devices yet.
-        return None if x.sharding._where() is None else laid_out(x.sharding)
+        sharding = x.sharding
+        if isinstance(sharding, NamedSharding):
+            sharding = over_devices(sharding)  # None: no devices are known yet
+        return None if sharding is None else laid_out(sharding)
     return None
 
 

@@ -79,7 +79,7 @@ class Prefix(NamedTuple):
                     f"{what}: {self.name} {leaf} is over an AbstractMesh, which has no devices. "
                     "Set the mesh of devices that it stands for with gpuarray.set_mesh(mesh)."
                 )
-            leaf = NamedSharding(mesh, leaf.spec)
+            leaf = leaf.update(mesh=mesh)
         return leaf
 
 

@@ -118,9 +118,7 @@ class ShapeDtypeStruct:
         # A default place is no wish: only where the user has put an array is a part of what it is
         # like.
         committed = isinstance(x, ArrayImpl) and x._place.committed
-        # Where a traced value will lie is known by its type, along Explicit axes.
-        typed = aval.sharding if cuts_of(aval.layout) is not None else None
-        sharding = x.sharding if committed else typed
+        sharding = x.sharding if committed else _told(aval)
         return cls(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
     def update(self, **changes) -> ShapeDtypeStruct:
@@ -177,10 +175,17 @@ def check_stated(leaves: Sequence[Any], info: Any) -> None:
             )
 
 
+def _told(aval: ShapedArray) -> NamedSharding | None:
+    """Return how a value will lie, if its type says so; None if the compiler decides."""
+    # In the context of a mesh of Explicit axes alone, types speak of what is whole, too.
+    around = contexts.abstract
+    told = cuts_of(aval.layout) is not None or (around is not None and around.are_all_axes_explicit)
+    return aval.sharding if told else None
+
+
 def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     """An aval as the public struct."""
-    sharding = None if cuts_of(aval.layout) is None else aval.sharding
-    made = ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
+    made = ShapeDtypeStruct(aval.shape, aval.dtype, sharding=_told(aval), weak_type=aval.weak_type)
     made._exact = True
     if aval.vma:  # inside of a shard_map
         made._stated = made._stated.update(layout=with_names(made._stated.layout, aval.vma))

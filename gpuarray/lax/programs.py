@@ -307,7 +307,7 @@ def _over_devices(sharding: NamedSharding, x: Any, traced: bool) -> NamedShardin
     concrete = contexts.concrete
     if concrete is not None and concrete.shape_tuple == shape:
         # `use_abstract_mesh` may have changed the types of its axes.
-        return NamedSharding(with_types_of(concrete, sharding.mesh), sharding.spec)
+        return sharding.update(mesh=with_types_of(concrete, sharding.mesh))
     if traced:
         return sharding  # the program's devices are those of its arguments
     if not isinstance(x, Array):
@@ -327,4 +327,4 @@ def _over_devices(sharding: NamedSharding, x: Any, traced: bool) -> NamedShardin
             f"Mesh shape of the input {there.mesh.shape_tuple} does not match the mesh shape of "
             f"the target sharding {shape} for shape {aval_of(x).str_short()}"
         )
-    return NamedSharding(there.mesh, sharding.spec)
+    return sharding.update(mesh=there.mesh)

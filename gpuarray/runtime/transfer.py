@@ -224,7 +224,7 @@ def placed_like(x: Any, sharding: Sharding | Device | None) -> Any:
         # A value that is made while tracing is laid out by the program.
         if sharding.mesh.is_spread and (isinstance(x, traces.Tracer) or not traces.is_base()):
             return laid(x, sharding)
-        sharding = _over_devices(sharding) or sharding
+        sharding = over_devices(sharding) or sharding
     if isinstance(x, traces.Tracer):
         return stays_at(x, devices.place_for(sharding))
     # As a place: a sharding given by the user may name no more axes than there are.
@@ -254,7 +254,7 @@ def _check_explicit(what: str, sharding: NamedSharding) -> None:
             )
 
 
-def _over_devices(sharding: NamedSharding) -> NamedSharding | None:
+def over_devices(sharding: NamedSharding) -> NamedSharding | None:
     """Return a sharding over an AbstractMesh as one over the mesh in context; None if it has other
     axes, or there is none.
     """
@@ -263,7 +263,7 @@ def _over_devices(sharding: NamedSharding) -> NamedSharding | None:
     here = contexts.concrete
     if here is None or here.shape_tuple != sharding.mesh.shape_tuple:
         return None
-    return NamedSharding(here, sharding.spec)
+    return sharding.update(mesh=here)
 
 
 def laid_in_context(x: ArrayImpl) -> ArrayImpl:
@@ -286,7 +286,7 @@ def sharding_like(x: Any, shape: tuple[int, ...]) -> Sharding | None:
         around = None if traces.is_base() else contexts.abstract
         # A program over the very axes learns its devices later.
         if around is None or around.shape_tuple != sharding.mesh.shape_tuple:
-            sharding = _over_devices(sharding)
+            sharding = over_devices(sharding)
     # Another shape can lie so where every device has it whole.
     if isinstance(sharding, Sharding) and (shape == x.shape or sharding.is_fully_replicated):
         return sharding

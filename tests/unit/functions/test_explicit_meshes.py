@@ -159,3 +159,32 @@ def test_gradients_lie_over_a_mesh_that_is_in_no_context():
         value, found = ga.value_and_grad(lambda v: gnp.sin(v).sum())(x)
         assert found.sharding == NamedSharding(a, P("x", None)) and value.sharding.mesh == a
         np.testing.assert_allclose(found, np.cos(X), rtol=1e-5, atol=1e-6)
+
+
+def test_structs_tell_the_mesh_of_what_is_whole(mesh):
+    a = ga.device_put(X, P("x"))
+    # What JAX 0.10.2 answers.
+    told = {
+        P(): ga.eval_shape(gnp.sum, a),
+        P(None): ga.eval_shape(lambda x: x * 2, np.ones(3)),
+        P("x", None): ga.jit(lambda x: x * 2).trace(a).out_info,
+        P(None, None): ga.jit(lambda x: x.T @ x).eval_shape(gnp.ones((2, 2))),
+    }
+    for spec, struct in told.items():
+        assert struct.sharding == NamedSharding(mesh.abstract_mesh, spec)
+        assert gnp.zeros_like(struct).sharding == NamedSharding(mesh, spec)
+        assert ga.jit(gnp.sin).lower(struct).compile()(gnp.zeros_like(struct)).sharding.spec == spec
+    # Where a compiler decides, there is nothing to tell.
+    autos = Mesh(mesh.devices, mesh.axis_names, (EXPLICIT, AUTO))
+    with ga.set_mesh(autos):
+        assert ga.eval_shape(gnp.sum, gnp.ones(4)).sharding is None
+
+
+def test_an_abstract_mesh_keeps_the_kind_of_memory(mesh):
+    pinned = NamedSharding(mesh.abstract_mesh, P("x"), memory_kind="pinned_host")
+    for found in (
+        gnp.zeros(8, out_sharding=pinned),
+        ga.reshard(gnp.zeros(8), pinned),
+        ga.jit(gnp.sin, out_shardings=pinned)(gnp.zeros(8)),
+    ):
+        assert found.sharding == NamedSharding(mesh, P("x"), memory_kind="pinned_host")

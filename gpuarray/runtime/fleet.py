@@ -21,7 +21,7 @@ from gpuarray.backends.stacked import stacked
 from gpuarray.compiler.pipeline import Plan
 from gpuarray.config import state
 from gpuarray.core import ranges
-from gpuarray.core.graph import has_effect, has_exchanges, stored_constants
+from gpuarray.core.graph import Graph, has_effect, has_exchanges, stored_constants
 from gpuarray.core.grid import Grid
 from gpuarray.runtime import processes
 from gpuarray.runtime.device import gpu_of
@@ -33,8 +33,8 @@ from gpuarray.util import lazy_module
 native: Any = lazy_module("gpuarray.backends.native.program")
 
 
-def fleet(plan: Plan, grid: Grid, donated: frozenset[int]) -> HostFleet | GpuFleet:
-    """Return what runs a plan on the devices of a grid."""
+def fleet(plan: Plan, local: Graph, grid: Grid, donated: frozenset[int]) -> HostFleet | GpuFleet:
+    """Return what runs a plan, which is that of `local`, on the devices of a grid."""
     consts = stored_constants(plan.graph)
     sizes = grid.sizes or {"one": 1}
     platform = grid.devices[0].platform
@@ -48,7 +48,7 @@ def fleet(plan: Plan, grid: Grid, donated: frozenset[int]) -> HostFleet | GpuFle
     compile = later.compile_graph if state.native == "auto" else native.compile_graph
     if platform == "simulator" or state.native == "off":
         compile = backend.compile_graph
-    return HostFleet(plan, backend.build(plan, consts, donated), grid, compile, donated)
+    return HostFleet(plan, local, backend.build(plan, consts, donated), grid, compile, donated)
 
 
 #: One object, so that devices that may write over nothing have the very same operands.
@@ -63,6 +63,7 @@ class HostFleet:
     def __init__(
         self,
         plan: Plan,
+        local: Graph,
         run: Callable[..., Any],
         grid: Grid,
         compile: Callable,
@@ -79,7 +80,8 @@ class HostFleet:
         self.is_compared = self.count == len(grid.devices) or not talks
         # Small values, at the same place in all devices' loops: a stack of them does as well.
         here = self.count == len(grid.devices) and grid.devices[0].platform == "cpu"
-        self.stacked = stacked(plan.graph, grid.sizes) if talks and here else None
+        # Of the Graph as it was: simplified ones are no more for transformations.
+        self.stacked = stacked(local, grid.sizes) if talks and here else None
 
     def __call__(self, inputs: list[list], given: Iterable[int] = ()) -> list[list]:
         """Run our devices: inputs and results are rows with a buffer for each of them.

@@ -142,7 +142,7 @@ class Team(SpreadProgram):
         # GPUs compute behind the caller's back as it is.
         on_gpus = grid.devices[0].platform == "gpu"
         self.heavy = not on_gpus and self.plan.work * len(grid.devices) >= SEVERAL_ASYNC_FROM
-        self.fleet = fleet(self.plan, grid, donated)
+        self.fleet = fleet(self.plan, local, grid, donated)
         self.run = self.fleet.run
 
 

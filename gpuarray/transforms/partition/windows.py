@@ -271,7 +271,50 @@ class WindowedEquation:
         # Starts are clamped as the operation does it, so that the update is inside.
         room = [m - n for m, n in zip(self.avals[0].shape, self.avals[1].shape, strict=True)]
         starts = [min(max(int(x), 0), r) for x, r in zip(at, room, strict=True) if x is not None]
-        return self.updated(1, starts) if len(starts) == len(room) else None
+        return self.updated(1, starts) if len(starts) == len(room) else self.written(room)
+
+    def written(self, room: Sequence[int]) -> list[Piece] | None:
+        """Return operand 0 with operand 1 written over it where only the running program knows.
+
+        Each device takes from the update, which is whole along these axes, what falls in its piece.
+        """
+        piece, update, spec = self.pieces[0], self.avals[1], self.pieces[0].spec
+        smaller = [d for d, free in enumerate(room) if free]
+        cut = [d for d in smaller if spec[d]]
+        if piece.frame or not cut:
+            return None
+        # 1. Operands: the update is cut as the operand is, but for the axes that it moves along.
+        why = f"{self.eqn.primitive.name} writes it anywhere along a cut axis"
+        old = self.settled(piece, 0).value
+        want = tuple(() if d in cut else names for d, names in enumerate(spec))
+        new = self.splitter.to(self.pieces[1], want, update, why).value
+        begin: list[Any] = [np.int32(0)] * len(room)
+        for d in smaller:
+            given = self.splitter.to(self.pieces[2 + d], (), self.avals[2 + d], why).value
+            begin[d] = _clamped(given, room[d])
+        # 2. Along cut axes, what of the update each element of a piece would get.
+        for d in cut:
+            length = aval_of(old).shape[d]
+            around, starts = [(0, 0, 0)] * len(room), [np.int32(0)] * len(room)
+            around[d] = (length, length, 0)
+            new = do.pad(new, zero(aval_of(new)), padding_config=tuple(around))
+            here = start_of(spec[d], length, self.sizes)
+            starts[d] = do.add(do.sub(here, begin[d]), np.int32(length))
+            shape = list(aval_of(new).shape)
+            shape[d] = length
+            new = do.dynamic_slice(new, *starts, slice_sizes=tuple(shape))
+        # 3. It gets it where the update is; along the other axes it is written as ever.
+        rest = [np.int32(0) if d in cut else at for d, at in enumerate(begin)]
+        shape = aval_of(new).shape
+        part = old
+        if len(cut) < len(smaller):
+            part = do.dynamic_slice(old, *rest, slice_sizes=shape)
+        for d in cut:
+            stop = do.add(begin[d], np.int32(update.shape[d]))
+            new = do.select_n(self.between(part, d, spec[d], begin[d], stop), part, new)
+        if len(cut) < len(smaller):
+            new = do.dynamic_update_slice(old, new, *rest)
+        return [self.part(new, spec, self.avals[0], {})]
 
     def updated(self, number: int, starts: Sequence[int]) -> list[Piece] | None:
         """Return operand 0 with another one, which begins somewhere in it, written over it."""
@@ -358,12 +401,13 @@ class WindowedEquation:
                 x = sliced(x, d, spec[d], self.sizes)
         return x
 
-    def between(self, x: Any, axis: int, names: tuple, start: int, stop: int) -> Any:
+    def between(self, x: Any, axis: int, names: tuple, start: Any, stop: Any) -> Any:
         """Return where elements of the whole axis are in a range."""
+        start, stop = (np.int32(i) if isinstance(i, int) else i for i in (start, stop))
         aval = aval_of(x)
         here = do.iota(dtype=np.dtype(np.int32), shape=aval.shape, dimension=axis, sharding=None)
         here = do.add(here, start_of(names, aval.shape[axis], self.sizes))
-        return do.and_(do.ge(here, np.int32(start)), do.lt(here, np.int32(stop)))
+        return do.and_(do.ge(here, start), do.lt(here, stop))
 
     def shifted(self, x: Any, axis: int, names: tuple, by: int, size: int) -> Any:
         """Return a value whose elements move on some positions, and from its end to its front."""
@@ -398,6 +442,19 @@ def _part(x: Any, starts: Sequence[int], stops: Sequence[int]) -> Any:
     if not any(starts) and tuple(stops) == aval_of(x).shape:
         return x
     return do.slice(x, start_indices=tuple(starts), limit_indices=tuple(stops), strides=None)
+
+
+def _clamped(start: Any, room: int) -> Any:
+    """Return a start as an int32 that is not before 0 and not behind `room`."""
+    given = aval_of(start).dtype
+    # Before it is narrowed, and after it is widened.
+    wide = given if given.itemsize >= 4 else np.dtype(np.int32)
+    to = lambda x, dtype: do.convert_element_type(
+        x, new_dtype=np.dtype(dtype), weak_type=False, sharding=None
+    )
+    start = start if wide == given else to(start, wide)
+    start = do.min(do.max(start, wide.type(0)), wide.type(room))
+    return start if wide == np.int32 else to(start, np.int32)
 
 
 def _is_float(aval: ShapedArray) -> bool:

@@ -47,6 +47,11 @@ LOOPS: dict[str, Any] = {
     "ppermute": loop(lambda v: gnp.sin(turned(v)) + v),
     "all_to_all": loop(lambda v: lax.all_to_all(v, "x", 0, 1, tiled=True).reshape(v.shape) * 1.5),
     "psum_scatter": loop(lambda v: gnp.tile(lax.psum_scatter(v, "x", tiled=True) / 3, (4, 1))),
+    "the same choice everywhere": loop(
+        lambda v: (
+            gnp.where(gnp.arange(v.size).reshape(v.shape) % 4 > 1, 0.5, 1.25) * lax.psum(v, "x")
+        )
+    ),
     "scan": scanned,
     "nested": nested,
 }

@@ -123,3 +123,31 @@ def test_lookups_in_a_cut_table_keep_every_bit():
     assert sent(lambda v: v[at], [np.abs(table[:4]).repeat(4)], [P("x")]) == {"psum": 1}
     rows = sent(lambda v: v[at[:4]] * 2, [normal(16, 8)], [P("x")], [P("x")])
     assert rows == {"reduce_scatter": 1}
+
+
+def write(x, new, *at):
+    return lax.dynamic_update_slice(x, new, at)
+
+
+@pytest.mark.parametrize("spec", [P("x"), P("x", "y"), P(None, ("x", "y"))], ids=str)
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8"])
+def test_updates_anywhere_along_a_cut_axis_send_the_update_at_most(spec, dtype):
+    x, new = normal(16, 8), normal(3, 2)
+    ends = ((0, 0), (3, 1), (5, 3), (11, 5), (13, 6), (100, 100))
+    for at in (*ends, (-1, -100)) if dtype != "uint8" else ends:
+        starts = [np.asarray(i, dtype) for i in at]
+        assert sent(write, [x, new, *starts], [spec, P(), P(), P()]) == {}
+        # As in the last equation of a step, in its own pieces along the other axis.
+        found = sent(write, [x, normal(3, 8), *starts], [spec, P(None, spec[-1]), P(), P()])
+        assert set(found) <= {"all_gather"} and sum(found.values()) <= 2
+    parts, _ = split(write, [x, new, *starts], [spec, P(), P(), P()])
+    assert parts.outs[0] == parts.ins[0]
+
+
+def test_a_cache_that_is_written_step_by_step_stays_cut():
+    def steps(cache, row):
+        return lax.fori_loop(0, 6, lambda i, c: write(c, row * i, i * 3, 0), cache)
+
+    assert sent(steps, [normal(16, 8), normal(1, 8)], [P("x"), P()]) == {}
+    parts, _ = split(steps, [normal(16, 8), normal(1, 8)], [P("x", "y"), P(None, "y")])
+    assert parts.outs == ((("x",), ("y",)),)

@@ -134,7 +134,7 @@ class RowColumnsTemplate(RowsTemplate):
 def _deeper(line: str) -> str:
     """A line one level deeper, its comment in the column of all comments."""
     if isinstance(line, PositionLine):
-        return PositionLine(f"    {line}", line.name)
+        return PositionLine(f"    {line}", line.variable)
     code, mark, comment = line.partition("  // ")
     if not mark or not code.strip():
         return f"    {line}"

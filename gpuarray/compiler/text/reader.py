@@ -65,15 +65,15 @@ def _is_call(text: str) -> bool:
 
 
 class PositionLine(str):
-    """The line that defines a position, and its name."""
+    """The line that defines a position, and the variable that holds it."""
 
-    __slots__ = ("name",)
+    __slots__ = ("variable",)
 
-    name: str
+    variable: str
 
-    def __new__(cls, text: str, name: str) -> PositionLine:
+    def __new__(cls, text: str, variable: str) -> PositionLine:
         made = super().__new__(cls, text)
-        made.name = name
+        made.variable = variable
         return made
 
 

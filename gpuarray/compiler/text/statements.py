@@ -279,4 +279,4 @@ class Statements(Reader):
         depth = line[: len(line) - len(line.lstrip())]
         deep_enough = lambda x: not x.strip() or x.startswith(depth)
         scope = itertools.takewhile(deep_enough, self.lines[k + 1 :])
-        return any(re.search(rf"\b{line.name}\b", x) for x in scope)
+        return any(re.search(rf"\b{line.variable}\b", x) for x in scope)

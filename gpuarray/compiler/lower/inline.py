@@ -49,7 +49,7 @@ from gpuarray.compiler.lower.decisions import (
 )
 from gpuarray.compiler.lower.effort import Effort, is_any_view, is_free, variables
 from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, Top, User
-from gpuarray.compiler.lower.pieces import alias_steps, as_single_view, split_wide_join
+from gpuarray.compiler.lower.pieces import alias_steps, as_single_view, most_joined, split_wide_join
 from gpuarray.compiler.lower.scans import is_scan, read_alone
 from gpuarray.compiler.lower.scatters import (
     in_place,
@@ -155,8 +155,9 @@ class _Inliner:
         if self.is_sorted_scatter(step):
             return [new for e in self.note_eqns(sorted_eqns(step)) for new in self.expand(e)]
         # Each operand of a concatenation is a branch of the kernel: of very many, a few at a time.
-        if len(step.invars) > TARGET.side_by_side and self.can_inline(step):
-            return list(self.note_eqns(split_wide_join(step)))
+        most = TARGET.side_by_side if self.serial else most_joined(step)
+        if len(step.invars) > most and self.can_inline(step):
+            return list(self.note_eqns(split_wide_join(step, most)))
         return [] if is_free(step) else [step]
 
     def note_eqns(self, eqns: list[Eqn]) -> list[Eqn]:

@@ -11,8 +11,16 @@ from gpuarray.core.target import TARGET
 from gpuarray.primitives.movement import build
 
 
-def split_wide_join(eqn: Eqn) -> list[Eqn]:
-    """A concatenation or stack of many arrays as several of a few each."""
+def most_joined(eqn: Eqn) -> int:
+    """How many operands of a concatenation or stack one kernel reads: of single numbers as many as
+    it has room for.
+    """
+    numbers = all(a.aval.size == 1 for a in eqn.invars)
+    return TARGET.single_numbers if numbers else TARGET.side_by_side
+
+
+def split_wide_join(eqn: Eqn, most: int) -> list[Eqn]:
+    """A concatenation or stack of many arrays as several of `most` each."""
     joins, (out,) = eqn.primitive.rewrite.joins, eqn.outvars
     if joins is None:
         # Only concatenations and stacks say along which axis they join.
@@ -20,10 +28,10 @@ def split_wide_join(eqn: Eqn) -> list[Eqn]:
     axis, eqns = joins(eqn), []
     step = eqn
     # Join neighbours until few enough are left: with n at a time, log_n rounds.
-    while len(step.invars) > TARGET.side_by_side:
+    while len(step.invars) > most:
         pieces: list[Atom] = []
-        for i in range(0, len(step.invars), TARGET.side_by_side):
-            some = step.invars[i : i + TARGET.side_by_side]
+        for i in range(0, len(step.invars), most):
+            some = step.invars[i : i + most]
             (aval,) = step.primitive.out_avals([a.aval for a in some], step.params)
             pieces.append(Var(aval))
             eqns.append(step.replace(invars=some, outvars=pieces[-1:]))

@@ -190,6 +190,11 @@ def test_reductions_that_wait_for_one_another_are_as_before():
     assert len(plan(powers, x, x).groups) <= 6
 
 
+def test_lengths_of_many_arrays_are_three_launches():
+    arrays = [shape("float32", 512, 64 + i % 50) for i in range(218)]
+    assert ga.explain(lengths, platform="cuda")(arrays).launches == 3
+
+
 def test_places_are_one_launch():
     """They count from the beginning of each array, in whichever tile they are."""
     arrays = [shape("float32", 50 + i, 900) for i in range(8)]
@@ -264,6 +269,12 @@ def by_function(xs):
     return [lax.reduce((x, x * x + 1), start, larger, tuple(range(x.ndim))) for x in xs]
 
 
+def lengths(xs):
+    """The common length, as optimisers compute it: by that of each array."""
+    each = gnp.stack([gnp.linalg.norm(x) for x in xs])
+    return each, gnp.linalg.norm(each)
+
+
 def tied(n: int, dtype: str = "float32") -> np.ndarray:
     """Extremes in several places, in the first and the last tile."""
     x = np.round(numbers(n, dtype="float32") * 9)
@@ -290,6 +301,7 @@ PROGRAMS = {
     "places": (places, ([*map(tied, (5, TILE, 7 * TILE + 3)), tied(90).reshape(9, 10)],)),
     "places of integers": (places, ([tied(n, "int32") for n in (5, 70, 9 * TILE + 1, 31)],)),
     "by a function": (by_function, ([numbers(*s) for s in SIZES if s],)),
+    "lengths, stacked": (lengths, ([numbers(2 + k % 7, 3) for k in range(100)],)),
     "mixed": (mixed, ([np.arange(n, dtype=np.int32) for n in (5, 9, 33, 70, 2000)],)),
 }
 

@@ -31,6 +31,16 @@ template <class T, int N> GA_INLINE void ga_store(T* p, const ga_vec<T, N>& x) {
     *(ga_vec<T, N>*)p = x;
 }
 
+//@ ga_vector
+// The vector of these elements.
+template <class T, class... U> GA_INLINE ga_vec<T, 1 + sizeof...(U)> ga_vector(T first, U... others) {
+    const T all[] = {first, others...};
+    ga_vec<T, 1 + sizeof...(U)> x;
+#pragma unroll
+    for (unsigned e = 0; e < 1 + sizeof...(U); ++e) x.v[e] = all[e];
+    return x;
+}
+
 //@ ga_load_part
 // A vector of which `left` elements or more are there; those beyond the end are the first again.
 template <int N, class T> GA_INLINE ga_vec<T, N> ga_load_part(const T* p, unsigned left) {

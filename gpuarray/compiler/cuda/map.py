@@ -6,12 +6,16 @@ Floor 3. In: a Map kernel. Out: its KernelSource.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Load, members_in_order
 from gpuarray.compiler.lower.kernel import Map, Tiles
 from gpuarray.compiler.lower.schedule import Schedule, schedule_map
-from gpuarray.core.graph import storage_dtype
+from gpuarray.compiler.text import types as ct
+from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.target import TARGET
 
 
 class MapTemplate(Template):
@@ -45,12 +49,68 @@ class MapTemplate(Template):
         else:
             # One vector a thread: threads beyond the end have nothing to do.
             self.define_position(1, s, total, "return")
+            if width == 1 and self.aligned:
+                self.read_neighbours(1)
         self.elements(depth, list(members_in_order(self.group)), self.outputs, {}, width)
         if s.steps > 1:
             self.line(1, "}")
         each = f", {s.steps} x {width} a thread" if s.steps > 1 else ""
         each = each or (f", {width} a thread" if width > 1 else "")
         return self.finish(s, f"{total} elements{each}")
+
+    # ---- neighbours that one thread has: entries of a matrix, components of a vector ----
+    def read_neighbours(self, depth: int) -> None:
+        """Read elements that lie side by side in one access."""
+        # Loads by array and by what their places have in common.
+        found: dict[tuple, dict[int, Load]] = {}
+        for load in self.accesses.loads():
+            index = self.load_index(load)
+            if not self.is_inlined(load) and index.terms:
+                key = load.source, frozenset(index.terms)
+                found.setdefault(key, {})[index.constant] = load
+        for (source, terms), loads in found.items():
+            for first, width in runs(loads, self.widest(source, terms)):
+                some = [loads[first + k] for k in range(width)]
+                at = self.at(self.load_index(some[0]))
+                name = f"x{len(self.read_before)}"
+                text = f"ga_load<{width}>({self.in_name[source]} + {at})"
+                self.line(depth, f"const {self.vector_of(source, width)} {name} = {text};")
+                for k, load in enumerate(some):
+                    self.touched.note(source, self.load_index(load), width=width)
+                    element = f"{name}.v[{k}]"
+                    half = ct.is_half(source.aval)
+                    text = f"ga_value({element})" if half else element
+                    self.read_before[load.key, load.dims] = text
+                self.neighbours = True
+
+    def write_outputs(self, depth: int, stores: list[Var], vectors: dict[Var, str]) -> None:
+        """Write parts that lie side by side in one access."""
+        parts: dict[Var, dict[int, Var]] = {}
+        # Tiles go to memory by ways of their own.
+        alone = self.aligned and not vectors and isinstance(self.kernel, Map)
+        for v in stores if alone else ():
+            if v in self.group.joined:
+                whole = self.group.joined[v].whole
+                parts.setdefault(whole, {})[self.output_index(v).constant] = v
+        done: set[Var] = set()
+        for whole, places in parts.items():
+            terms = frozenset(self.output_index(next(iter(places.values()))).terms)
+            for first, width in runs(places, self.widest(whole, terms)):
+                some = [places[first + k] for k in range(width)]
+                texts = ", ".join(self.as_stored(v) for v in some)
+                place = f"{self.out_name[whole]} + {self.at(self.output_index(some[0]))}"
+                guard = self.first_thread_guard(some[0])
+                self.line(depth, f"{guard}ga_store({place}, ga_vector({texts}));")
+                self.neighbours = True
+                done.update(some)
+        super().write_outputs(depth, [v for v in stores if v not in done], vectors)
+
+    def widest(self, v: Var, terms: Iterable[tuple[Any, int]]) -> int:
+        """Elements of an access of 16 bytes, or fewer where its places are multiples of less."""
+        width = TARGET.vector_bytes // storage_dtype(v.aval).itemsize
+        while width > 1 and any(k % width for _, k in terms):
+            width //= 2
+        return width
 
     def from_memory(self, width: int) -> dict[tuple, Load]:
         """Loads that vary along all axes: those that take the bandwidth."""
@@ -79,3 +139,18 @@ class MapTemplate(Template):
         self.line(1, "#pragma unroll")
         self.line(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
         self.define_position(2, s, total, "continue")
+
+
+def runs(places: Iterable[int], width: int) -> Iterator[tuple[int, int]]:
+    """Neighbours among places, as (first, how many): a power of two of them, at its multiples.
+
+    >>> list(runs([0, 1, 2, 3, 5, 6, 7], 4))
+    [(0, 4), (6, 2)]
+    """
+    left = sorted(places)
+    while width > 1:
+        for first in [p for p in left if p % width == 0]:
+            if all(p in left for p in range(first, first + width)):
+                left = [p for p in left if not first <= p < first + width]
+                yield first, width
+        width //= 2

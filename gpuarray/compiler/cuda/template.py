@@ -46,6 +46,8 @@ class KernelSource(Struct, eq=False):
     traffic: the bytes that a launch moves
     shared_bytes: shared memory of a block
     room: as much of it again, which the launch sets aside; less where a GPU does not have it
+    neighbours: whether a thread reads or writes several elements in one access, where `schedule`
+    has one element a thread
     """
 
     kernel: Kernel
@@ -60,6 +62,7 @@ class KernelSource(Struct, eq=False):
     traffic: Traffic = Traffic()
     shared_bytes: int = 0
     room: int = 0
+    neighbours: bool = False
 
     @property
     def name(self) -> str:
@@ -69,7 +72,8 @@ class KernelSource(Struct, eq=False):
     @property
     def alignment(self) -> int:
         """Number of bytes that the address of every buffer must be a multiple of."""
-        return TARGET.vector_bytes if self.schedule.width > 1 else 1
+        wide = self.schedule.width > 1 or self.neighbours
+        return TARGET.vector_bytes if wide else 1
 
 
 class Cell(Struct):
@@ -111,7 +115,7 @@ class Template(Writer, abc.ABC):
         self.aligned = options.aligned
         # Without it the compiler must assume that each store may change what a later load reads.
         self.restrict = "" if options.overlap else "__restrict__ "
-        self.threads_meet = False
+        self.threads_meet = self.neighbours = False
         self.structs: dict[str, tuple[str, int]] = {}  # types: name -> declaration and bytes
         self.shared: dict[str, str] = {}  # arrays in shared memory: name -> declaration
         self.room = 0  # bytes of shared memory that the launch sets aside
@@ -493,6 +497,7 @@ class Template(Writer, abc.ABC):
             traffic=moved,
             shared_bytes=sum(ct.declared_bytes(t, sizes) for t in self.shared.values()),
             room=self.room,
+            neighbours=self.neighbours,
         )
 
     def written(self) -> dict[Var, int]:

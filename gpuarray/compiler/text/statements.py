@@ -180,6 +180,14 @@ class Statements(Reader):
         return f"if ({' && '.join(tests)}) " if tests else ""
 
     # ---- elements ----
+    def write_outputs(self, depth: int, stores: list[Var], vectors: dict[Var, str]) -> None:
+        """Store one element of each output, or put it into the vector that `vectors` names."""
+        for v in stores:
+            if v in vectors:
+                self.line(depth, f"{vectors[v]}.v[e] = {self.as_stored(v)};")
+            else:
+                self.write(depth, v)
+
     def element(
         self,
         depth: int,
@@ -209,12 +217,7 @@ class Statements(Reader):
                 values = [bracketed(x) for x in values]
             merged = reducer.merge(states[v], reducer.lift_all(values, place))
             self.line(depth, f"{states[v]} = {merged};", self.comment(m.eqn, m.eqn.primitive.name))
-        # Outputs.
-        for v in stores:
-            if vectors and v in vectors:
-                self.line(depth, f"{vectors[v]}.v[e] = {self.as_stored(v)};")
-            else:
-                self.write(depth, v)
+        self.write_outputs(depth, stores, vectors or {})
         # Names end with the scope of the element, but for those of carried values.
         self.names = outside
         made = {v for m in members for v in m.eqn.outvars}

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.compiler.rewrite.simplify import simplify
+from gpuarray.core import dtypes
 from gpuarray.core.element import (
     Access,
     Applied,
@@ -70,6 +71,7 @@ class _Entries:
         self.eqns: list[Eqn] = []
         self.apart: dict[Var, Apart] = {}  # values that are known by entry
         self.whole: set[Var] = set()  # those of them that have been put together
+        self.constants: dict[Var, np.ndarray] = {}  # the numbers of those that are always the same
         self.cut: dict[tuple[Var, tuple[int, ...]], np.ndarray] = {}  # entries of whole values
         self.do = Adder(self.append)
 
@@ -77,6 +79,7 @@ class _Entries:
         g = self.graph
         for eqn in g.eqns:
             self.do.site = eqn.site
+            self.note_constant(eqn)
             made = self.taken_apart(eqn)
             if made is None:
                 self.put_together(eqn.invars)
@@ -85,6 +88,23 @@ class _Entries:
                 self.apart.update(zip(eqn.outvars, made, strict=True))
         self.put_together(g.outvars)
         return Graph(g.invars, g.outvars, self.eqns, g.constvars, g.consts, g.debug_name)
+
+    def note_constant(self, eqn: Eqn) -> None:
+        """Compute a small value that depends on no argument: which entries lie on the diagonal."""
+        prim, (out, *more) = eqn.primitive, eqn.outvars
+        kinds = (Kind.GENERATOR, Kind.POINTWISE, Kind.VIEW)
+        if prim.kind not in kinds or more or prim.effect or prim.weight > TARGET.exact_weight:
+            return
+        if out.aval.size > TARGET.matrix_side**3 or not dtypes.in_kernels(out.aval.dtype):
+            return
+        values = []
+        for a in eqn.invars:
+            if isinstance(a, Var) and a not in self.constants:
+                return
+            known = a.val if isinstance(a, Literal) else self.constants[a]
+            values.append(np.asarray(known, storage_dtype(a.aval)))
+        function = prim.numpy_function([a.aval for a in eqn.invars], eqn.params)
+        self.constants[out] = np.asarray(function(*values), storage_dtype(out.aval))
 
     # ---- what is taken apart ----
     def taken_apart(self, eqn: Eqn) -> Sequence[Apart] | None:
@@ -184,6 +204,12 @@ class _Entries:
         assert isinstance(a, Var)
         if a in self.apart and self.apart[a].axes == axes:
             return self.apart[a].entries
+        if a in self.constants and len(axes) == a.aval.ndim:
+            aval = a.aval.update(shape=())
+            found = np.empty(a.aval.shape, object)
+            for place in np.ndindex(found.shape):
+                found[place] = Literal(self.constants[a][place], aval)
+            return found
         if (a, axes) not in self.cut:
             self.put_together([a])
             self.cut[a, axes] = found = np.empty([a.aval.shape[d] for d in axes], object)

@@ -13,6 +13,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.backends import simulator
+from gpuarray.backends.cuda import library
 from gpuarray.backends.numpy import program as host
 from gpuarray.compiler.rewrite.small_matrices import take_apart_small_matrices
 from gpuarray.config import strict
@@ -245,3 +246,19 @@ def test_others_are_for_a_library(a):
     graph = ga.jit(lax.linalg.lu).lower(a).plan.graph
     made = take_apart_small_matrices(graph)
     assert [e.primitive.name for e in made.eqns] == [e.primitive.name for e in graph.eqns]
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_on_a_gpu_no_library_is_called(fused, fake_gpu, monkeypatch):
+    """With many right-hand sides and in 16 bits too; parts of arrays begin anywhere."""
+    for name in ("packed_lu", "triangular_solve", "cholesky"):
+        monkeypatch.setitem(library.ROUTINES, name, None)
+    a, b = regular(2), matrices(2, 9)
+    device = ga.devices("gpu")[0]
+    with ga.fusion(fused):
+        x, y = (ga.device_put(v, device)[3:] for v in (a, b))
+        np.testing.assert_allclose(gnp.linalg.solve(x, y), np.linalg.solve(a, b)[3:], 1e-3, 1e-4)
+        low = gnp.linalg.cholesky(gnp.swapaxes(x, 1, 2) @ x).astype("float16")
+        half = lax.linalg.triangular_solve(low, y.astype("float16"), left_side=True, lower=True)
+        product = np.tril(low.astype("float32")) @ half.astype("float32")
+        np.testing.assert_allclose(product, b[3:], 1e-2, 1e-2)

@@ -104,15 +104,15 @@ class Loops(NamedTuple):
         How many matrices there are. They are operands and results one after the other.
     work :
         Operations on numbers for one of them.
-    library :
-        Whether the function calls LAPACK for each, so that they may be many.
+    many :
+        Whether operations may be many: the function calls LAPACK, or is as fast.
     """
 
     function: str
     numbers: tuple[int, ...]
     tasks: int
     work: float
-    library: bool = False
+    many: bool = False
 
 
 class WindowAxis(NamedTuple):

@@ -468,6 +468,9 @@ class Processor(Struct):
     #: Operations on a small matrix that is factored, or whose systems are solved, by loops: for
     #: more, LAPACK's blocks are faster than starting it is slow. Measure: kalman, cholesky_8x8.
     matrix_work: float = 1 << 13
+    #: Rows of a triangular matrix up to which loops solve any number of systems with it. Measure:
+    #: the distances of 5,000 points to 6 centres by their covariances.
+    substituted: int = 16
     #: Rows of a matrix for which LAPACK is called by native code, on one thread: for more of them,
     #: its own threads save more than calls of Python's cost. Measure: newton_sqrtm (bench).
     library_rows: int = 256

@@ -460,7 +460,7 @@ class StepsWriter(Code):
         read = tuple(v not in self.unread for v in eqn.outvars)
         # Results that nobody reads need not be computed: eigenvalues without their vectors.
         found = None if rule is None else rule(eqn, read)
-        if found is None or (found.work > PROCESSOR.matrix_work and not found.library):
+        if found is None or (found.work > PROCESSOR.matrix_work and not found.many):
             raise NoKernel(f"{eqn.primitive.name} is a routine of a library")
         kind = ct.memory_type(eqn.invars[0].aval)
         name = f"{found.function}<{', '.join([kind, *map(str, found.numbers)])}>"

@@ -30,7 +30,7 @@ def _by_size(eqn: Any, loops: Loops, numbers: tuple[int, ...], rows: int) -> Loo
         return loops
     if rows > PROCESSOR.library_rows:
         return None
-    return loops._replace(function=f"{loops.function}_by_library", numbers=numbers, library=True)
+    return loops._replace(function=f"{loops.function}_by_library", numbers=numbers, many=True)
 
 
 def cholesky(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
@@ -96,5 +96,8 @@ def triangular_solve(eqn: Any, read: tuple[bool, ...]) -> Loops | None:
     unit = int(params["unit_diagonal"])
     numbers = (n, systems, *of_a, *of_b, int(lower), unit)
     loops = Loops("ga_triangular", numbers, math.prod(stack), n * n * systems)
+    if n <= PROCESSOR.substituted and left:
+        # Few rows: each loop goes along the systems, as many as there are.
+        return loops._replace(many=True)
     ways = (int(left), int(params["lower"]), int(params["transpose_a"]), unit)
     return _by_size(eqn, loops, (n, rows, columns, *ways), max(rows, columns))

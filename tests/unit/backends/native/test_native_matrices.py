@@ -138,6 +138,23 @@ def test_triangular_systems(dtype, part, rng):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_many_triangular_systems_of_few_rows(dtype, rng):
+    """Loops go along the systems, however many there are."""
+    solve = lambda x, y: lax.linalg.triangular_solve(x, y, left_side=True, lower=True)
+    twice = lambda x, y: lax.fori_loop(0, 2, lambda _, y: solve(x, y), y)
+    cases, wanted = [], []
+    for n, stack in [(1, ()), (3, (6,)), (PROCESSOR.substituted, ())]:
+        a = drawn(rng, (*stack, n, n), dtype) + 4 * np.eye(n, dtype=dtype)
+        b = drawn(rng, (*stack, n, 5000), dtype)
+        cases.append((twice, (a, b)))
+        wanted.append(np.linalg.solve(np.tril(a), np.linalg.solve(np.tril(a), b)))
+    found, native = run(cases)
+    assert native == 1
+    for (x,), want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(x, want, **near(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_eigenvalues_are_those_of_lapack(dtype, rng):
     cases, wanted = [], []
     for (n, stack), lower in itertools.product(SHAPES, (True, False)):

@@ -26,6 +26,7 @@ def fuse_product_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
     }
     if not products:
         return steps
+    place = {v: k for k, v in enumerate(products)}
     readers = Counter(v for s in steps for v in dict.fromkeys(step_inputs(s)))
     readers.update(a for a in graph.outvars if isinstance(a, Var))
     gone: set[int] = set()
@@ -35,8 +36,8 @@ def fuse_product_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
         if isinstance(step, FusedGroup):
             # A product that another step reads, too, has to be in memory by itself.
             # Of two products that are added, the one is an operand of the other.
-            mine = [v for v in products if v in step.inputs and readers[v] == 1]
-            for v in reversed(mine):
+            mine = [v for v in step.inputs if v in products and readers[v] == 1]
+            for v in sorted(mine, key=place.__getitem__, reverse=True):
                 found = _joined(products[v], step)
                 if found is not None:
                     gone.add(id(products[v]))
@@ -58,8 +59,12 @@ def _joined(product: Eqn, group: FusedGroup) -> Eqn | None:
     # The result has the elements of the product, in its order.
     if out.aval.shape != product.outvars[0].aval.shape:
         return None
+    sizes, extents = (len(group.members), len(group.inputs)), rules.extents(product)
     for epilogue in rules.epilogues(product):
-        match = _Match(group, epilogue, product.outvars[0], whole, rules.extents(product))
+        formula = epilogue.formula
+        if (len(formula.eqns), len(formula.invars)) != sizes:
+            continue
+        match = _Match(group, epilogue, product.outvars[0], whole, extents)
         if match.is_whole(out):
             return epilogue.joined(product, match.operands, out)
     return None
@@ -91,12 +96,9 @@ class _Match:
         return [self.bound[v] for v in self.epilogue.formula.invars[1:]]
 
     def is_whole(self, out: Var) -> bool:
-        """Whether a result of the group, and nothing else in it, is the formula."""
-        formula, group = self.epilogue.formula, self.group
-        if len(formula.eqns) != len(group.members) or len(formula.invars) != len(group.inputs):
-            return False
+        """Whether a result of the group, of as many operations as the formula, is the formula."""
         order = tuple(range(out.aval.ndim))
-        return self._is(Inner(out, order), formula.outvars[0])
+        return self._is(Inner(out, order), self.epilogue.formula.outvars[0])
 
     def _is(self, operand: Operand, wanted: Atom) -> bool:
         if isinstance(operand, Literal):

@@ -443,14 +443,14 @@ def _fast_launcher(
         return None
     # A launcher holds no Jitted: what is kept for a function must not keep the function.
     general = functools.partial(_launch, program, executable, constants)
-    # Over several devices: by a mesh in the program, or by shardings that `jit` was given.
-    if executable.meshes or (where is not None and where.device is None):
+    # Over several devices: by a mesh in the program or in context, or by shardings of `jit`.
+    around = contexts.concrete is not None and contexts.concrete.is_spread
+    if executable.meshes or (around if where is None else where.device is None):
         outs = (None,) * len(program.graph.outvars) if where is None else where.outs
         return fastpath.several(executable, constants, outs, program.out_spec, general)
     # On one device, and whichever it is: where the arguments lie.
-    one = contexts.concrete is None or contexts.concrete.size == 1
     free = where is None and executable.device is None and constants.over is None
-    if one and free and fastpath.fits(executable):
+    if free and fastpath.fits(executable):
         return fastpath.generate(executable, constants, program.out_spec, general)
     return None
 

@@ -188,3 +188,18 @@ def test_an_abstract_mesh_keeps_the_kind_of_memory(mesh):
         ga.jit(gnp.sin, out_shardings=pinned)(gnp.zeros(8)),
     ):
         assert found.sharding == NamedSharding(mesh, P("x"), memory_kind="pinned_host")
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_every_call_in_the_context_of_a_mesh_lies_over_it(count):
+    over: Any = Mesh(np.array(ga.devices()[:count]), "x", (EXPLICIT,))
+    f = ga.jit(lambda v: v * 2)
+    with ga.set_mesh(over):
+        placed = ga.device_put(X, P("x"))
+        for _ in range(3):
+            assert f(placed).sharding == NamedSharding(over, P("x", None))
+            assert f(X).sharding == NamedSharding(over, P(None, None))
+            np.testing.assert_array_equal(f(placed), 2 * X)
+    # Outside of it, what nobody placed is on one device.
+    for _ in range(3):
+        assert f(gnp.asarray(X)).sharding.num_devices == 1

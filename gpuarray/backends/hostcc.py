@@ -51,7 +51,8 @@ _WHOLE = ("-Og", "-fsanitize=object-size")
 _ARRAYS = re.compile(r"\bga_vec<[^;()]*\[\d+\];")
 #: Fills uninitialised variables with a conspicuous pattern, where the compiler can do that.
 _FILLED = "-ftrivial-auto-var-init=pattern"
-#: Kernels need nothing of the C++ library; to look for it takes twice as long as the rest.
+#: Kernels need nothing of the C++ library, and what they call of C's is there when they are loaded,
+#: since the runtime needs it: to look for both takes longer than the rest.
 _LINKED = (
     "-shared", "-nostdlib", "-Wl,-Bsymbolic",
     # Calls that a compiler makes of copies of structs are accesses like others (race.cpp).
@@ -296,10 +297,7 @@ def compile_library(text: str, kernels: Sequence[str]) -> Library:
             [*words(cxx), *flags, "-c", str(place / "kernels.cpp"), "-o", made],
             # -Bsymbolic: a library calls its own functions, and not those of another one with equal
             # names.
-            [
-                *(*words(cxx), *_LINKED, made, str(runtime), "-o", str(target)),
-                *("-lgcc", "-lm", "-lc"),
-            ],
+            [*words(cxx), *_LINKED, made, str(runtime), "-o", str(target), "-lgcc"],
         ]
 
     return Library(_loaded(runtime), compiled(_store, key, commands).path, kernels[0])

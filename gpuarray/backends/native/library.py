@@ -64,6 +64,8 @@ _GATHERS = tuple(
     for name in ("use_gather_8parts", "use_gather")
 )
 _LINKED = ("-shared", "-Wl,-Bsymbolic")
+#: What units are linked with: nothing of the C++ library, for which a linker looks as long again.
+_ALONE = ("-nostdlib", "-lgcc", "-lm", "-lc")
 
 #: Functions of Python's that loops call.
 _PYTHON = {
@@ -152,7 +154,7 @@ def load(text: str) -> Unit:
         raise TooManyError(f"{PROCESSOR.units} units of native code are loaded")
     # A compiler takes long: other threads do not wait for it. Of two that compile the same text,
     # the unit of the first is kept.
-    made = _loaded("unit.cpp", text, ("-lm",), Unit)
+    made = _loaded("unit.cpp", text, _ALONE, Unit)
     with _lock:
         return _units.setdefault(text, made)
 

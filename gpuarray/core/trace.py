@@ -59,6 +59,10 @@ class Trace:
         if self.parent is not None:
             self.parent.adopt(constant)
 
+    def has_adopted(self, constant: Any) -> bool:
+        """Whether a constant was made under the innermost trace that writes a Graph."""
+        return self.parent is not None and self.parent.has_adopted(constant)
+
     def array_of(self, x: Any, aval: ShapedArray | None = None) -> Any:
         """Return a Python or NumPy value as an Array that nobody else writes to; the base trace
         knows how.

@@ -151,12 +151,12 @@ def as_type(x: Array, dtype: Any, weak_type: bool = False) -> Array:
 
 
 def converted(x: Array, dtype: Any, weak_type: bool) -> Array:
-    """`x` of another type. A number that is known while tracing is converted at once, so that the
-    program shows it as it is used.
+    """`x` of another type. A number made while tracing is converted at once, so that the program
+    shows it as it is used; an array of the user's is a constant of the program.
     """
     params = {"new_dtype": dtype, "weak_type": weak_type, "sharding": None}
     # Arrays, tracers and eager code: one operation.
-    if traces.is_base() or x.aval.shape or isinstance(x, traces.Tracer):
+    if traces.is_base() or not traces.state.trace.has_adopted(x):
         return convert_element_type_p.bind(x, **params)
     with traces.base_trace():
         number = convert_element_type_p.bind(x, **params)

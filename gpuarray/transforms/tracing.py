@@ -158,6 +158,9 @@ class GraphTrace(traces.Trace):
     def adopt(self, constant: Any) -> None:
         self.adopted[id(constant)] = constant
 
+    def has_adopted(self, constant: Any) -> bool:
+        return id(constant) in self.adopted
+
     def constant(self, x) -> Var:
         """Return the variable of a value from outside the function."""
         if isinstance(x, traces.Tracer):

@@ -235,3 +235,21 @@ def test_tangents_of_integers_are_equal():
     _, pull = ga.vjp(lambda x, y: x + y, 2, 1)
     for ct in ga.jit(pull)(np.zeros((), ga.dtypes.float0)):
         assert bool(ct == np.zeros((), ga.dtypes.float0))
+
+
+@pytest.mark.parametrize("where", ["eager", "jit", "jit, made inside"])
+def test_numbers_closed_over_are_constants_in_the_order_of_their_use(where):
+    """Converted or not, so that programs of equal functions have equal constants (as in JAX)."""
+    number, vector, found = gnp.array(2), gnp.ones(3), []
+
+    def outer(number, vector):
+        inner = lambda y: (gnp.arange(3) + number, vector + y, number + 1)
+        found.extend(v.aval.shape for v in ga.make_jaxpr(inner)(0.0).jaxpr.constvars)
+        return number
+
+    if where == "jit, made inside":
+        ga.jit(lambda vector: outer(gnp.array(2), vector))(vector)
+    else:
+        (ga.jit(outer) if where == "jit" else outer)(number, vector)
+    assert found == [(), (3,)]
+    assert not ga.make_jaxpr(lambda y: gnp.asarray(2.0) * y)(vector).consts  # made while tracing

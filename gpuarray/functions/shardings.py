@@ -300,7 +300,7 @@ def team_for(
         common = common if place is None else lazy.common_place(common, place)
     if not _spreads(executable, constants, where, common):
         return None
-    behind = [x._place if type(x) is ArrayImpl else None for x in constants.values]
+    behind = spread.places_of_constants(constants.values)
     return spread.team_of(executable, (*places, *behind), wanted)
 
 

@@ -284,7 +284,8 @@ def run(
     if config.state.no_execution:
         raise RuntimeError("a program would run on a device, but 'no_execution' is set")
     values = [*inputs, *constants]
-    team = team_of(executable, _places_of(values), wanted)
+    places = (*_places_of(inputs), *places_of_constants(constants))
+    team = team_of(executable, places, wanted)
     arrays = [ArrayImpl(a, p, None) for a, p in zip(team.out_avals, team.out_places, strict=True)]
     _filled(executable, team, inputs, values, arrays, donated, now)
     return arrays
@@ -292,6 +293,16 @@ def run(
 
 def _places_of(values: Iterable[Any]) -> tuple[Place | None, ...]:
     return tuple(x._place if type(x) is ArrayImpl else None for x in values)
+
+
+def places_of_constants(constants: Iterable[Any]) -> tuple[Place | None, ...]:
+    """Return where the constants of a program are. What is on one device, also where the user has
+    put it there, goes with the program to its devices: a constant has no say in where that runs.
+    """
+    return tuple(
+        laid_out(p.sharding, False) if p is not None and p.is_single and p.committed else p
+        for p in _places_of(constants)
+    )
 
 
 def _filled(
@@ -425,7 +436,7 @@ def known_team(
     constants: Sequence[Any],
 ) -> Team | None:
     """Return the team that ran with inputs in these places; None if none did."""
-    behind = (x._place if type(x) is ArrayImpl else None for x in constants)
+    behind = places_of_constants(constants)
     key = ((*places, *behind), tuple(wanted), config.state.fusion, contexts.key)
     return executable.teams.get(key)
 

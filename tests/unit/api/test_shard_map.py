@@ -46,6 +46,18 @@ def test_values_do_not_leave_the_devices_of_the_mesh():
     close(run(lambda x: x + ga.device_put(1))(X), X + 1)
 
 
+def test_what_is_closed_over_has_no_say_in_where_a_program_runs():
+    cut = ga.device_put(X, NamedSharding(MESH, P("x")))
+    run = lambda f: ga.shard_map(f, mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    for value in (np.float32(3), 3, X[:1]):
+        there = ga.device_put(value, ga.devices()[1])
+        for _ in range(2):  # the second call is launched by what the first one left
+            close(ga.jit(lambda x, c=there: x * c)(cut), X * value)
+            close(ga.jit(run(lambda x, c=there: x * c))(X), X * value)
+        twice = ga.jit(lambda x: x * there)  # noqa: B023
+        assert twice(cut).sharding == twice(cut).sharding == cut.sharding
+
+
 def matmul(x, w):
     """x cut by rows and columns, w by rows: the contracted axis is summed over devices."""
     return lax.psum(x @ w, "y")

@@ -8,7 +8,7 @@ import scipy.special
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.primitives.elementwise import arithmetic
+from gpuarray.primitives.elementwise import arithmetic, choice
 from gpuarray.primitives.indexing.rows import MANY, add_rows, take_rows
 from gpuarray.primitives.narrow_floats import BLOCK, in_float32
 from gpuarray.primitives.numpy_rules import choose
@@ -153,9 +153,9 @@ def test_one_condition_for_cases_of_unequal_shapes():
     """As they come where a value is broadcast in the group that reads it."""
     row, one = np.arange(3.0), np.array([7.0])
     for which in (np.True_, np.False_, np.array([True]), np.array([[False]])):
-        got = arithmetic._choose_whole(which, one, row)
+        got = choice._choose_whole(which, one, row)
         np.testing.assert_array_equal(got, np.where(which, row, one))
-        got = arithmetic._choose_whole(which, row + 1, row)
+        got = choice._choose_whole(which, row + 1, row)
         np.testing.assert_array_equal(got, np.where(which, row, row + 1))
         assert not np.shares_memory(got, row)
 

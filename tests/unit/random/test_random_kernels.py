@@ -97,8 +97,8 @@ SEVERAL = {
     ),
     "multivariate_normal": (
         lambda key: random.multivariate_normal(key, SHAPES, np.eye(3, dtype=np.float32), (20,)),
-        "the covariance is factored, and vectors are multiplied by it",
-        {"cholesky", "dot_general"},
+        "the covariance is factored, and vectors are multiplied by it and added to the mean",
+        {"cholesky", "product_add"},
     ),
     "orthogonal": (
         lambda key: random.orthogonal(key, 3, (5,)),

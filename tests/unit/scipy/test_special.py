@@ -77,7 +77,6 @@ KERNELS = {name: (getattr(special, name), xs) for name, xs in POINTWISE.items()}
 #: Why some are no kernel, or more than one.
 SEVERAL = {
     "bernoulli": "a table of constants",
-    "bessel_jn": "a recurrence gives all orders at once; a second kernel lays them side by side",
 }
 
 

@@ -23,7 +23,7 @@ from gpuarray.core.dtypes import float0
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, params_key
 from gpuarray.core.layout import resolving
 from gpuarray.core.linear import check_defined
-from gpuarray.core.mesh import Mesh
+from gpuarray.core.mesh import Mesh, contexts
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.sharding import Device, Place, Sharding, place_of
 from gpuarray.primitives.reshard import stated
@@ -100,8 +100,8 @@ class EvalTrace(traces.Trace):
             if not any(callable(x) and util.captures(x) for x in params.values()):
                 _ops.put(key, op)
         # 3. Decide where it runs, and whether now.
-        if place is None:  # no operand was an array: the result goes where new arrays go
-            place = spread.place_of_new() or devices.default_place()
+        if place is None or contexts.concrete is not None:
+            place = spread.place_of_work(place)
         state = config.state
         if state.no_execution:
             raise RuntimeError(f"{prim.name} would run on a device, but 'no_execution' is set")
@@ -326,14 +326,14 @@ def run_graph(
             inputs.append(x)
         else:
             inputs.append(_scalar(traces.immutable(x), v.aval))
-    place = devices.default_place() if place is None else place
     executable, constants = compiled_graph(graph, graph.debug_name)
+    device = same_device(device, executable.device)
+    place = spread.place_of_work(place) if device is None else place or devices.default_place()
     if executable.meshes or constants.over is not None or place.is_spread:
         flush_all()
         wanted = wanted or [None] * len(graph.outvars)
         arrays = spread.run(executable, inputs, wanted, constants=constants.values)
     else:
-        device = same_device(device, executable.device)
         if device is not None:
             place = common_place(place, place_of(device, True))
         arrays = [ArrayImpl(a, place.holding(a), None) for a in executable.out_avals]

@@ -569,6 +569,16 @@ def place_of_new() -> Place | None:
     return None if mesh is None else laid_out(replicated(mesh))
 
 
+def place_of_work(place: Place | None) -> Place:
+    """Return where an operation runs whose operands agree on a place; None: there are no arrays.
+
+    A place that nobody has asked for gives way to the mesh in context.
+    """
+    if place is not None and (place.committed or contexts.concrete is None):
+        return place
+    return place_of_new() or place or default_place()
+
+
 def replicated(mesh: Mesh) -> NamedSharding:
     """Return the sharding of a value that every device of a mesh has whole."""
     return NamedSharding(mesh, PartitionSpec())

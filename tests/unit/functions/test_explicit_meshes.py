@@ -203,3 +203,34 @@ def test_every_call_in_the_context_of_a_mesh_lies_over_it(count):
     # Outside of it, what nobody placed is on one device.
     for _ in range(3):
         assert f(gnp.asarray(X)).sharding.num_devices == 1
+
+
+@pytest.mark.parametrize(("count", "kind"), [(1, EXPLICIT), (8, EXPLICIT), (8, AUTO)])
+def test_what_nobody_placed_lies_over_the_mesh_in_context_whatever_transforms_it(count, kind):
+    def double(v):
+        return v * 2
+
+    over: Any = Mesh(np.array(ga.devices()[:count]), "x", (kind,))
+    x, one = X[0], ga.devices()[0]
+    before = gnp.asarray(x)  # on one device
+    with ga.set_mesh(over):
+        for v in (x, before):
+            for f in (double, ga.jit(double)):
+                found = (
+                    *ga.jvp(f, (v,), (v,)),
+                    ga.vjp(f, v)[1](v)[0],
+                    ga.linearize(f, v)[1](v),
+                    ga.vmap(f)(v),
+                    lax.fori_loop(0, 1, lambda _, v, f=f: f(v), v),
+                    lax.scan(lambda c, v, f=f: (c, f(v)), 0.0, v)[1],
+                    before * 2,
+                )
+                assert {y.sharding.mesh for y in found} == {over}
+                for y in found:
+                    np.testing.assert_array_equal(y, 2 * x)
+        # Where somebody asks for a device, it is that one.
+        with ga.default_device(one):
+            there = before * 2
+        for y in (there, ga.device_put(before, one) * 2):
+            assert y.devices() == {one} and not isinstance(y.sharding, NamedSharding)
+    assert not isinstance((before * 2).sharding, NamedSharding)

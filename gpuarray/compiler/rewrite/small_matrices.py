@@ -51,7 +51,7 @@ def take_apart_small_matrices(graph: Graph) -> Graph:
 
 def _is_small(eqn: Eqn) -> bool:
     """Whether an operation is on so many matrices, and so small ones, that a thread does each."""
-    if eqn.primitive.rewrite.entries is None:
+    if eqn.primitive.rewrite.entries is None or not eqn.outvars[0].aval.size:
         return False
     *stack, rows, columns = eqn.invars[0].aval.shape
     return 0 < max(rows, columns) <= TARGET.matrix_side and (
@@ -145,12 +145,14 @@ class _Entries:
         whole = range(begin, begin + len(lead))
         axes = tuple(d for d in range(len(shape)) if d not in whole)
         short = tuple(shape[d] for d in axes)
-        if shape[begin : whole.stop] != lead or math.prod(short) > TARGET.matrix_side**3:
+        few = 0 < math.prod(short) <= TARGET.matrix_side**3
+        if shape[begin : whole.stop] != lead or not few:
             raise _NotApartError
         if eqn.primitive.kind is Kind.REDUCTION:
             return Apart(axes, self.folded(eqn))
         rule = rule_of(eqn)
-        if rule is None:
+        # Some operands are searched where they lie: those of them that are in memory.
+        if rule is None or any(rule.reads_of(eqn, k) is None for k in range(len(eqn.invars))):
             raise _NotApartError
         ahead = [Index.axis(i, n) for i, n in enumerate(lead)]
         made = np.empty(short, object)
@@ -312,7 +314,9 @@ class _Element:
             case ((Lookup() as looked, 1),) if entries.size <= TARGET.matrix_side**2:
                 some = range(index.constant, index.constant + looked.most + 1)
                 found = [self.chosen(entries, at, (*place, k)) for k in some]
-                return self.do.among(found, self.computed(looked.access))
+                # Entries of a constant are numbers, wherever each matrix looks.
+                *found, at_place = self.entries.spread([*found, self.computed(looked.access)])
+                return self.do.among(found, at_place)
         raise _NotApartError
 
     def guarded(self, tests: Sequence[Test], inside: Access, outside: Access) -> Atom:

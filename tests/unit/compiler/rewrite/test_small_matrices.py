@@ -115,12 +115,34 @@ PROGRAMS = {
         lambda a, b: np.linalg.solve(a[0], b),
         (regular(3), matrices(3, 2)),
     ),
+    "rows of a constant": (
+        ga.vmap(gnp.linalg.inv, 2, 1),
+        lambda a: np.moveaxis(np.linalg.inv(np.moveaxis(a, 2, 0)), 0, 1),
+        (np.moveaxis(regular(3), 0, 2).copy(),),
+    ),
+    "a constant for stacks of stacks": (
+        ga.vmap(ga.vmap(gnp.linalg.inv)),
+        np.linalg.inv,
+        (regular(3).reshape(8, 10, 3, 3),),
+    ),
+    # An operand that is searched where it lies.
+    "searched for": (
+        lambda a: gnp.searchsorted(np.float32([-1, 0, 1]), gnp.linalg.inv(a)),
+        lambda a: np.searchsorted([-1, 0, 1], np.linalg.inv(a)),
+        (regular(3),),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if n != "one for many sides"])
 def test_programs(name):
     compare(*PROGRAMS[name][:2], *PROGRAMS[name][2])
+
+
+def test_no_right_hand_sides():
+    a, b = regular(3), matrices(3, 0)
+    (found,) = simulated.run(simulated.built(ga.jit(gnp.linalg.solve).lower(a, b).jaxpr), [a, b])
+    assert found.shape == b.shape and found.dtype == b.dtype
 
 
 def test_derivatives():

@@ -37,7 +37,7 @@ def make_mesh(
     if count > len(found):
         raise ValueError(
             f"Number of devices {len(found)} must be >= the product of mesh_shape {shape}. On a "
-            "CPU, set jax_num_cpu_devices before anything runs to have more of them."
+            f"CPU, set GPUARRAY_NUM_CPU_DEVICES={count} before the start to have as many."
         )
     # Not Auto as for `Mesh`: that is what JAX does.
     types = (AxisType.Explicit,) * len(shape) if axis_types is None else axis_types

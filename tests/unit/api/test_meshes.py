@@ -75,7 +75,7 @@ def test_hybrid_grids():
     "make, error, message",
     [
         (lambda: ga.make_mesh((16,), "x", devices=CPUS), ValueError,
-         r"Number of devices 8 must be >= the product of mesh_shape \(16,\).*jax_num_cpu_devices"),
+         r"Number of devices 8 must be >= the product of mesh_shape \(16,\).*GPUARRAY_NUM_CPU_DEVICES=16"),
         (lambda: ga.make_mesh((4096,), ("a",)), ValueError, "jax_num_cpu_devices"),
         (lambda: ga.make_mesh((4, 2), ("x",), devices=CPUS), ValueError,
          r"devices.ndim == 2 and len\(axis_names\) == 1"),

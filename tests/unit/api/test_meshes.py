@@ -75,8 +75,8 @@ def test_hybrid_grids():
     "make, error, message",
     [
         (lambda: ga.make_mesh((16,), "x", devices=CPUS), ValueError,
-         r"Number of devices 8 must be >= the product of mesh_shape \(16,\).*GPUARRAY_NUM_CPU_DEVICES=16"),
-        (lambda: ga.make_mesh((4096,), ("a",)), ValueError, "jax_num_cpu_devices"),
+         r"Number of devices 8 .* \(16,\).*GPUARRAY_NUM_CPU_DEVICES=16"),
+        (lambda: ga.make_mesh((4096,), ("a",)), ValueError, "GPUARRAY_NUM_CPU_DEVICES=4096"),
         (lambda: ga.make_mesh((4, 2), ("x",), devices=CPUS), ValueError,
          r"devices.ndim == 2 and len\(axis_names\) == 1"),
         (lambda: ga.make_mesh((4, 2), ("x", "y"), AUTO, devices=CPUS), ValueError,

@@ -32,6 +32,11 @@ _NAME = "cuDNN"
 
 def conv_parts(lhs, rhs, *, result: ShapedArray, **p):
     """`conv_general_dilated`: a call of cuDNN where that is installed and does it."""
+    if 0 in (result.size, aval_of(lhs).size, aval_of(rhs).size):  # sums of nothing, if any
+        nothing = np.zeros((), result.dtype)
+        return do.broadcast_in_dim(
+            nothing, shape=result.shape, broadcast_dimensions=(), sharding=None
+        )
     if cudnn.installed():
         made = _by_library(lhs, rhs, result, p)
         if made is not None:
@@ -95,7 +100,7 @@ def _by_library(lhs: Any, rhs: Any, out: ShapedArray, p: dict) -> Any:
     dtypes = {a.dtype for a in (*avals, out)}
     if len(dtypes) > 1 or avals[0].dtype.name not in cudnn.ELEMENT:
         return None
-    if not 1 <= len(p["window_strides"]) <= 3 or 0 in (*avals[0].shape, *avals[1].shape, out.size):
+    if not 1 <= len(p["window_strides"]) <= 3:
         return None
     p = {**p, "dtype": avals[0].dtype.name}
     spread, stretched = (any(d > 1 for d in p[k]) for k in ("lhs_dilation", "window_strides"))

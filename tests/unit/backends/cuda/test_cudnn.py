@@ -135,6 +135,24 @@ def test_ranks_and_orders_of_axes(gpu, name, strides):
     assert bool(called()) == (name != "no axis")
 
 
+@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize(
+    ("x", "w"),
+    [
+        ((2, 9, 8, 4), (11, 3, 4, 6)),  # no place for the kernel
+        ((2, 9, 8, 4), (0, 3, 4, 6)),
+        ((2, 9, 8, 0), (3, 3, 0, 6)),
+        ((0, 9, 8, 4), (3, 3, 4, 6)),
+    ],
+)
+def test_sums_of_nothing(gpu, monkeypatch, here, x, w):
+    monkeypatch.setattr(cudnn, "installed", lambda: here)
+    found = np.asarray(ga.jit(lambda x, w: conv(x, w, padding="VALID"))(numbers(*x), numbers(*w)))
+    # As many places as numpy.convolve has: of n elements and a kernel of k, n - k + 1.
+    assert found.shape == (x[0], max(x[1] - w[0] + 1, 0), x[2] - w[1] + 1, w[3])
+    assert not found.any()
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_short_floats_are_summed_in_float32(gpu, dtype):
     x, w = X.astype(dtype), W.astype(dtype)

@@ -60,9 +60,15 @@ def _pointwise(graph: Graph) -> bool:
 
 
 def _program(graph: Graph, shape: tuple[int, ...]) -> Callable[..., list]:
-    """Return the graph as a chain of NumPy functions, for values of shape `shape`."""
+    """Return the graph as a chain of NumPy functions, for values of shape `shape`; of shape () for
+    values as they are.
+    """
+
+    def stretched(aval: ShapedArray) -> ShapedArray:
+        return aval.update(shape=shape) if shape else aval
+
     # The inputs become arrays; constants stay as they are and broadcast.
-    env_avals = {v: v.aval.update(shape=shape) for v in graph.invars}
+    env_avals = {v: stretched(v.aval) for v in graph.invars}
     env_avals.update((v, v.aval) for v in graph.constvars)
     # (function, inputs, output variables, whether it returns several) of each equation.
     steps = []
@@ -72,11 +78,11 @@ def _program(graph: Graph, shape: tuple[int, ...]) -> Callable[..., list]:
         # A jitted function in the body: its own chain, called as one step.
         if inner is not None:
             function = _program(inner, shape)
-            outs: list[ShapedArray] = [a.update(shape=shape) for a in inner.out_avals]
         else:
             function = eqn.primitive.numpy_function(avals, eqn.params)
-            outs = eqn.primitive.out_avals(avals, eqn.params)
-        env_avals.update(zip(eqn.outvars, outs))
+        # Of literals and constants alone, a number.
+        long = inner is not None or any(a.shape for a in avals)
+        env_avals.update((v, stretched(v.aval) if long else v.aval) for v in eqn.outvars)
         several = eqn.primitive.multiple_results
         steps.append((function, [_atom(a) for a in eqn.invars], eqn.outvars, several))
     results = [_atom(a) for a in graph.outvars]

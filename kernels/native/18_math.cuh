@@ -487,8 +487,8 @@ GA_INLINE float ga_atan2(float y, float x) {
     const float a = fabsf(y), b = fabsf(x);
     const bool steep = a > b;
     const float top = steep ? b : a, low = steep ? a : b, ratio = top / low;
-    // 0 / 0 is flat, and infinity / infinity a diagonal.
-    const float flat = low == 0.0f ? 0.0f : ratio, part = ga_atan_part((top == GA_INFF) & (low == GA_INFF) ? 1.0f : flat);
+    // 0 / 0 is flat (nan / 0 is not), and infinity / infinity a diagonal.
+    const float flat = low == 0.0f ? top : ratio, part = ga_atan_part((top == GA_INFF) & (low == GA_INFF) ? 1.0f : flat);
     const float right = steep ? 1.57079637f - (part + 4.37113883e-8f) : part;
     return copysignf(__float_as_int(x) < 0 ? 3.14159274f - (right + 8.74227766e-8f) : right, y);
 }

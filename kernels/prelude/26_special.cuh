@@ -123,7 +123,8 @@ GA_OUTLINE double ga_gamma_density(double a, double x) {
 }
 
 //@ ga_enough
-// How small a term has to be before a sum of doubles for a result of this type ends.
+// How small a term has to be before a sum of doubles for a result of this type ends. Where one minus the sum is the
+// result, which may be small, it ends at a double's end.
 template <class T> GA_INLINE double ga_enough(T) { return sizeof(T) == 8 ? 1e-17 : 1e-11; }
 
 //@ ga_gamma_lower
@@ -157,8 +158,9 @@ GA_OUTLINE double ga_gamma_upper(double a, double x, double enough) {
 
 //@ ga_igamma
 template <class T> GA_INLINE double ga_igamma(T a, T x) {
-    if (!(a > 0) || !(x >= 0)) return GA_NAN;
-    if (x == 0) return a == GA_INF ? 0.0 : 0.0;
+    if (!(a >= 0) || !(x >= 0)) return GA_NAN;
+    if (a == 0) return x > 0 ? 1.0 : GA_NAN;
+    if (x == 0) return 0.0;
     if (a == GA_INF) return x == GA_INF ? GA_NAN : 0.0;
     if (x == GA_INF) return 1.0;
     return x < a + 1.0 ? ga_gamma_lower(a, x, ga_enough(x)) : 1.0 - ga_gamma_upper(a, x, ga_enough(x));
@@ -171,7 +173,7 @@ template <class T> GA_INLINE double ga_igammac(T a, T x) {
     if (x == 0) return 1.0;
     if (a == GA_INF) return x == GA_INF ? GA_NAN : 1.0;
     if (x == GA_INF) return 0.0;
-    return x < a + 1.0 ? 1.0 - ga_gamma_lower(a, x, ga_enough(x)) : ga_gamma_upper(a, x, ga_enough(x));
+    return x < a + 1.0 ? 1.0 - ga_gamma_lower(a, x, 1e-17) : ga_gamma_upper(a, x, ga_enough(x));
 }
 
 //@ ga_igamma_grad_a
@@ -241,8 +243,12 @@ GA_OUTLINE double ga_beta_fraction(double a, double b, double x) {
 
 //@ ga_regularized_incomplete_beta
 GA_OUTLINE double ga_regularized_incomplete_beta(double a, double b, double x) {
-    if (!(a > 0) || !(b > 0) || !(x >= 0) || x > 1.0) return GA_NAN;
+    if (!(a >= 0) || !(b >= 0) || !(x >= 0) || x > 1.0) return GA_NAN;
+    // All of the distribution is at 0, or at 1.
+    const bool first = a == 0 || b == GA_INF, last = b == 0 || a == GA_INF;
+    if (first && last) return GA_NAN;
     if (x == 0 || x == 1.0) return x;
+    if (first || last) return first ? 1.0 : 0.0;
     // The fraction converges fast on one side of the mean; the other side is its complement.
     const double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
     if (x < (a + 1.0) / (a + b + 2.0)) return front * ga_beta_fraction(a, b, x) / a;

@@ -36,8 +36,8 @@ def until(a, b):
 
 
 def vectors(a, b):
-    """The sum, of a vector."""
-    return gnp.sum(gnp.stack([a, b]))
+    """The sum, of a vector, by a function that is compiled."""
+    return gnp.sum(ga.jit(lambda x: x[::-1])(gnp.stack([a, b])))
 
 
 def calls(a, b):
@@ -87,6 +87,28 @@ def test_windows_and_updates(function):
     for row in (0, 3, 0):
         want[row] = np.vectorize(pair)(want[row], want[row])
     np.testing.assert_allclose(changed, want, 1e-5)
+
+
+#: What meets numbers in an operation of three operands, and the same by NumPy.
+WITH_NUMBERS = [
+    (lambda v: gnp.where(v > 1, v, 0.5), lambda v: np.where(v > 1, v, 0.5)),
+    (lambda v: gnp.where(v > 1, 2.0, 0.5), lambda v: np.where(v > 1, 2, 0.5)),
+    (lambda v: gnp.clip(v, 0.75, 1.25), lambda v: np.clip(v, 0.75, 1.25)),
+    (lambda v: lax.clamp(np.float32(1), v, np.float32(2)), lambda v: np.clip(v, 1, 2)),
+    (lambda v: lax.select(v > 1, v, np.float32(1) * 3), lambda v: np.where(v > 1, v, 3)),
+]
+
+
+@pytest.mark.parametrize("function, same", WITH_NUMBERS)
+def test_updates_with_numbers(function, same):
+    def changed(x):
+        return gnp.asarray(x).at[np.array([0, 3])].apply(function)
+
+    want = X.copy()
+    want[[0, 3]] = same(X[[0, 3]])
+    np.testing.assert_allclose(changed(X), want, 1e-6)
+    np.testing.assert_allclose(ga.jit(changed)(X), want, 1e-6)
+    np.testing.assert_allclose(ga.vmap(changed)(X[None])[0], want, 1e-6)
 
 
 @pytest.mark.parametrize("function", [f for f in FUNCTIONS if f is not until])

@@ -275,3 +275,27 @@ def test_remainders_are_exact(near, rng):
     np.testing.assert_array_equal(
         np.signbit(found), np.signbit(wanted) | np.isnan(wanted) & np.signbit(found)
     )
+
+
+def test_incomplete_functions_of_few_and_of_none():
+    """Orders near 0, where the upper part is small; 0 and infinity, where all is at one place."""
+    orders = np.r_[np.geomspace(1e-7, 1e-2, 40), 0, np.inf].astype(np.float32)
+    places = np.r_[0, np.geomspace(1e-6, 0.99, 20), 1].astype(np.float32)
+    a, x = (v.ravel() for v in np.meshgrid(orders, places))
+    b = np.resize(np.float32([0, 2, np.inf, 0.5]), a.shape)
+    made = ga.jit(lambda a, b, x: (lax.igamma(a, x), lax.igammac(a, x), lax.betainc(a, b, x)))
+    program = natively.written(made.lower(a, b, x).jaxpr)
+    natively.compile_all([program])
+    a, b, x, found = *(v.astype(np.float64) for v in (a, b, x)), program(a, b, x)
+    wanted = special.gammainc(a, x), special.gammaincc(a, x), special.betainc(a, b, x)
+    for have, want in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.isnan(have), np.isnan(want))
+        known = ~np.isnan(want)
+        assert errors(have[known], want[known]).max() <= 1
+
+
+def test_angles_beside_nan():
+    y, x = (v.ravel() for v in np.meshgrid(*[np.float32([np.nan, 0, -0.0, 1, -np.inf])] * 2))
+    program = natively.written(ga.jit(lax.atan2).lower(y, x).jaxpr)
+    natively.compile_all([program])
+    np.testing.assert_allclose(program(y, x)[0], np.arctan2(y, x), rtol=1e-6)

@@ -547,8 +547,15 @@ class Processor(Struct):
     #: could save is less than the rest of a call takes. Measure: python -m bench host.
     trial_calls: int = 64
     trial_seconds: float = 5e-6
-    #: Kernels in a routine: what the compiler does in a second or two.
+    #: Operations of a call that keeps Python's lock: to take it back from another thread costs
+    #: about as much. Measure: python -m bench host.
+    brief: int = 1 << 14
+    #: Kernels in a routine, and in what is compiled together: the compiler ends within a second or
+    #: two, and a program has few units.
     routine: int = 64
+    unit: int = 32
+    #: Kernels of one routine at the top of a program. Measure: python -m bench host.
+    stretch: int = 16
     #: Turns of a loop that compilers may write out one after another, early.
     unrolled: int = 32
     #: Libraries that a process has loaded at a time. Each is five maps of memory, of which Linux

@@ -42,13 +42,6 @@ from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype, stored_constants
 from gpuarray.core.target import PROCESSOR
 from gpuarray.errors import CompileError, DeviceError
 
-#: Kernels of less work keep Python's lock: about what taking it back from another thread costs.
-BRIEF = 1 << 14
-#: Kernels of one unit: the compiler ends within a second or two, and a program has few units.
-UNIT = 32
-#: Kernels of one routine at the top of a program.
-STRETCH = 16
-
 #: What is compiled.
 Source = NativeSource | Routine
 
@@ -147,7 +140,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         read = {v for s in self.steps[number:] for v in step_inputs(s)} | set(self.graph.outvars)
         if self.plan.halves:  # exchanges in progress have their own order
             return number
-        while number < len(self.steps) and kernels < STRETCH:
+        while number < len(self.steps) and kernels < PROCESSOR.stretch:
             step = self.steps[number]
             if number in self.updates:
                 break
@@ -318,15 +311,15 @@ def _is_product(step: DeviceStep) -> bool:
 def compile_kernels(writers: Iterable[NativeProgramWriter]) -> None:
     """Compile the kernels of programs, and give them to the generated functions."""
     wanted = [(w, called, source) for w in writers for called, source in w.sources.items()]
-    for first in range(0, len(wanted), UNIT):
-        some = wanted[first : first + UNIT]
+    for first in range(0, len(wanted), PROCESSOR.unit):
+        some = wanted[first : first + PROCESSOR.unit]
         # Kernels alike in several programs are compiled once, under one name.
         text, names = unit([source for _, _, source in some])
         made = library.load(text)
         for (writer, called, source), name in zip(some, names, strict=True):
             # Routines with loops let go of the lock themselves.
             brief = source.loops if isinstance(source, Routine) else False
-            brief = brief or source.work < BRIEF
+            brief = brief or source.work < PROCESSOR.brief
             writer.space[called] = made.function(name, writer.arity[called], brief)
 
 

@@ -118,12 +118,26 @@ def every(request):
     return request.config.getoption("--slow")
 
 
-@pytest.fixture
-def plans_only(monkeypatch):
-    """Let `explain` count kernels without compiling them for their registers."""
-    from gpuarray.backends.cuda import nvrtc
+@pytest.fixture(autouse=True, scope="session")
+def plans_only():
+    """Let `explain` count kernels without compiling them for their registers, which takes longer
+    than most tests.
+    """
+    from gpuarray.api import explain
+    from gpuarray.compiler.explain.source import device_facts
 
-    monkeypatch.setattr(nvrtc, "available", lambda: False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explain, "device_facts", lambda plan, arch, _: device_facts(plan, arch, None))
+        yield
+
+
+@pytest.fixture
+def assembled(monkeypatch):
+    """Let `explain` compile kernels, for their registers, where NVRTC is here."""
+    from gpuarray.api import explain
+    from gpuarray.compiler.explain.source import device_facts
+
+    monkeypatch.setattr(explain, "device_facts", device_facts)
 
 
 @pytest.fixture

@@ -12,8 +12,6 @@ import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from tests.golden import chain, nearest, shape
 
-pytestmark = pytest.mark.usefixtures("plans_only")
-
 
 def variance(x):
     return gnp.var(x, axis=-1)

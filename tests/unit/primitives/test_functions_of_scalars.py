@@ -176,7 +176,7 @@ def test_derivatives_of_few_elements(n):
     np.testing.assert_allclose(of_start, 0 if n else 6)
 
 
-def test_a_derivative_is_two_launches(plans_only):
+def test_a_derivative_is_two_launches():
     x = ga.ShapeDtypeStruct((4096, 256), "float32")
     gradient = ga.grad(lambda x: lax.reduce(x, np.float32(0), compounded, (1,)).sum())
     e = ga.explain(gradient, platform="cuda")(x)

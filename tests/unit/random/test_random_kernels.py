@@ -14,8 +14,6 @@ import gpuarray.numpy as gnp
 from gpuarray import random
 from tests.support import simulated
 
-pytestmark = pytest.mark.usefixtures("plans_only")
-
 simulated.need_compiler()
 
 N = (37, 5)

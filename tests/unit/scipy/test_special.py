@@ -155,7 +155,6 @@ def test_jit_and_vmap(name):
     assert function(*[x[:0] for x in map(gnp.asarray, xs)]) is not None
 
 
-@pytest.mark.usefixtures("plans_only")
 @pytest.mark.parametrize("name", KERNELS)
 def test_one_kernel(name):
     function, xs = KERNELS[name]

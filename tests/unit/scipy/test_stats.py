@@ -49,7 +49,6 @@ def test_density_is_the_derivative_of_the_distribution(name):
         assert float(both) == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.usefixtures("plans_only")
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_every_function_is_one_kernel(name):
     module, given = getattr(stats, name), CONTINUOUS[name]

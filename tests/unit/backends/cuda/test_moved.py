@@ -18,7 +18,6 @@ from tests.fake_cupy.world import World
 from tests.support import simulated
 
 simulated.need_compiler()
-pytestmark = pytest.mark.usefixtures("plans_only")
 
 RANDOM = np.random.default_rng(0)
 

@@ -342,7 +342,7 @@ def test_cuda_source_holds_all_kernels_and_what_they_call():
 
 
 @nvrtc.needed
-def test_explain_knows_the_kernel_on_a_gpu():
+def test_explain_knows_the_kernel_on_a_gpu(assembled):
     def f(x):
         return nn.softmax(x, axis=-1)
 

@@ -16,7 +16,6 @@ from tests.golden import shape
 from tests.support import simulated
 
 simulated.need_compiler()
-pytestmark = pytest.mark.usefixtures("plans_only")
 
 MANY = 70_000
 RANDOM = np.random.default_rng(0)

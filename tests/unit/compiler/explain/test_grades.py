@@ -6,16 +6,12 @@ named with the reason; and what lowers a grade.
 
 from __future__ import annotations
 
-import pytest
-
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
 from gpuarray.compiler.explain.grades import grade
 from tests import golden
 from tests.golden import shape
-
-pytestmark = pytest.mark.usefixtures("plans_only")
 
 ENOUGH = 0.85
 #: Kernels below it, and why.

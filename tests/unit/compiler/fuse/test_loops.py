@@ -21,8 +21,6 @@ from gpuarray.core import dtypes
 from tests.golden import shape
 from tests.support import nvrtc, simulated
 
-pytestmark = pytest.mark.usefixtures("plans_only")
-
 
 def floats(*lengths: int) -> np.ndarray:
     return np.random.default_rng(lengths).standard_normal(lengths).astype("float32")

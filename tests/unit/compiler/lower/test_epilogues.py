@@ -115,7 +115,7 @@ def ours(case: Case):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_is_one_kernel(plans_only, name):
+def test_is_one_kernel(name):
     case = CASES[name]
     e = ga.explain(ours(case), platform="cuda")(*case.large)
     results = ga.tree.leaves(ga.eval_shape(ours(case), *case.large))
@@ -177,7 +177,7 @@ def crossed(x):
 
 
 @pytest.mark.parametrize("function", [waits_for_all, shifted, repeated, crossed])
-def test_other_readers_are_kernels_of_their_own(plans_only, function):
+def test_other_readers_are_kernels_of_their_own(function):
     e = ga.explain(function, platform="cuda")(shape(F32, 2048, 2048))
     assert e.kernels[0].kind == "scan" and len(e.kernels) > 1
     simulated.need_compiler()

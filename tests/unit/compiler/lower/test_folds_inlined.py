@@ -17,7 +17,6 @@ from tests.support import simulated
 from tests.unit.compiler.cuda.test_tiles import filled
 
 simulated.need_compiler()
-pytestmark = pytest.mark.usefixtures("plans_only")
 
 
 def kernels(function, *arguments) -> list:

@@ -87,13 +87,13 @@ def test_computes_the_same(name):
         assert sum(isinstance(s, Kernel) for s in steps) == kernels
 
 
-def test_parts_are_never_in_memory(plans_only):
+def test_parts_are_never_in_memory():
     x = shape("float32", 1 << 20)
     e = ga.explain(stacked(-1), platform="cuda")(x, x)
     assert (e.launches, e.bytes_moved, e.temporary_bytes) == (1, 4 * 4 << 20, 0)
 
 
-def test_cheap_parts_are_computed_where_they_go(plans_only):
+def test_cheap_parts_are_computed_where_they_go():
     """One element a thread, and stores of whole vectors."""
     x = shape("float32", 1 << 20)
     e = ga.explain(lambda x: gnp.stack([x + 1, x * 2], -1), platform="cuda")(x)

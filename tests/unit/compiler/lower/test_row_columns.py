@@ -109,7 +109,7 @@ def test_values_and_forms(few_blocks):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("columns", [2048, 4096])
 @pytest.mark.parametrize("function", [layer_norm_backwards, rms_norm_backwards])
-def test_operands_are_read_once(plans_only, function, columns, dtype):
+def test_operands_are_read_once(function, columns, dtype):
     rows, gain = shape(dtype, 1 << 15, columns), shape(dtype, columns)
     arguments = [rows, rows, gain, gain][: 4 if function is layer_norm_backwards else 3]
     e = ga.explain(function, platform="cuda")(*arguments)
@@ -128,7 +128,7 @@ def test_operands_are_read_once(plans_only, function, columns, dtype):
         (lambda x: (x.sum(0), nn.softmax(x - x.sum(0))), [(1 << 15, 4096)]),  # one after the other
     ],
 )
-def test_others_stay_two_kernels(plans_only, function, arguments):
+def test_others_stay_two_kernels(function, arguments):
     assert "rowcolumns" not in forms(function, *(shape("float32", *s) for s in arguments))
 
 

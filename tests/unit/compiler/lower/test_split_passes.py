@@ -18,8 +18,6 @@ from tests import golden
 from tests.support import programs, simulated
 from tests.support.targets import plan_for
 
-pytestmark = pytest.mark.usefixtures("plans_only")
-
 simulated.need_compiler()
 
 

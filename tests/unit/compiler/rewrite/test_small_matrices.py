@@ -246,7 +246,7 @@ def test_matrices_without_a_solution():
         (lambda a, b: gnp.linalg.cholesky(a), 1.5, 1),
     ],
 )
-def test_a_program_is_one_kernel(function, times, launches, plans_only):
+def test_a_program_is_one_kernel(function, times, launches):
     many = 1 << 18
     a, b = shape("float32", many, 4, 4), shape("float32", many, 4, 1)
     e = ga.explain(function, platform="cuda")(a, b)

@@ -168,7 +168,7 @@ def jitted(case: Case):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_is_one_kernel(plans_only, name):
+def test_is_one_kernel(name):
     case = CASES[name]
     e = ga.explain(lambda *xs: case.function(gnp, *xs), platform="cuda")(*case.large)
     results = ga.tree.leaves(ga.eval_shape(lambda *xs: case.function(gnp, *xs), *case.large))
@@ -178,7 +178,7 @@ def test_is_one_kernel(plans_only, name):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_with_whole_axes_some_are_more(plans_only, monkeypatch, name):
+def test_with_whole_axes_some_are_more(monkeypatch, name):
     case = CASES[name]
     monkeypatch.setattr(pipeline, "split_axes", lambda graph: graph)
     e = ga.explain(lambda *xs: case.function(gnp, *xs), platform="cuda")(*case.large)

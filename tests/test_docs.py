@@ -8,6 +8,7 @@ a C++ compiler, and those with "python devices" run in the run of the tests with
 
 import doctest
 import importlib
+import linecache
 import re
 import shutil
 from pathlib import Path
@@ -65,6 +66,12 @@ def run_blocks(blocks: list[Block], path: str) -> None:
         else:
             # Blank lines in front make the line numbers of errors those of the file.
             exec(compile("\n" * (line - 1) + text, path, "exec"), names)
+
+
+@pytest.fixture(autouse=True)
+def files_stay(monkeypatch):
+    """Each run of a docstring asks the disk whether any file with lines in memory has changed."""
+    monkeypatch.setattr(linecache, "checkcache", lambda filename=None: None)
 
 
 def markdown_files(devices: bool = False) -> list[str]:

@@ -6,6 +6,7 @@ they say to readers (shapes, lines of the user's) are one to the compiler and to
 
 from __future__ import annotations
 
+import functools
 import re
 
 # Strings and characters come first: what looks like a comment in them is none.
@@ -16,6 +17,9 @@ _TOKEN = re.compile(
 )
 
 
+# Kept for a moment: a program asks for each of its texts several times in a row, by keys of forms
+# and of files.
+@functools.lru_cache(maxsize=64)
 def without_comments(text: str) -> str:
     r"""Return C++ text without comments; every line keeps its number.
 

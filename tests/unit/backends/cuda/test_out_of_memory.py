@@ -33,14 +33,15 @@ simulated.need_compiler()
 
 HERE = os.path.basename(__file__)
 LINE = np.random.default_rng(0).uniform(-1, 1, 600).astype(np.float32)
-MB = 1 << 20
+#: A quarter of a megabyte: kernels go over all memory of the stand-in, element by element.
+PART = 1 << 18
 
 
 @contextlib.contextmanager
-def little(megabytes: int):
-    """A GPU with little memory, and 8 MB on it."""
-    with installed(seed=3, memory=megabytes * MB) as world:
-        x = np.random.default_rng(0).uniform(-1, 1, 2 * MB).astype(np.float32)
+def little(parts: int):
+    """A GPU of so many parts of memory, with an array on it that takes eight."""
+    with installed(seed=3, memory=parts * PART) as world:
+        x = np.random.default_rng(0).uniform(-1, 1, 2 * PART).astype(np.float32)
         yield world, x
         ga.clear_caches()
 
@@ -57,7 +58,7 @@ def test_idle_memory_of_our_pool_is_there_for_libraries(name):
     function, expected = LIBRARY_CALLS[name]
     with little(60) as (_, value):
         x = gnp.asarray(value)
-        gnp.zeros(12 * MB, "float32").block_until_ready()  # 48 MB that the pool keeps
+        gnp.zeros(12 * PART, "float32").block_until_ready()  # 48 that the pool keeps
         y = np.asarray(ga.jit(function)(x))
         if expected is not None:
             np.testing.assert_allclose(y, expected(value), 1e-3, 1e-3 * np.abs(y).max())
@@ -69,7 +70,7 @@ def test_plans_of_transforms_and_memory_of_libraries_are_there_for_plans():
         x = gnp.asarray(value)
         for f in (gnp.fft.fft, gnp.fft.rfft, gnp.sort):
             ga.jit(f)(x).block_until_ready()
-        big = gnp.zeros(12 * MB, "float32") + 1  # 48 of the 56 MB beside x
+        big = gnp.zeros(12 * PART, "float32") + 1  # 48 of the 56 beside x
         assert float(big[-1]) == 1
         del big, x
 

@@ -38,6 +38,8 @@ def pytest_configure(config):
     # NumPy is what most tests are about; those of native code say so, and wait for no hot program.
     os.environ.setdefault("GPUARRAY_NATIVE", "off")
     os.environ.setdefault("GPUARRAY_NATIVE_AFTER", "0")
+    if config.getoption("--slow"):
+        os.environ.setdefault("SIMULATED_ORDERS", "3")
     # Who works on the library wants its frames.
     os.environ.setdefault("GPUARRAY_TRACEBACK_FILTERING", "off")
     # Tests neither read nor fill the user's cache of compiled kernels.

@@ -189,7 +189,9 @@ def test_what_the_library_does_not_do(gpu, name):
     assert not called()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [*range(8), *(pytest.param(s, marks=pytest.mark.slow) for s in range(8, 32))]
+)
 def test_any_geometry(gpu, seed):
     rng = np.random.default_rng(seed)
     draw = lambda low, high: tuple(int(n) for n in rng.integers(low, high, 2))

@@ -50,7 +50,7 @@ def turned(rng):
 @pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.slow)])
 def test_transposed_operands_and_results(seed):
     rng = np.random.default_rng(seed)
-    cases = [turned(rng) for _ in range(60)]
+    cases = [turned(rng) for _ in range(32)]
     programs = []
     for function, operands, _, wide in cases:
         with ga.enable_x64(wide):
@@ -61,7 +61,7 @@ def test_transposed_operands_and_results(seed):
         for found, right in zip(program(*operands), wanted, strict=True):
             np.testing.assert_array_equal(found, right)
         tiles += sum("ga_turn(" in k.text for k in program.kernels)
-    assert tiles > 20
+    assert tiles > 10
 
 
 @pytest.fixture

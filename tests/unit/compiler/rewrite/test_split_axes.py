@@ -380,9 +380,9 @@ def test_random_chains(fuzz_count):
     assert split >= min(fuzz_count // 2, 100) // 3  # else the chains do not try what they should
 
 
-def test_random_chains_as_kernels():
+def test_random_chains_as_kernels(every):
     simulated.need_compiler()
-    count = 60
+    count = 200 if every else 40
     with ga.enable_x64(True):
         chains = [chain(seed) for seed in range(1000, 1000 + count)]
         graphs = [of_chain(p).lower(*programs.inputs_of(p, 0)).jaxpr for p in chains]

@@ -342,12 +342,8 @@ class Array:
     __abs__ = _unary("abs")
     __invert__ = _unary("invert")
 
-    def __hash__(self):
-        raise TypeError(
-            f"unhashable type: {type(self).__name__!r}. An array is no key of a dict and no member "
-            "of a set. Look numbers up in an array, choose between functions with lax.switch, or "
-            "take the number out with int(x) where it is known."
-        )
+    # None, and no method that raises: `isinstance(x, collections.abc.Hashable)` looks for it.
+    __hash__ = None  # type: ignore[assignment]
 
     def __round__(self, ndigits=None):
         return (

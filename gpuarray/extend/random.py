@@ -57,7 +57,7 @@ def define_prng_impl(
     Parameters
     ----------
     key_shape :
-        One axis of words.
+        One axis of words or several.
     name, tag :
         What `key_impl` and dtypes show.
 
@@ -82,8 +82,8 @@ def define_prng_impl(
     Array([3668339987, 2027808452], dtype=uint32)
     """
     shape = util.indices(key_shape)
-    if len(shape) != 1 or shape[0] < 1:
-        raise ValueError(f"key_shape must be one axis of words, such as (2,), got {key_shape}.")
+    if not shape or min(shape) < 1:
+        raise ValueError(f"key_shape must be axes of words, such as (2,), got {key_shape}.")
     for what, text in (("name", name), ("tag", tag)):
         if not isinstance(text, str):
             raise TypeError(f"define_prng_impl: {what} must be a str, got {text!r}.")
@@ -101,7 +101,7 @@ def define_prng_impl(
             # No keys: one call tells the result's shape.
             one = found[0] if found else np.asarray(rules[what](gnp.zeros(shape, "uint32"), *args))
         stacked = np.stack(found) if found else np.empty((0, *one.shape), one.dtype)
-        return stacked.reshape((*words.shape[:-1], *one.shape))
+        return stacked.reshape((*words.shape[: -len(shape)], *one.shape))
 
     def seeded(number: int, bits: int) -> np.ndarray:
         with base_trace():
@@ -111,7 +111,7 @@ def define_prng_impl(
             return np.asarray(seed(wide(np.uint64(number % 2**bits).astype(wide))))
 
     def folded(words: np.ndarray, data: Any) -> np.ndarray:
-        numbers = np.broadcast_to(data, words.shape[:-1]).reshape(-1)
+        numbers = np.broadcast_to(data, words.shape[: -len(shape)]).reshape(-1)
         flat = words.reshape(-1, *shape)
         pairs = zip(flat, numbers, strict=True)
         new = [each("fold_in", w[None], n)[0] for w, n in pairs]

@@ -44,6 +44,13 @@ def _four(aval: ShapedArray) -> bool:
     return aval.dtype.impl.key_shape == (4,)
 
 
+def _fits(eqn: Eqn) -> bool:
+    """Rule `when`: whether kernels have a type for keys: one, two or four words along one axis."""
+    keys = (eqn.invars[0].aval, eqn.outvars[0].aval)
+    (dtype,) = (a.dtype for a in keys if isinstance(a.dtype, dtypes.KeyDtype))
+    return dtype.impl.key_shape in ((1,), (2,), (4,))
+
+
 def _key_of(words: int) -> str:
     """Return the call that builds a key from its words; one word is a key by itself."""
     if words == 1:
@@ -100,8 +107,8 @@ def _fold_in(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     return called(eqn, f"{prefix}_fold_in({{0}}, {{1}})", operands)
 
 
-WRAP = ElementRule(_wrap)
-UNWRAP = ElementRule(_unwrap)
+WRAP = ElementRule(_wrap, when=_fits)
+UNWRAP = ElementRule(_unwrap, when=_fits)
 SEED = ElementRule(_seed)
 SPLIT = ElementRule(_split, when=_is_known)
 FOLD_IN = ElementRule(_fold_in, when=_is_known)

@@ -12,6 +12,7 @@ import operator
 import pickle
 import sys
 import types
+from collections.abc import Hashable
 
 import numpy as np
 import pytest
@@ -543,8 +544,14 @@ def test_pickles_whose_memory_the_caller_keeps():
 
 
 def test_an_array_is_no_key():
+    assert not issubclass(ga.Array, Hashable)
+    for x in (gnp.ones(2), gnp.float32(1), ga.random.key(0)):
+        assert not isinstance(x, Hashable)
+        with pytest.raises(TypeError, match="unhashable type: 'ArrayImpl'"):
+            hash(x)
+    assert ga.jit(lambda x: x + (1 if isinstance(x, Hashable) else 2))(0) == 2
     for transform in (same, ga.jit, ga.grad, lambda f: lambda x: ga.vmap(f)(x[None])):
-        with pytest.raises(TypeError, match="unhashable type: '.*an array|An array is no key"):
+        with pytest.raises(TypeError, match="unhashable type"):
             transform(lambda i: {0: 1.0}[i])(gnp.float32(0))
         with pytest.raises(TypeError, match="unhashable type"):
             transform(lambda i: {0: 1.0}.get(i))(gnp.float32(0))

@@ -61,6 +61,8 @@ _ROWS = (
     Setting("enable_x64", bool, False, "Keep 64-bit types; otherwise they become 32-bit.", True),
     Setting("default_dtype_bits", ("32", "64"), "64",
             "With x64 on: width of the types that Python numbers take.", True),
+    Setting("explicit_x64_dtypes", ("warn", "error", "allow"), "warn",
+            "Without x64: what happens when a 64-bit type is asked for by name.", True),
     Setting("numpy_dtype_promotion", ("standard", "strict"), "standard",
             "'strict' refuses implicit conversion between array types.", True),
     Setting("numpy_rank_promotion", ("allow", "warn", "raise"), "allow",

@@ -258,6 +258,19 @@ def is_users_expression() -> bool:
     return not is_inside(frame.f_code.co_filename)
 
 
+def level_of_user() -> int:
+    """The `stacklevel` with which the caller's warning names the innermost line outside this
+    library: Python shows a warning once for each line.
+    """
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None:
+        name = frame.f_code.co_filename
+        if not (is_inside(name) or is_standard(name)):
+            break
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def called_from_inside() -> bool:
     """Whether this library itself calls the public function at hand: the next file further out,
     past those through which methods come, is its own.

@@ -26,7 +26,7 @@ from gpuarray.core.extended import ExtendedDType as ExtendedDType
 from gpuarray.core.extended import KeyDtype as KeyDtype
 from gpuarray.core.extended import extended as extended
 from gpuarray.core.extended import prng_key as prng_key
-from gpuarray.sites import called_from_inside
+from gpuarray.sites import called_from_inside, level_of_user
 from gpuarray.util import Symbolic
 
 _state = config.state
@@ -200,8 +200,9 @@ def requested_dtype(dtype: Any, fun_name: str) -> Any:
 def check_user_dtype(dtype: Any, fun_name: str = "", ours: bool = False) -> Any:
     """Return the canonical dtype for a `dtype=` argument, with errors that name the function.
 
-    A type that was asked for by width and is not available is truncated, with a warning. With
-    `ours`, calls from within this library get it untruncated.
+    A type that was asked for by width and is not available is truncated with a warning, refused,
+    or given, as the setting `explicit_x64_dtypes` says. With `ours`, calls from within this library
+    get it untruncated.
 
     >>> check_user_dtype(float, "zeros"), check_user_dtype("bfloat16", "zeros")
     (dtype('float32'), dtype(bfloat16))
@@ -227,13 +228,23 @@ def check_user_dtype(dtype: Any, fun_name: str = "", ours: bool = False) -> Any:
         # The user asked for nothing: a function of this library did, for a width that it needs.
         if ours and called_from_inside():
             return full
+        rule = _state.explicit_x64_dtypes
+        if rule == "allow":
+            return full
         requested = f" requested in {fun_name}" if fun_name else ""
+        missing = f"Explicitly requested dtype {full.name}{requested} is not available"
+        remedy = (
+            "To get 64-bit types, call config.update('jax_enable_x64', True) at the start, or set "
+            "GPUARRAY_ENABLE_X64=1 (JAX_ENABLE_X64=1 works too)."
+        )
+        if rule == "error":
+            raise ValueError(
+                f"{missing}. {remedy} The setting explicit_x64_dtypes='allow' gives those that are "
+                "asked for by name, 'warn' truncates them."
+            )
         warnings.warn(
-            f"Explicitly requested dtype {full.name}{requested} is not available, and will be "
-            f"truncated to dtype {result.name}. To get 64-bit types, call "
-            "config.update('jax_enable_x64', True) at the start, or set GPUARRAY_ENABLE_X64=1 "
-            "(JAX_ENABLE_X64=1 works too).",
-            stacklevel=4 if ours else 3,
+            f"{missing}, and will be truncated to dtype {result.name}. {remedy}",
+            stacklevel=level_of_user(),
         )
     return result
 

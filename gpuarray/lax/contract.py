@@ -43,7 +43,7 @@ def _ints(dims: Sequence[int]) -> tuple[int, ...]:
     return util.indices(dims)
 
 
-def element_type(name: str, dtype) -> Any:
+def _element_type(name: str, dtype) -> Any:
     """A `preferred_element_type` argument as a canonical dtype, or None."""
     return None if dtype is None else dtypes.requested_dtype(dtype, name)
 
@@ -84,7 +84,7 @@ def dot_general(
             rhs,
             dimension_numbers=((_ints(lc), _ints(rc)), (_ints(lb), _ints(rb))),
             precision=canonicalize_precision(precision),
-            preferred_element_type=element_type("dot_general", preferred_element_type),
+            preferred_element_type=_element_type("dot_general", preferred_element_type),
             out_sharding=None,
         )
     return out if out_sharding is None else placed("dot_general", out, out_sharding)
@@ -190,7 +190,7 @@ def ragged_dot_general(
         group_sizes,
         ragged_dot_dimension_numbers=ragged_dot_dimension_numbers,
         precision=canonicalize_precision(precision),
-        preferred_element_type=element_type("ragged_dot_general", preferred_element_type),
+        preferred_element_type=_element_type("ragged_dot_general", preferred_element_type),
         group_offset=None,
         out_sharding=None,
     )
@@ -296,7 +296,7 @@ def scaled_dot(
         rank = len(shape_of(lhs))
         batch = tuple(range(rank - 2))
         dimension_numbers = (((rank - 1,), (len(batch),)), (batch, batch))
-    preferred = element_type("scaled_dot", preferred_element_type) or dtypes.bfloat16
+    preferred = _element_type("scaled_dot", preferred_element_type) or dtypes.bfloat16
     return dot_general(
         _scaled(lhs, lhs_scale, "lhs"),
         _scaled(rhs, rhs_scale, "rhs"),

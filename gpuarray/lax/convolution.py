@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from gpuarray import util
+from gpuarray.core import dtypes
 from gpuarray.core.dims import larger
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
-from gpuarray.lax.contract import PrecisionLike, dot_general, element_type
+from gpuarray.lax.contract import PrecisionLike, dot_general
 from gpuarray.primitives.contract.convolution import ConvDimensionNumbers as ConvDimensionNumbers
 from gpuarray.primitives.contract.convolution import (
     ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
@@ -281,6 +282,9 @@ def conv_general_dilated(
                 "padding argument to conv_general_dilated should be a string or a sequence of "
                 f"(low, high) pairs, got {padding}"
             ) from None
+    wanted = preferred_element_type
+    if wanted is not None:
+        wanted = dtypes.requested_dtype(wanted, "conv_general_dilated")
     with out_given(out_sharding):
         out = conv_general_dilated_p.bind(
             lhs,
@@ -293,7 +297,7 @@ def conv_general_dilated(
             feature_group_count=feature_group_count,
             batch_group_count=batch_group_count,
             precision=canonicalize_precision(precision),
-            preferred_element_type=element_type("conv_general_dilated", preferred_element_type),
+            preferred_element_type=wanted,
             out_sharding=None,
         )
     return placed("conv_general_dilated", out, out_sharding)

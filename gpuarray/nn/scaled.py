@@ -128,6 +128,10 @@ def scaled_dot_general(
     Array([[32., 32.]], dtype=float32)
     """
     if configs is None:
+        if preferred_element_type is not None:
+            preferred_element_type = dtypes.check_user_dtype(
+                preferred_element_type, "scaled_dot_general"
+            )
         return lax.dot_general(
             lhs, rhs, dimension_numbers, preferred_element_type=preferred_element_type
         )

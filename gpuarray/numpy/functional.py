@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from gpuarray import config, util
+from gpuarray.core import dtypes
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.functions.vmap import vmap
@@ -37,7 +38,7 @@ def fromfunction(function: Callable[..., Any], shape, *, dtype=float, **kwargs) 
     Array([[ 0,  1,  2],
            [10, 11, 12]], dtype=int32)
     """
-    shape = canonicalize_shape(shape)
+    shape, dtype = canonicalize_shape(shape), dtypes.check_user_dtype(dtype, "fromfunction")
     # One vmap an axis.
     for axis in range(len(shape) - 1, -1, -1):  # the last axis is the innermost
         mapped = tuple([0 if i == axis else None for i in range(len(shape))])

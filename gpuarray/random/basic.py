@@ -324,12 +324,13 @@ def _randint(key, minval, maxval, *, shape, dtype):
     span = as_(lax.sub(maxval, minval), unsigned)
     # An empty range gives minval, as in JAX.
     empty = lax.le(maxval, minval)
-    span = lax.select_n(empty, span, spread(unsigned.type(1), shape_of(span)))
+    one = full_width(unsigned.type(1))
+    span = lax.select_n(empty, span, spread(one, shape_of(span)))
     # maxval one past the largest value: the span wraps around to 0, which means all.
     wider = lax.bitwise_and(ranked(beyond, rank), lax.gt(maxval, minval))
-    span = lax.select_n(wider, span, lax.add(span, unsigned.type(1)))
+    span = lax.select_n(wider, span, lax.add(span, one))
     # (high * 2**width + low) mod span, without numbers of twice the width.
-    half = lax.rem(unsigned.type(2 ** (width // 2)), span)
+    half = lax.rem(full_width(unsigned.type(2 ** (width // 2))), span)
     factor = lax.rem(lax.mul(half, half), span)
     offset = lax.add(lax.mul(lax.rem(high_bits, span), factor), lax.rem(low_bits, span))
     return lax.add(minval, as_(lax.rem(offset, span), dtype))

@@ -174,6 +174,7 @@ def choose_an_odd_platform():
 EFFECTS = {
     "enable_x64": (True, lambda: gnp.ones(1).dtype == np.float64),
     "default_dtype_bits": ("32", lambda: with_x64(lambda: gnp.zeros(1, float).dtype) == "float32"),
+    "explicit_x64_dtypes": ("allow", lambda: gnp.ones(1, "float64").dtype == np.float64),
     "numpy_dtype_promotion": (
         "strict",
         lambda: raises(Exception, lambda: gnp.add(half(), gnp.ones(3)), "strict"),

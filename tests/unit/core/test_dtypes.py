@@ -236,6 +236,22 @@ def test_user_dtype_truncation_warns():
             assert dtypes.check_user_dtype("float64", "f") == dtypes.float64
 
 
+def test_explicit_64_bit_types_as_the_setting_says():
+    assert config.read("explicit_x64_dtypes") == "warn"
+    try:
+        config.update("jax_explicit_x64_dtypes", "error")
+        with pytest.raises(ValueError, match="float64 requested in f is not available.*'allow'"):
+            dtypes.check_user_dtype("float64", "f")
+        config.update("jax_explicit_x64_dtypes", "allow")
+        assert dtypes.check_user_dtype("float64", "f") == dtypes.float64
+        assert dtypes.check_user_dtype(float, "f") == dtypes.float32
+        assert dtypes.canonicalize_dtype("float64") == dtypes.float32
+    finally:
+        config.update("jax_explicit_x64_dtypes", "warn")
+    with pytest.raises(ValueError, match="explicit_x64_dtypes"):
+        config.update("jax_explicit_x64_dtypes", "perhaps")
+
+
 def test_user_dtype_errors():
     for bad in (object, str, "M8[s]", [("a", "f4")], ">f4", np.longdouble, np.void):
         with pytest.raises(TypeError, match="only supports number and bool dtypes.* in zeros"):

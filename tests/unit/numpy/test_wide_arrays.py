@@ -204,3 +204,67 @@ def test_a_64_bit_type_asked_for_is_cut_with_a_warning():
         assert gnp.zeros(2, "float64").dtype == "float32"
     with pytest.warns(UserWarning, match="float64 requested in astype is not available"):
         assert gnp.ones(2).astype("float64").dtype == "float32"
+
+
+F, I = "float64", "int64"
+IMAGE, KERNEL = np.ones((1, 1, 4), np.float32), np.ones((1, 1, 2), np.float32)
+EYE, PRODUCT = np.eye(4, dtype=np.float32), (((1,), (0,)), ((), ()))
+# Public functions that hand a dtype of the user's on to others of this library.
+HANDED_ON = {
+    "fromfunction": lambda: gnp.fromfunction(lambda i: i, (3,), dtype=I),
+    "indices": lambda: gnp.indices((2, 2), dtype=I)[0],
+    "identity": lambda: gnp.identity(3, F),
+    "geomspace": lambda: gnp.geomspace(1, 2, 3, dtype=F),
+    "var": lambda: gnp.var(EYE, dtype=F),
+    "conv": lambda: lax.conv(IMAGE, KERNEL, (1,), "SAME", preferred_element_type=F),
+    "conv_general_dilated": lambda: lax.conv_general_dilated(
+        IMAGE, KERNEL, (1,), "SAME", preferred_element_type=F
+    ),
+    "conv_with_general_padding": lambda: lax.conv_with_general_padding(
+        IMAGE, KERNEL, (1,), [(1, 0)], None, (2,), preferred_element_type=F
+    ),
+    "conv_transpose": lambda: lax.conv_transpose(
+        IMAGE.reshape(1, 4, 1), KERNEL.reshape(2, 1, 1), (1,), "SAME", preferred_element_type=F
+    ),
+    "conv_general_dilated_patches": lambda: lax.conv_general_dilated_patches(
+        IMAGE, (2,), (1,), "SAME", preferred_element_type=F
+    ),
+    "dot_general": lambda: lax.dot_general(EYE, EYE, PRODUCT, preferred_element_type=F),
+    "scaled_dot_general": lambda: ga.nn.scaled_dot_general(
+        EYE, EYE, PRODUCT, preferred_element_type=F
+    ),
+    "randint": lambda: ga.random.randint(ga.random.key(0), (3,), 0, 10, I),
+    "initializers": lambda: ga.nn.initializers.he_normal()(ga.random.key(0), (3, 3), F),
+}
+
+
+@pytest.mark.parametrize("name", HANDED_ON)
+def test_dtypes_asked_for_by_width_obey_the_settings(name):
+    make = HANDED_ON[name]
+    wide = I if name in ("fromfunction", "indices", "randint") else F
+    with pytest.warns(UserWarning, match=f"requested dtype {wide}.* truncated") as found:
+        assert str(make().dtype) == wide.replace("64", "32")
+    # The warning is about the user's line: Python shows it once for each.
+    assert {w.filename for w in found} == {__file__}
+    try:
+        ga.config.update("jax_explicit_x64_dtypes", "allow")
+        assert str(make().dtype) == wide
+        ga.config.update("jax_explicit_x64_dtypes", "error")
+        with pytest.raises(ValueError, match=f"requested dtype {wide}"):
+            make()
+    finally:
+        ga.config.update("jax_explicit_x64_dtypes", "warn")
+
+
+def test_wide_integers_asked_for_are_drawn_in_full():
+    with ga.enable_x64(True):
+        expected = ga.random.randint(ga.random.key(3), (5,), 0, 2**40, "int64").tolist()
+    try:
+        ga.config.update("jax_explicit_x64_dtypes", "allow")
+        top = gnp.array(2**40, "int64")
+        assert ga.random.randint(ga.random.key(3), (5,), 0, top, "int64").tolist() == expected
+        wide = gnp.array([1.0, 3.0], "float64")
+        assert (wide / 3 + wide.mean()).tolist() == [1 / 3 + 2, 3.0]
+        assert ga.jit(lambda x: x.astype("float64") / 3)(gnp.ones(1)).tolist() == [1 / 3]
+    finally:
+        ga.config.update("jax_explicit_x64_dtypes", "warn")

@@ -1,33 +1,56 @@
 """Functions in C, called from programs on the host.
 
-Floor 6. In: the address of a C function `void f(void* out, const void** in)`, as ctypes has it or
-in a capsule. Out: a function of arrays. `out` is the memory of the one result, or for several a
-list of theirs, `in` the list of the operands' memory; that is what XLA's custom calls of version 0
-get. Handlers of later versions take structures of XLA's C API, which is not here: they are
-refused.
+Floor 6. In: the address of a C function, as ctypes has it or in a capsule. Out: a function of
+arrays. There are two kinds. A handler of XLA's typed interface, `XLA_FFI_Error*
+f(XLA_FFI_CallFrame*)`, which XLA's header `xla/ffi/api/ffi.h` makes of a C++ function, gets arrays
+with shapes and dtypes, and attributes (`api/handlers.py`). A function of version 0,
+`void f(void* out, const void** in)`, gets memory alone: `out` is that of the one result, or for
+several a list of theirs, `in` the list of the operands' memory.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+import importlib.util
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuarray import util
-from gpuarray.api.callbacks import io_callback, pure_callback
+from gpuarray.api import handlers
+from gpuarray.api.callbacks import FlatCallback, promised_avals
+from gpuarray.control.callbacks import METHODS, io_callback_p, pure_callback_p
 from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
+from gpuarray.core.formats import Layout
 from gpuarray.core.value import Array
 from gpuarray.names import explain_names as _explain_names
+from gpuarray.primitives.random.ops import random_unwrap_p
 from gpuarray.pytree import tree
 
-__all__ = ["ffi_call", "pycapsule", "register_ffi_target", "register_ffi_type_id"]
+__all__ = [
+    "ffi_call",
+    "include_dir",
+    "pycapsule",
+    "register_ffi_target",
+    "register_ffi_type_id",
+]
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _NAME = b"xla._CUSTOM_CALL_TARGET"
-#: The address of each function, and what keeps it alive.
-_targets: dict[str, tuple[int, Any]] = {}
+
+
+class _Target(NamedTuple):
+    address: int
+    typed: bool
+
+
+#: Functions by name and platform.
+_targets: dict[tuple[str, str], _Target] = {}
+#: What keeps them alive: programs may call a function after another one got its name.
+_alive: dict[int, Any] = {}
 
 
 def pycapsule(funcptr: Any) -> Any:
@@ -68,10 +91,14 @@ def register_ffi_target(
 
     Parameters
     ----------
-    api_version :
-        0, the functions that are described above.
+    fn :
+        A capsule or a function of ctypes; of a handler also `{"execute": fn}`.
     platform :
-        "cpu".
+        "cpu". Functions for other platforms are noted, and refused when they are called.
+    api_version :
+        1 for handlers of XLA's typed interface, 0 for functions that get memory alone.
+    kwargs :
+        `traits=`, what a handler says of itself to XLA, is accepted.
 
     Examples
     --------
@@ -85,24 +112,47 @@ def register_ffi_target(
     >>> ga.ffi.ffi_call("double", ga.ShapeDtypeStruct((), np.float32))(gnp.float32(21))
     Array(42., dtype=float32)
     """
-    if api_version != 0:
+    if api_version not in (0, 1):
         raise NotImplementedError(
-            f"register_ffi_target with api_version={api_version}: such handlers take structures of "
-            "XLA's C API, which is not here. Register `void f(void* out, const void** in)` with "
-            "api_version=0; for a kernel on the GPU there is gpuarray.cuda_op"
+            f"register_ffi_target with api_version={api_version}: there are 1, handlers of XLA's "
+            "typed interface, and 0, `void f(void* out, const void** in)`"
         )
     if not isinstance(platform, str):
         raise util.wrong_type(platform, 'the name of a platform, "cpu"')
-    if platform.lower() != "cpu":
-        raise NotImplementedError(
-            f"register_ffi_target for platform {platform!r}: C functions run on the host; for a "
-            "kernel on the GPU there is gpuarray.cuda_op"
+    if kwargs.keys() - {"traits"} or (kwargs and api_version == 0):
+        raise TypeError(
+            f"register_ffi_target takes no {', '.join(kwargs)} with api_version={api_version}"
         )
-    if kwargs:
-        raise TypeError(f"register_ffi_target takes no {', '.join(kwargs)} with api_version=0")
     if not isinstance(name, str):
         raise util.wrong_type(name, "the name of a target, a str")
-    _targets[name] = (_address(fn), fn)
+    if isinstance(fn, Mapping):
+        if api_version == 0 or set(fn) != {"execute"}:
+            raise NotImplementedError(
+                f"register_ffi_target of functions for {sorted(fn)}: handlers are called to "
+                'execute, and keep no state between calls. Give {"execute": function}'
+            )
+        fn = fn["execute"]
+    address = _address(fn)
+    _targets[name, platform.lower()] = _Target(address, api_version == 1)
+    _alive[address] = fn
+
+
+def include_dir() -> str:
+    """The folder with XLA's headers for handlers, of jaxlib if that is installed.
+
+    >>> import gpuarray as ga
+    >>> ga.ffi.include_dir()  # doctest: +SKIP
+    '/usr/lib/python3/site-packages/jaxlib/include'
+    """
+    found = importlib.util.find_spec("jaxlib")
+    for folder in (found and found.submodule_search_locations) or ():
+        path = os.path.join(folder, "include")
+        if os.path.isdir(path):
+            return path
+    raise FileNotFoundError(
+        "XLA's headers, xla/ffi/api/ffi.h, are not part of gpuarray: install jaxlib, which has "
+        "them (pip install jaxlib), or compile with a copy of your own"
+    )
 
 
 def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
@@ -120,19 +170,107 @@ def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
 class _Call(NamedTuple):
     """A call of a C function on arrays of the host: equal for equal functions."""
 
-    address: int
+    target: _Target
     results: tuple[tuple[tuple[int, ...], Any], ...]
     single: bool
+    ranks: tuple[int, ...]  # of operands, without the axes that vmap adds in front
+    orders: tuple[tuple[int, ...], ...]  # axes of operands and results, as they lie in memory
+    aliases: tuple[tuple[int, int], ...]  # operands whose memory is that of a result
+    attributes: tuple[tuple[str, tuple], ...]
 
-    def __call__(self, *operands: Any) -> Any:
-        # C functions are given memory row by row, and write to new memory: arrays do not change.
-        given = [np.ascontiguousarray(x) for x in operands]
-        made = [np.empty(shape, dtype) for shape, dtype in self.results]
-        addresses = lambda xs: (ctypes.c_void_p * max(1, len(xs)))(*(x.ctypes.data for x in xs))
-        ins, outs = addresses(given), addresses(made)
-        out = made[0].ctypes.data if self.single else ctypes.addressof(outs)
-        _SIGNATURE(self.address)(out, ctypes.addressof(ins))
-        return made[0] if self.single else made
+    def __call__(self, *operands: Any) -> list[np.ndarray]:
+        xs = [np.asarray(x) for x in operands]
+        lead = np.broadcast_shapes(
+            *[x.shape[: x.ndim - rank] for x, rank in zip(xs, self.ranks, strict=True)]
+        )
+        count = len(self.ranks)
+        # C functions write to new memory: arrays do not change.
+        given = [
+            np.ascontiguousarray(x.transpose(_behind(order, x.ndim)))
+            for x, order in zip(xs, self.orders[:count], strict=True)
+        ]
+        shapes = [(*lead, *shape) for shape, _ in self.results]
+        orders = [_behind(order, len(lead) + len(order)) for order in self.orders[count:]]
+        made = [
+            np.empty([shape[i] for i in order], dtype)
+            for shape, order, (_, dtype) in zip(shapes, orders, self.results, strict=True)
+        ]
+        for i, k in self.aliases:
+            made[k][...] = given[i]
+            given[i] = made[k]
+        if self.target.typed:
+            handlers.call(
+                self.target.address,
+                [(x, y.shape) for x, y in zip(given, xs, strict=True)],
+                list(zip(made, shapes, strict=True)),
+                self.attributes,
+            )
+        else:
+            addresses = lambda xs: (ctypes.c_void_p * max(1, len(xs)))(*(x.ctypes.data for x in xs))
+            ins, outs = addresses(given), addresses(made)
+            out = made[0].ctypes.data if self.single else ctypes.addressof(outs)
+            _SIGNATURE(self.target.address)(out, ctypes.addressof(ins))
+        return [x.transpose(np.argsort(order)) for x, order in zip(made, orders, strict=True)]
+
+
+class _Foreign(FlatCallback):
+    """A call in programs: an error is the function's own, and not one of a callback."""
+
+    def __init__(self, name: str, call: _Call):
+        super().__init__(call, None, "ffi_call")
+        self.name = name
+
+    @property
+    def no_derivative(self) -> str:
+        return (
+            f"The FFI call to `{self.name}` cannot be differentiated. You can use "
+            "`gpuarray.custom_jvp` or `gpuarray.custom_vjp` to add support."
+        )
+
+    def __call__(self, avals: Sequence, buffers: Sequence, result_avals: Sequence) -> list:
+        return self.callback_func(*buffers)
+
+
+def _behind(order: Sequence[int], rank: int) -> tuple[int, ...]:
+    """The order of all axes, where `order` is about the last ones."""
+    extra = rank - len(order)
+    return (*range(extra), *(extra + i for i in order))
+
+
+def _orders(what: str, layouts: Any, ranks: Sequence[int]) -> list[tuple[int, ...]]:
+    """The axes of arrays, slowest first, as layouts say: row by row without any."""
+    layouts = [None] * len(ranks) if layouts is None else list(layouts)
+    if len(layouts) != len(ranks):
+        raise ValueError(
+            f"The number of {what}s ({len(ranks)}) must equal the number of their layouts "
+            f"({len(layouts)})."
+        )
+    found = []
+    for layout, rank in zip(layouts, ranks, strict=True):
+        order = layout.major_to_minor if isinstance(layout, Layout) else layout
+        order = tuple(range(rank)) if order is None else util.indices(order)
+        if sorted(order) != list(range(rank)):
+            raise ValueError(
+                f"{what} layouts: {layout} is no order of the {rank} axes of an array, the slowest "
+                "first"
+            )
+        found.append(order)
+    return found
+
+
+def _target_of(name: str) -> _Target:
+    if target := _targets.get((name, "cpu")):
+        return target
+    elsewhere = [platform for known, platform in _targets if known == name]
+    if elsewhere:
+        raise NotImplementedError(
+            f"the function {name!r} is registered for {', '.join(elsewhere)} only: C functions run "
+            "on the host. Register one for platform='cpu'; for a kernel on the GPU there is "
+            "gpuarray.cuda_op"
+        )
+    raise ValueError(
+        f"no function {name!r} is registered: gpuarray.ffi.register_ffi_target does it"
+    )
 
 
 def ffi_call(
@@ -149,58 +287,115 @@ def ffi_call(
 ) -> Callable[..., Any]:
     """A function that calls a registered C function.
 
+    Keyword arguments of the result are attributes of a handler: numbers (of Python, as int64 and
+    float64), strings, NumPy arrays, and dicts of them.
+
     Parameters
     ----------
     result_shape_dtypes :
         Shape and dtype of the result, or a list of them.
     vmap_method :
-        How it is mapped, as in `pure_callback`. Operands and results lie row by row.
+        How it is mapped, as in `pure_callback`: "sequential", or with axes in front of operands and
+        results.
+    input_layouts, output_layouts :
+        For each operand, and result, None or the order in which its axes lie in memory, slowest
+        first; without layouts, row by row.
+    input_output_aliases :
+        Operands, by number, whose memory is that of a result: the function finds the operand there.
 
     Examples
     --------
 
     >>> import gpuarray as ga
-    >>> ga.ffi.ffi_call("nobody", ga.ShapeDtypeStruct((), "float32"))
+    >>> ga.ffi.ffi_call("nobody", ga.ShapeDtypeStruct((), "float32"))()
     Traceback (most recent call last):
     ...
     ValueError: no function 'nobody' is registered: gpuarray.ffi.register_ffi_target does it
     """
-    refused = {
-        "input_layouts": input_layouts,
-        "output_layouts": output_layouts,
-        "input_output_aliases": input_output_aliases,
-        "legacy_backend_config": legacy_backend_config,
-    }
-    for option, given in refused.items():
-        if given is not None:
-            raise NotImplementedError(
-                f"ffi_call with {option}: operands and results are arrays of their own, row by row"
+    if legacy_backend_config is not None:
+        if custom_call_api_version >= 4:
+            raise ValueError(
+                "The use of the legacy_backend_config parameter requires custom_call_api_version < "
+                f"4; got {custom_call_api_version}."
             )
-    del custom_call_api_version  # of XLA's call; the function's own is known
-    if target_name not in _targets:
-        raise ValueError(
-            f"no function {target_name!r} is registered: gpuarray.ffi.register_ffi_target does it"
+        raise NotImplementedError(
+            "ffi_call with legacy_backend_config: a function of version 0 has no attributes; give "
+            "them as operands"
         )
-    structs, spec = tree.tree_flatten(result_shape_dtypes)
-    single = tree.treedef_is_leaf(spec)
-    results = tuple((tuple(s.shape), dtypes.canonicalize_dtype(s.dtype)) for s in structs)
-    # Looked up now: a target that is registered again later does not change this function.
-    call = _Call(_targets[target_name][0], results, single)
+    if vmap_method not in (None, *METHODS):
+        raise ValueError(
+            f"vmap_method must be on of the allowed methods {[*METHODS, None]}, but got: "
+            f"{vmap_method}"
+        )
+    structs, spec = tree.tree_flatten(result_shape_dtypes, is_leaf=lambda x: x is None)
+    for i, s in enumerate(structs):
+        if not (hasattr(s, "shape") and hasattr(s, "dtype")):
+            raise ValueError(
+                "All elements of result_shape_dtypes must have 'shape' and 'dtype' attributes. Got "
+                f"{s} at position {i}."
+            )
+    single = len(structs) == 1 and tree.treedef_is_leaf(spec)
+    _, out_avals = promised_avals(structs)
+    results = tuple([(a.shape, a.dtype) for a in out_avals])
+    out_layouts = [output_layouts] if single else output_layouts
+    out_orders = _orders("output", out_layouts, [len(shape) for shape, _ in results])
 
     def wrapped(*args: Any, **attributes: Any) -> Array | Sequence[Array]:
-        if attributes:
+        # C functions get the words of random keys.
+        keys = [isinstance(getattr(x, "dtype", None), dtypes.KeyDtype) for x in args]
+        args = tuple([random_unwrap_p.bind(x) if k else x for x, k in zip(args, keys, strict=True)])
+        # Looked up now: a target that is registered again later does not change this program.
+        target = _target_of(target_name)
+        if attributes and not target.typed:
             raise NotImplementedError(
                 f"ffi_call with attributes ({', '.join(attributes)}): a function of version 0 has "
                 "none; give them as operands"
             )
-        wanted = result_shape_dtypes if single else list(structs)
+        avals = [aval_of(x) for x in args]
+        orders = (*_orders("input", input_layouts, [len(a.shape) for a in avals]), *out_orders)
+        aliases = _aliases(input_output_aliases, avals, results, orders)
+        frozen = tuple([(k, handlers.frozen(k, v)) for k, v in sorted(attributes.items())])
+        ranks = tuple([len(a.shape) for a in avals])
+        call = _Call(target, results, single, ranks, orders, aliases, frozen)
+        params: dict[str, Any] = {
+            "callback": _Foreign(target_name, call),
+            "result_avals": out_avals,
+            "sharding": None,
+        }
         if has_side_effect:
-            found = io_callback(call, wanted, *args)
+            found = io_callback_p.bind(*args, ordered=False, **params)
         else:
-            found = pure_callback(call, wanted, *args, vmap_method=vmap_method)
-        return found if single else tree.unflatten(spec, found)
+            found = pure_callback_p.bind(*args, vmap_method=vmap_method, **params)
+        return tree.unflatten(spec, found)
 
     return wrapped
+
+
+def _aliases(
+    given: Mapping[int, int] | None, avals: Sequence[Any], results: Sequence, orders: Sequence
+) -> tuple[tuple[int, int], ...]:
+    """Pairs of an operand and the result that has its memory."""
+    found = []
+    for i, k in sorted((given or {}).items()):
+        pair = f"input_output_aliases contains the mapping '{i}:{k}'"
+        for what, number, count in (("input", i, len(avals)), ("output", k, len(results))):
+            if not 0 <= number < count:
+                raise ValueError(
+                    f"{pair} with {what} index {number} outside the range [0, {count})."
+                )
+        if (avals[i].shape, avals[i].dtype) != results[k]:
+            shape, dtype = results[k]
+            raise ValueError(
+                f"{pair} referring to an input with abstract value {avals[i].str_short()} and an "
+                f"output with a different abstract value {dtype.name}{list(shape)}."
+            )
+        if orders[i] != orders[len(avals) + k]:
+            raise ValueError(
+                f"{pair} referring to an input with layout {orders[i]} and an output with a "
+                f"different layout {orders[len(avals) + k]}."
+            )
+        found.append((i, k))
+    return tuple(found)
 
 
 __getattr__ = _explain_names(__name__)

@@ -61,7 +61,7 @@ GROUPS = (
             pallas_call_p pallas_export_experimental select_ref fuser mosaic_gpu ops tpu tpu_sc
         experimental.pallas.triton: elementwise_inline_asm
         extend: pallas
-        ffi: build_ffi_lowering_function ffi_lowering include_dir
+        ffi: build_ffi_lowering_function ffi_lowering
             register_ffi_target_as_batch_partitionable register_ffi_type
         """,
     ),

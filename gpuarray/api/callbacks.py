@@ -125,7 +125,8 @@ def _array(aval: ShapedArray, buffer: Any) -> ArrayImpl:
     return ArrayImpl(aval, place, [value])
 
 
-def _result_avals(result_shape_dtypes: Any) -> tuple[Any, tuple[ShapedArray, ...]]:
+def promised_avals(result_shape_dtypes: Any) -> tuple[Any, tuple[ShapedArray, ...]]:
+    """The structure and the avals that a `result_shape_dtypes` argument says."""
     leaves, spec = tree.flatten(result_shape_dtypes)
     avals = []
     for x in leaves:
@@ -205,7 +206,7 @@ def pure_callback(
             f"{vmap_method}"
         )
     leaves, in_spec = _checked_leaves((args, kwargs))
-    spec, avals = _result_avals(result_shape_dtypes)
+    spec, avals = promised_avals(result_shape_dtypes)
     # No `sharding` in the primitive: the results are moved below, as by device_put.
     flat = FlatCallback(callback, in_spec, "pure_callback", spec)
     out = pure_callback_p.bind(
@@ -244,7 +245,7 @@ def io_callback(
     """
     _need_callable(callback, "io_callback")
     leaves, in_spec = _checked_leaves((args, kwargs))
-    spec, avals = _result_avals(result_shape_dtypes)
+    spec, avals = promised_avals(result_shape_dtypes)
     flat = FlatCallback(callback, in_spec, "io_callback", spec)
     out = io_callback_p.bind(
         *leaves, callback=flat, ordered=ordered, result_avals=avals, sharding=None

@@ -95,8 +95,9 @@ def _pure_batch(axis: BatchAxis, args: list, dims: list, **params):
         size = axis.size
     elif method != "legacy_vectorized":
         raise NotImplementedError(
-            "vmap is only supported for the pure_callback primitive when vmap_method is one of "
-            f"{', '.join(map(repr, METHODS[:-1]))}, or {METHODS[-1]!r}. Got vmap_method={method}."
+            f"vmap is only supported for the {params['callback'].kind} primitive when vmap_method "
+            f"is one of {', '.join(map(repr, METHODS[:-1]))}, or {METHODS[-1]!r}. Got "
+            f"vmap_method={method}."
         )
     # expand_dims gives unbatched operands an axis of length 1, broadcast_all the whole axis.
     moved = []
@@ -120,8 +121,9 @@ def _io_batch(axis: BatchAxis, args: list, dims: list, **params):
 
 
 def _refuse(message: str) -> Callable[..., Any]:
-    def rule(*_, **__):
-        raise ValueError(message)
+    def rule(*_, callback, **__):
+        # A callback may know better what the user called.
+        raise ValueError(getattr(callback, "no_derivative", message))
 
     return rule
 

@@ -399,6 +399,7 @@ BOUNDED = {
         "interpreters/partial_eval.py:dce_rules", "experimental/hijax.py:_types",
         "export/values.py:_by_name", "export/values.py:_by_type", "sites.py:_replayers",
         "missing.py:_groups", "experimental/sparse/base.py:operations", "ffi.py:_targets",
+        "ffi.py:_alive", "api/handlers.py:_services", "api/handlers.py:_type_ids",
         "functions/vmappable.py:_ways", "lax/elsewhere.py:_all", "experimental/jet.py:jet_rules",
     ],
     "by the machine: devices, compilers, libraries, texts that come with the package": [
@@ -424,7 +425,8 @@ BOUNDED = {
         "pytree/structure.py:_interned", "backends/cuda/cubins.py:_turns",
         "runtime/key_reuse.py:_used", "backends/simulator.py:_waiting", "sites.py:scopes",
         "backends/hostcc.py:_running", "backends/hostcc.py:_places",
-        "experimental/jet.py:terms_up_to",
+        "experimental/jet.py:terms_up_to", "api/handlers.py:_errors", "api/handlers.py:_memory",
+        "api/handlers.py:_futures",
     ],
     "not: simulated kernels are for tests": [
         "backends/simulator.py:_made",

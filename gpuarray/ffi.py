@@ -344,6 +344,10 @@ def ffi_call(
         # C functions get the words of random keys.
         keys = [isinstance(getattr(x, "dtype", None), dtypes.KeyDtype) for x in args]
         args = tuple([random_unwrap_p.bind(x) if k else x for x, k in zip(args, keys, strict=True)])
+        avals = [aval_of(x) for x in args]
+        orders = (*_orders("input", input_layouts, [len(a.shape) for a in avals]), *out_orders)
+        aliases = _aliases(input_output_aliases, avals, results, orders)
+        frozen = tuple([(k, handlers.frozen(k, v)) for k, v in sorted(attributes.items())])
         # Looked up now: a target that is registered again later does not change this program.
         target = _target_of(target_name)
         if attributes and not target.typed:
@@ -351,10 +355,6 @@ def ffi_call(
                 f"ffi_call with attributes ({', '.join(attributes)}): a function of version 0 has "
                 "none; give them as operands"
             )
-        avals = [aval_of(x) for x in args]
-        orders = (*_orders("input", input_layouts, [len(a.shape) for a in avals]), *out_orders)
-        aliases = _aliases(input_output_aliases, avals, results, orders)
-        frozen = tuple([(k, handlers.frozen(k, v)) for k, v in sorted(attributes.items())])
         ranks = tuple([len(a.shape) for a in avals])
         call = _Call(target, results, single, ranks, orders, aliases, frozen)
         params: dict[str, Any] = {

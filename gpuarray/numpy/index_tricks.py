@@ -279,7 +279,7 @@ def unravel_index(indices, shape) -> tuple[Array, ...]:
     # them.
     dtype = flat.dtype
     narrow = dtypes.issubdtype(dtype, np.integer) and all(
-        isinstance(n, Tracer) or n - 1 <= dtypes.iinfo(dtype).max for n in lengths
+        isinstance(n, (Tracer, util.Symbolic)) or n - 1 <= dtypes.iinfo(dtype).max for n in lengths
     )
     flat = reaching(flat, total)
     one = flat.dtype.type

@@ -242,11 +242,6 @@ def _pad_odd(x: Array, widths, skip: int) -> Array:
     """Reflection through the edge value: 2 * edge - mirrored, as many times as the width needs."""
     for axis, (before, after) in enumerate(widths):
         n = x.shape[axis]
-        if Dim in map(type, (n, before, after)):
-            raise NotImplementedError(
-                f"jnp.pad with reflect_type='odd' is not implemented with a symbolic axis: it "
-                f"mirrors the array as often as ({before}, {after}) needs for {n} elements."
-            )
         # One element has no mirror image but itself.
         if n == 1 and (before or after):
             edge = [(before, after) if i == axis else (0, 0) for i in range(x.ndim)]

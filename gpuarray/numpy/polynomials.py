@@ -128,6 +128,8 @@ def polyval(p, x, *, unroll: int = 16) -> Array:
     y = lax.full(target, 0, x.dtype)
     x = stretch(x, target)
     # Horner's rule.
+    if isinstance(p.shape[0], util.Symbolic):
+        return lax.scan(lambda y, coefficient: (y * x + coefficient, None), y, p)[0]
     for k in range(p.shape[0]):
         y = y * x + p[k]
     return y

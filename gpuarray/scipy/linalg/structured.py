@@ -23,18 +23,21 @@ from gpuarray.runtime.memory import check_host_size
 _NOTHING = 0  # in a table: no number is picked
 
 
-def _picked(values: Array, table: np.ndarray) -> Array:
+def _picked(values: Array, table: Any) -> Array:
     """The matrix values[..., table - 1], zero where the table holds 0."""
     # Table entries count from 1; 0 stands for a zero of the matrix.
     found = gnp.take(values, np.maximum(table - 1, 0), axis=-1)
-    if table.all():
+    if isinstance(table, np.ndarray) and table.all():
         return found
     return gnp.where(table != _NOTHING, found, found.dtype.type(0))
 
 
-def _grid(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+def _grid(rows: Any, columns: Any) -> tuple[Any, Any]:
     """Row and column numbers of a matrix."""
-    # Tables are made on the host: sizes that would not fit are refused first.
+    # Tables are made on the host, but for sizes that only the running program knows.
+    if isinstance(rows, util.Symbolic) or isinstance(columns, util.Symbolic):
+        return gnp.arange(rows)[:, None], gnp.arange(columns)[None, :]
+    # Sizes that would not fit are refused first.
     check_host_size("a matrix", rows, columns)
     return np.arange(rows)[:, None], np.arange(columns)[None, :]
 

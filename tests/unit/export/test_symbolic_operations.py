@@ -7,6 +7,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import export, image, lax, random
 from gpuarray.errors import InconclusiveDimensionOperation
+from gpuarray.scipy import linalg
 
 KEY = random.key(0)
 ROW = gnp.arange(6, dtype=np.float32) + 1
@@ -157,7 +158,31 @@ def test_pads(mode):
         np.testing.assert_allclose(program.call(x), np.pad(x, widths, mode=mode), 1e-6)
 
 
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+def test_odd_pads(mode):
+    options = {"mode": mode, "reflect_type": "odd"}
+    f = lambda x: gnp.pad(x, [[x.shape[0] - 1, 0], [x.shape[1], 1]], **options)
+    spec = export.symbolic_args_specs((MATRIX,), "b, c", constraints=["c >= 2"])
+    program = export.export(ga.jit(f))(*spec)
+    for shape in ((3, 4), (1, 2), (5, 3)):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) ** 2
+        widths = [[shape[0] - 1, 0], [shape[1], 1]]
+        np.testing.assert_allclose(program.call(x), np.pad(x, widths, **options), 1e-6)
+    # How often an array of unknown length is mirrored is unknown, unless a constraint says it.
+    specs = export.symbolic_args_specs((ROW,), "b")
+    with pytest.raises(InconclusiveDimensionOperation, match="Say what holds in constraints"):
+        export.export(ga.jit(lambda x: gnp.pad(gnp.ones(4), x.shape[0], **options)))(*specs)
+
+
 OPERATIONS = {
+    "toeplitz": (lambda x: (linalg.toeplitz(x), linalg.hankel(x)), ROW, "b"),
+    "matrices of a size": (
+        lambda x: (linalg.hilbert(x.shape[0]), linalg.companion(x)),
+        ROW,
+        "b + 1",
+    ),
+    "polyval": (lambda x: gnp.polyval(x, gnp.arange(3.0)), ROW, "b"),
+    "unravel": (lambda x: gnp.unravel_index(gnp.arange(5), x.shape), MATRIX, "b, c"),
     "split": (lambda x: gnp.split(x, 2), ROW, "2*b"),
     "roll": (lambda x: (gnp.roll(x, 2), gnp.roll(x, -x.shape[0] // 4)), ROW, "b"),
     "repeat": (lambda x: gnp.repeat(x, x.shape[0]), ROW, "b"),
@@ -252,7 +277,6 @@ def test_equal_lengths_by_constraints():
         (lambda n: gnp.squeeze(gnp.ones((n, 1))), "axis=None is not supported"),
         (lambda n: gnp.split(gnp.ones(n), n), "symbolic number of sections"),
         (lambda n: gnp.repeat(gnp.ones(3), n, total_repeat_length=4), "non-constant `repeats`"),
-        (lambda n: gnp.pad(gnp.ones(4), n, mode="reflect", reflect_type="odd"), "symbolic axis"),
     ],
 )
 def test_what_cannot_be_for_all_lengths(f, message):

@@ -220,6 +220,9 @@ class _Foreign(FlatCallback):
         super().__init__(call, None, "ffi_call")
         self.name = name
 
+    def __repr__(self) -> str:
+        return f"<C function {self.name!r}>"
+
     @property
     def no_derivative(self) -> str:
         return (

@@ -75,6 +75,11 @@ class ShapedArray:
             key = None
         shape = tuple(d if isinstance(d, Dim) else operator.index(d) for d in shape)
         if not isinstance(dtype, dtypes.KeyDtype):
+            if isinstance(dtype, dtypes.ExtendedDType):
+                raise NotImplementedError(
+                    f"arrays of dtype {dtype!r}: of extended dtypes there are those of random "
+                    "keys. Keep such values in the dtype that stores them."
+                )
             dtype = np.dtype(dtype)
         canonical = (shape, dtype, bool(weak_type), layout)
         return _interned.put(canonical, lambda: cls._made(*canonical), key)

@@ -408,5 +408,3 @@ def test_extended_dtypes_of_others_are_refused_by_name(transform):
 
     with pytest.raises(NotImplementedError, match="arrays of dtype scaled: of extended dtypes"):
         transform(lambda x: ga.lax.convert_element_type(x, Scaled()))(gnp.ones(3))
-    with pytest.raises(NotImplementedError, match="arrays of dtype scaled"):
-        transform(lambda: gnp.zeros(3, Scaled()))()

@@ -242,7 +242,8 @@ def _behind(order: Sequence[int], rank: int) -> tuple[int, ...]:
 
 def _orders(what: str, layouts: Any, ranks: Sequence[int]) -> list[tuple[int, ...]]:
     """The axes of arrays, slowest first, as layouts say: row by row without any."""
-    layouts = [None] * len(ranks) if layouts is None else list(layouts)
+    wanted = "a layout, an order of axes or None for each array"
+    layouts = [None] * len(ranks) if layouts is None else list(util.elements(layouts, wanted))
     if len(layouts) != len(ranks):
         raise ValueError(
             f"The number of {what}s ({len(ranks)}) must equal the number of their layouts "
@@ -378,8 +379,14 @@ def _aliases(
     given: Mapping[int, int] | None, avals: Sequence[Any], results: Sequence, orders: Sequence
 ) -> tuple[tuple[int, int], ...]:
     """Pairs of an operand and the result that has its memory."""
+    if given is None:
+        return ()
+    wanted = "a dict from numbers of operands to numbers of results"
+    if not isinstance(given, Mapping):
+        raise util.wrong_type(given, wanted)
+    pairs = sorted((util.index(i, wanted), util.index(k, wanted)) for i, k in given.items())
     found = []
-    for i, k in sorted((given or {}).items()):
+    for i, k in pairs:
         pair = f"input_output_aliases contains the mapping '{i}:{k}'"
         for what, number, count in (("input", i, len(avals)), ("output", k, len(results))):
             if not 0 <= number < count:

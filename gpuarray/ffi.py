@@ -171,38 +171,33 @@ class _Call(NamedTuple):
     """A call of a C function on arrays of the host: equal for equal functions."""
 
     target: _Target
-    results: tuple[tuple[tuple[int, ...], Any], ...]
     single: bool
-    ranks: tuple[int, ...]  # of operands, without the axes that vmap adds in front
     orders: tuple[tuple[int, ...], ...]  # axes of operands and results, as they lie in memory
     aliases: tuple[tuple[int, int], ...]  # operands whose memory is that of a result
     attributes: tuple[tuple[str, tuple], ...]
 
-    def __call__(self, *operands: Any) -> list[np.ndarray]:
-        xs = [np.asarray(x) for x in operands]
-        lead = np.broadcast_shapes(
-            *[x.shape[: x.ndim - rank] for x, rank in zip(xs, self.ranks, strict=True)]
-        )
-        count = len(self.ranks)
+    def __call__(self, avals: Sequence, buffers: Sequence, result_avals: Sequence) -> list:
+        every, count = (*avals, *result_avals), len(avals)
+        # Axes that vmap added are in front.
+        orders = [_behind(o, len(a.shape)) for o, a in zip(self.orders, every, strict=True)]
         # C functions write to new memory: arrays do not change.
         given = [
-            np.ascontiguousarray(x.transpose(_behind(order, x.ndim)))
-            for x, order in zip(xs, self.orders[:count], strict=True)
+            np.ascontiguousarray(np.asarray(x).transpose(order))
+            for x, order in zip(buffers, orders[:count], strict=True)
         ]
-        shapes = [(*lead, *shape) for shape, _ in self.results]
-        orders = [_behind(order, len(lead) + len(order)) for order in self.orders[count:]]
         made = [
-            np.empty([shape[i] for i in order], dtype)
-            for shape, order, (_, dtype) in zip(shapes, orders, self.results, strict=True)
+            np.empty([a.shape[i] for i in order], a.dtype)
+            for a, order in zip(result_avals, orders[count:], strict=True)
         ]
         for i, k in self.aliases:
             made[k][...] = given[i]
             given[i] = made[k]
         if self.target.typed:
+            shapes = [a.shape for a in every]
             handlers.call(
                 self.target.address,
-                [(x, y.shape) for x, y in zip(given, xs, strict=True)],
-                list(zip(made, shapes, strict=True)),
+                list(zip(given, shapes[:count], strict=True)),
+                list(zip(made, shapes[count:], strict=True)),
                 self.attributes,
             )
         else:
@@ -210,7 +205,7 @@ class _Call(NamedTuple):
             ins, outs = addresses(given), addresses(made)
             out = made[0].ctypes.data if self.single else ctypes.addressof(outs)
             _SIGNATURE(self.target.address)(out, ctypes.addressof(ins))
-        return [x.transpose(np.argsort(order)) for x, order in zip(made, orders, strict=True)]
+        return [x.transpose(np.argsort(o)) for x, o in zip(made, orders[count:], strict=True)]
 
 
 class _Foreign(FlatCallback):
@@ -231,7 +226,7 @@ class _Foreign(FlatCallback):
         )
 
     def __call__(self, avals: Sequence, buffers: Sequence, result_avals: Sequence) -> list:
-        return self.callback_func(*buffers)
+        return self.callback_func(avals, buffers, result_avals)
 
 
 def _behind(order: Sequence[int], rank: int) -> tuple[int, ...]:
@@ -359,8 +354,7 @@ def ffi_call(
                 f"ffi_call with attributes ({', '.join(attributes)}): a function of version 0 has "
                 "none; give them as operands"
             )
-        ranks = tuple([len(a.shape) for a in avals])
-        call = _Call(target, results, single, ranks, orders, aliases, frozen)
+        call = _Call(target, single, orders, aliases, frozen)
         params: dict[str, Any] = {
             "callback": _Foreign(target_name, call),
             "result_avals": out_avals,

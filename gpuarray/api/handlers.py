@@ -127,7 +127,7 @@ def frozen(name: str, value: Any) -> tuple:
 
 def _pointers(structs: Sequence[Any], keep: list) -> Any:
     found = (c_void_p * max(1, len(structs)))(*map(ctypes.addressof, structs))
-    keep += [found, *structs]
+    keep.extend([found, *structs])
     return ctypes.addressof(found)
 
 
@@ -166,7 +166,7 @@ def _buffers(arrays: Sequence[tuple[np.ndarray, tuple[int, ...]]], keep: list) -
     made = []
     for memory, shape in arrays:
         dims = (c_int64 * max(1, len(shape)))(*shape)
-        keep += [memory, dims]
+        keep.extend([memory, dims])
         made.append(
             _Buffer(
                 ctypes.sizeof(_Buffer),

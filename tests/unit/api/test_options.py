@@ -53,7 +53,6 @@ HINTS = {
         experimental.pallas.pallas_call: metadata cost_estimate
         experimental.buffer_callback.buffer_callback: command_buffer_compatible
         experimental.rnn.rnn_abstract_eval experimental.rnn.rnn_bwd_abstract_eval: cudnn_allow_tf32
-        ffi.ffi_call: custom_call_api_version
         interpreters.partial_eval.trace_to_jaxpr_dynamic: lower
         extend.core.get_opaque_trace_state extend.tracing.get_opaque_trace_state: convention
         extend.core.new_jaxpr_eqn: ctx""",

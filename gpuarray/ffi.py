@@ -11,7 +11,7 @@ several a list of theirs, `in` the list of the operands' memory.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
+import importlib.machinery
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -144,7 +144,8 @@ def include_dir() -> str:
     >>> ga.ffi.include_dir()  # doctest: +SKIP
     '/usr/lib/python3/site-packages/jaxlib/include'
     """
-    found = importlib.util.find_spec("jaxlib")
+    # On the path: `import jaxlib` may mean this library (`install_as_jax`).
+    found = importlib.machinery.PathFinder.find_spec("jaxlib")
     for folder in (found and found.submodule_search_locations) or ():
         path = os.path.join(folder, "include")
         if os.path.isdir(path):

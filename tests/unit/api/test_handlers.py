@@ -5,7 +5,9 @@ second time: those of the package have to agree with these, and not with themsel
 """
 
 import ctypes
+import importlib
 import subprocess
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -362,13 +364,13 @@ def test_errors(library):
 
 
 def test_headers(monkeypatch, tmp_path):
-    monkeypatch.setattr(ffi.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
     with pytest.raises(FileNotFoundError, match="install jaxlib"):
         ffi.include_dir()
-
-    class Spec:
-        submodule_search_locations = (str(tmp_path),)
-
-    (tmp_path / "include").mkdir()
-    monkeypatch.setattr(ffi.importlib.util, "find_spec", lambda name: Spec)
-    assert ffi.include_dir() == str(tmp_path / "include")
+    folder = tmp_path / "jaxlib" / "include"
+    folder.mkdir(parents=True)
+    (tmp_path / "jaxlib" / "__init__.py").touch()
+    importlib.invalidate_caches()
+    # Even where `import jaxlib` means something else.
+    monkeypatch.setitem(sys.modules, "jaxlib", ga)
+    assert ffi.include_dir() == str(folder)

@@ -126,3 +126,18 @@ def cast_like(x: Any, aval: ShapedArray) -> Any:
     if aval_of(x).dtype == aval.dtype:
         return x
     return do.convert_element_type(x, new_dtype=aval.dtype, weak_type=False, sharding=None)
+
+
+def as_factor(ct: Any, wanted: ShapedArray, other: Any) -> Any:
+    """Return the cotangent of a product as it is multiplied with the operand that stays.
+
+    The result of two bfloat16 operands may be float32 sums; their cotangents are rounded to
+    bfloat16, for which there are tensor cores. No other dtype takes in what float32 holds: float16
+    and fp8 end early on both sides, integers have no fractions, real numbers no imaginary part.
+    There, and where the operands differ, the cotangent stays as it is.
+    """
+    given, to = aval_of(ct).dtype, aval_of(other).dtype
+    if given == to or wanted.dtype != to or {dtypes.kind_of(d) for d in (given, to)} != {"f"}:
+        return ct
+    reaches = dtypes.finfo(to).maxexp >= dtypes.finfo(given).maxexp
+    return cast_like(ct, aval_of(other)) if reaches else ct

@@ -14,7 +14,7 @@ from gpuarray.core.linear import is_undefined
 from gpuarray.core.primitive import registry
 from gpuarray.primitives.axes import move_axis
 from gpuarray.primitives.define import do
-from gpuarray.primitives.linear import cast_like, zeros
+from gpuarray.primitives.linear import as_factor, cast_like, zeros
 
 
 def dilated(length: int, dilation: int) -> int:
@@ -65,18 +65,19 @@ def conv_right(t, out, lhs, rhs, **params):
 
 
 def conv_transpose(ct, lhs, rhs, **params):
-    to_left = is_undefined(lhs)
-    wanted, other = (lhs.aval, aval_of(rhs)) if to_left else (rhs.aval, aval_of(lhs))
+    to_right = is_undefined(rhs)
+    wanted, other = (rhs.aval, lhs) if to_right else (lhs.aval, rhs)
     # An empty operand gets zeros: a convolution of nothing has no windows.
-    if not (wanted.size and other.size and aval_of(ct).size):
-        return (zeros(wanted), None) if to_left else (None, zeros(wanted))
-    ct = cast_like(ct, other)
-    # Sums were kept in a wider type: cotangents are not.
-    if params["preferred_element_type"] != wanted.dtype:
+    if not (wanted.size and aval_of(other).size and aval_of(ct).size):
+        return (None, zeros(wanted)) if to_right else (zeros(wanted), None)
+    # Both factors have one dtype: that of the operands, or of the cotangent if it holds more.
+    ct = as_factor(ct, wanted, other)
+    other = cast_like(other, aval_of(ct))
+    if params["preferred_element_type"] != aval_of(ct).dtype:
         params = params | {"preferred_element_type": None}
-    if to_left:
-        return _to_left(ct, wanted, rhs, **params), None
-    return None, _to_right(ct, lhs, wanted, **params)
+    if to_right:
+        return None, cast_like(_to_right(ct, other, wanted, **params), wanted)
+    return cast_like(_to_left(ct, wanted, other, **params), wanted), None
 
 
 def _lengths(lhs, rhs, ct, p) -> list[tuple[int, int, int]]:

@@ -16,7 +16,7 @@ from gpuarray.core.linear import is_undefined
 from gpuarray.primitives.axes import with_axis
 from gpuarray.primitives.contract.ops import free_axes
 from gpuarray.primitives.define import do
-from gpuarray.primitives.linear import cast_like
+from gpuarray.primitives.linear import as_factor, cast_like
 
 
 # The product is linear in each operand.
@@ -64,9 +64,11 @@ def ragged_transpose(
     (ragged,), group = numbers.lhs_ragged_dimensions, numbers.rhs_group_dimensions
     left = lhs.aval if is_undefined(lhs) else aval_of(lhs)
     right = rhs.aval if is_undefined(rhs) else aval_of(rhs)
-    other = right if is_undefined(lhs) else left
-    # The product is taken in the dtype of the operand that stays.
-    ct = cast_like(ct, other)
+    wanted, other = (left, rhs) if is_undefined(lhs) else (right, lhs)
+    ct = as_factor(ct, wanted, other)
+    # Of a cotangent in the operands' dtype, so is the product.
+    if aval_of(ct).dtype == aval_of(other).dtype:
+        preferred_element_type = None
     # lf, rf: free axes; nb, nc, nl, nr: how many batch, contracting and free axes there are.
     lf, rf = free_axes(left.ndim, lb, lc), free_axes(right.ndim, (*rb, *group), rc)
     nb, nc, nl, nr = len(lb), len(lc), len(lf), len(rf)
@@ -75,14 +77,15 @@ def ragged_transpose(
     def dot(x, y, summed, ragged, group=()):
         # Batch axes first in both; behind the group axis in y, if it has one.
         dims = make((summed, (batch, batch_of_y(group))), (ragged,), group)
-        return do.ragged_dot_general(
+        product = do.ragged_dot_general(
             x,
             y,
             group_sizes,
             ragged_dot_dimension_numbers=dims,
-            preferred_element_type=None,
+            preferred_element_type=preferred_element_type,
             **params,
         )
+        return cast_like(product, wanted)
 
     def batch_of_y(group):
         return _span(len(group), nb)  # groups come first

@@ -14,7 +14,7 @@ import numpy as np
 from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import is_undefined
 from gpuarray.primitives.axes import move_axis
-from gpuarray.primitives.linear import cast_like
+from gpuarray.primitives.linear import as_factor, cast_like
 from gpuarray.primitives.movement.ops import transpose_p
 
 
@@ -62,11 +62,10 @@ def dot_rules(dot: Callable[..., Any]) -> dict[str, Any]:
     def transpose(ct, x, y, *, dimension_numbers, preferred_element_type=None, **params):
         first = is_undefined(x)
         wanted, other = (x, y) if first else (y, x)
-        # Cotangents are multiplied in the operands' type, not in that of wide sums.
-        if preferred_element_type is not None:
-            ct = cast_like(ct, aval_of(other))
-            same = preferred_element_type == aval_of(other).dtype
-            preferred_element_type = preferred_element_type if same else None
+        ct = as_factor(ct, wanted.aval, other)
+        # Of a cotangent in the operands' dtype, so is the product.
+        if aval_of(ct).dtype == aval_of(other).dtype != preferred_element_type:
+            preferred_element_type = None
         if not first:  # the right operand is the left one of the mirrored product
             (lc, rc), (lb, rb) = dimension_numbers
             dimension_numbers = ((rc, lc), (rb, lb))

@@ -155,7 +155,7 @@ def histogram(
         if a.shape != amounts.shape:
             raise ValueError("weights should have the same shape as a.")
         samples, amounts = promoted_inexact("histogram", a, amounts)
-    edges = histogram_bin_edges(a, bins, range, weights)
+    edges = histogram_bin_edges(samples, bins, range, weights)
     # Each sample's place among the edges; place 0, before the first edge, is dropped.
     at = _bins_of(ravel(samples), lax.convert_element_type(edges, samples.dtype))
     # Outside: below the first edge is place 0, above the last one is past the end and dropped.
@@ -239,7 +239,11 @@ def histogramdd(
     per_axis = _per_axis(bins, d)
     if range is not None and len(range) != d:
         raise ValueError(f"For sample.shape={sample.shape}, range must have {d} (min, max) pairs")
-    points = promoted_inexact("histogramdd", sample)[0]
+    # As in `histogram`, samples and weights have one dtype: that of the sums and the edges.
+    if weights is None:
+        (points,) = promoted_inexact("histogramdd", sample)
+    else:
+        points, weights = promoted_inexact("histogramdd", sample, weights)
     edges, places = [], []
     # The cell of a point is known by its bin along each axis.
     for i, b in enumerate(per_axis):

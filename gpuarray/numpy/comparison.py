@@ -39,6 +39,7 @@ from gpuarray.primitives.elementwise.bits import (
     shift_right_logical_p,
     xor_p,
 )
+from gpuarray.primitives.elementwise.choice import select_n_p
 
 kind_of = dtypes.kind_of
 numeric = dtypes.to_numeric_dtype
@@ -86,7 +87,8 @@ def _ordered(name: str, prim, doc: str) -> Callable[[Any, Any], Array]:
         # NumPy's order of complex numbers: the imaginary part decides between equal real ones.
         same = eq_p.bind(lax.real(x), lax.real(y))
         by_imag = prim.bind(lax.imag(x), lax.imag(y))
-        return select(same, by_imag, prim.bind(lax.real(x), lax.real(y)))
+        # They are of one dtype: promoted, weak booleans would become strong.
+        return select_n_p.bind(same, prim.bind(lax.real(x), lax.real(y)), by_imag)
 
     return documented(
         binary(name, lambda dtype: by_parts if kind_of(dtype) == "c" else prim.bind),

@@ -125,8 +125,10 @@ def _conversion(
             return None
         if key.dtype == dtype and key.weak_type:
             # Only a name changes. If the other operand's strong type decides that, a recorded
-            # program says it, a value at hand need not.
-            return lambda x: x if decided and is_base() else converted(x, dtype, weak)
+            # program says it, a value at hand need not. Of weak booleans none decides: two of them
+            # promote to a strong one.
+            said = decided and dtypes.kind_of(dtype) != "b"
+            return lambda x: x if said and is_base() else converted(x, dtype, weak)
         return lambda x: converted(x, dtype, weak)
     kind = dtypes.kind_of(dtype)
     # Floats that a setting update narrows become the integers that an array of them becomes.

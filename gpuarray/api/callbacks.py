@@ -29,6 +29,7 @@ from gpuarray.core.graph import storage_dtype
 from gpuarray.core.sharding import one_device, place_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
+from gpuarray.extend.tracing import unsafe_am_i_under_a_jit
 from gpuarray.primitives.random.ops import random_unwrap_p
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
@@ -163,6 +164,9 @@ def _placed(name: str, out: list, sharding: Any) -> list:
     if sharding is not None:  # an error even where there are no results
         # More than one device is refused.
         one_device(sharding, f"`sharding` argument of {name}")
+    # A program that is traced runs on devices of its own, and its values go on there.
+    if unsafe_am_i_under_a_jit():
+        return out
     return [placed(name, x, sharding) for x in out]
 
 
@@ -184,7 +188,7 @@ def pure_callback(
     result_shape_dtypes :
         A pytree of things with `shape` and `dtype`, as the function returns them.
     sharding :
-        The device of the results.
+        The device of the results. Inside of jit they are where its other values are.
     vmap_method :
         What vmap does: "sequential" calls it for every element; "expand_dims" calls it once, with a
         new leading axis on every argument, of length 1 where it is the same for all;

@@ -27,8 +27,18 @@ class Setting(NamedTuple):
     idle: str = ""  # why other values than the default have no effect: setting one warns
 
 
+#: Platforms that can be named. The simulator is never the default: it is slow, and for tests.
+PLATFORMS = ("cpu", "gpu", "simulator")
+#: Other names of platforms.
+ALIASES = {"cuda": "gpu"}
+
+
 def _check_device(value: Any) -> Any:
-    if isinstance(value, str) or hasattr(value, "platform") or hasattr(value, "device_set"):
+    # Whether there is such a device is seen when it is used: settings do not look for devices.
+    if isinstance(value, str):
+        if value in PLATFORMS or value in ALIASES:
+            return value
+    elif hasattr(value, "platform") or hasattr(value, "device_set"):
         return value
     raise ValueError(
         "default_device must be a Device (such as `devices('cpu')[0]`), a platform name like "

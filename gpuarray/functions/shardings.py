@@ -244,6 +244,8 @@ def _run(
         )
     # Pending operations run first: the program may donate what they read.
     lazy.flush_all()
+    if constants.over is not None:
+        constants = constants.beside(_settled(executable, where, place))
     if _spreads(executable, constants, where, place):
         wanted = [None] * len(executable.out_avals) if where is None else where.outs
         try:
@@ -263,6 +265,18 @@ def _run(
     arrays = [ArrayImpl(p.typed(a), p, None) for a, p in zip(avals, places, strict=True)]
     launch(executable, inputs, arrays, place, donated, constants=constants)
     return arrays
+
+
+def _settled(executable: Executable, where: Where | None, place: Place) -> tuple[Device, ...]:
+    """Return the devices that a program runs on whatever its constants are; () if none are."""
+    if where is not None and where.device is not None:
+        return (where.device,)
+    if place.committed:
+        return place.all_devices
+    said = () if where is None else (*where.ins, *where.outs)
+    meshes = [s.mesh for s in said if isinstance(s, NamedSharding)]
+    meshes += [] if where is None or where.mesh is None else [where.mesh]
+    return next((m._flat for m in (*meshes, *executable.meshes) if isinstance(m, Mesh)), ())
 
 
 def _spreads(
@@ -298,6 +312,8 @@ def team_for(
     common = devices.default_place()
     for place in places:
         common = common if place is None else lazy.common_place(common, place)
+    if constants.over is not None:
+        constants = constants.beside(_settled(executable, where, common))
     if not _spreads(executable, constants, where, common):
         return None
     behind = spread.places_of_constants(constants.values)

@@ -30,6 +30,7 @@ from gpuarray.core.sharding import (
     place_of,
 )
 from gpuarray.errors import DeviceError, JaxRuntimeError
+from gpuarray.settings import ALIASES, PLATFORMS
 
 _log = logging.getLogger("gpuarray")
 _lock = util.lock()
@@ -45,10 +46,6 @@ _all_gpus: tuple[tuple[int, int, str], ...] = ()
 #: The line that first asked for devices: processes have to be joined before, and the error says
 #: where it was too late.
 _first_use: Any = None
-#: Platforms that can be named. The simulator is never the default: it is slow, and for tests.
-PLATFORMS = ("cpu", "gpu", "simulator")
-#: Other names of platforms.
-ALIASES = {"cuda": "gpu"}
 
 
 def join(

@@ -27,7 +27,7 @@ from gpuarray.control.lifting import lift_spread_constants
 from gpuarray.core import dtypes, ranges
 from gpuarray.core.avals import ShapedArray, typed_scalar
 from gpuarray.core.graph import Graph, is_pure_structure, stored_constants
-from gpuarray.core.sharding import Device, Place
+from gpuarray.core.sharding import Device, Place, place_of
 from gpuarray.errors import JaxRuntimeError
 from gpuarray.primitives.reshard import meshes_in
 from gpuarray.runtime.array import ArrayImpl
@@ -53,7 +53,7 @@ class Constants:
     They belong to the Graph that they come from, not to the Executable, which other graphs share.
     """
 
-    __slots__ = ("_avals", "_made", "over", "values")
+    __slots__ = ("_avals", "_beside", "_made", "over", "values")
 
     def __init__(self, values: Sequence[Any] = (), avals: Sequence[ShapedArray] = ()):
         self.values, self._avals = values, avals
@@ -61,6 +61,24 @@ class Constants:
         #: The place of the first one that lies over several devices; None if none does.
         self.over: Place | None = next((p for p in places if p.is_spread), None)
         self._made: dict[Any, list] = {}
+        self._beside: dict[frozenset[Device], Constants] = {}
+
+    def beside(self, devices: Sequence[Device]) -> Constants:
+        """Return the constants of a program whose devices are settled without them.
+
+        A constant has no say then: what lies over other devices is read from a copy on one of
+        these.
+        """
+        if self.over is None or not devices:
+            return self
+        there = frozenset(devices)
+        found = self._beside.get(there)
+        if found is None:
+            stay = [_spread_over(x) in (frozenset(), there) for x in self.values]
+            pairs = zip(self.values, stay, strict=True)
+            values = [x if stays else _copied(x, devices[0]) for x, stays in pairs]
+            found = self._beside[there] = self if all(stay) else Constants(values, self._avals)
+        return found
 
     def on(self, device: Device) -> list:
         """Return the buffers for a device; the list must not be changed."""
@@ -72,6 +90,18 @@ class Constants:
 
 
 NO_CONSTANTS = Constants()
+
+
+def _spread_over(x: Any) -> frozenset[Device]:
+    """Return the devices that an array lies over; none for what a program takes from anywhere."""
+    several = type(x) is ArrayImpl and x._place.is_spread
+    return frozenset(x._place.all_devices) if several else frozenset()
+
+
+def _copied(x: ArrayImpl, device: Device) -> ArrayImpl:
+    """Return a copy on one device, which follows a program to its own."""
+    place = place_of(device)
+    return ArrayImpl(place.typed(x.aval), place, [stored(x._fetched(explicit=True), device)])
 
 
 def separated(graph: Graph) -> tuple[Graph, Constants]:

@@ -329,6 +329,8 @@ def run_graph(
     executable, constants = compiled_graph(graph, graph.debug_name)
     device = same_device(device, executable.device)
     place = spread.place_of_work(place) if device is None else place or devices.default_place()
+    if place.committed:
+        constants = constants.beside(place.all_devices)
     if executable.meshes or constants.over is not None or place.is_spread:
         flush_all()
         wanted = wanted or [None] * len(graph.outvars)

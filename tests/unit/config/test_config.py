@@ -107,6 +107,8 @@ def test_unknown_name_suggests_the_nearest():
         ("jax_numpy_dtype_promotion", "x", "'standard', 'strict'"),
         ("jax_default_matmul_precision", "foo", "or None"),
         ("jax_default_device", 3, "platform name"),
+        ("jax_default_device", "nonsense", "platform name.*'nonsense'"),
+        ("jax_default_device", "cpu:1", "platform name.*'cpu:1'"),
         ("jax_dynamic_shapes", True, "static"),
         ("debug", 5, "0 to 4"),
         ("dump", 3, "a str"),

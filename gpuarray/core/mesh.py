@@ -30,7 +30,7 @@ from gpuarray.core.sharding import Device, DevicePiece, Sharding, is_ours
 from gpuarray.core.spec import UNCONSTRAINED, Frozen, names_of
 from gpuarray.core.spec import P as P
 from gpuarray.core.spec import PartitionSpec as PartitionSpec
-from gpuarray.util import Interned, elements
+from gpuarray.util import Interned, Symbolic, elements
 
 _meshes = Interned(256)
 _shardings = Interned(1024)
@@ -352,7 +352,7 @@ class NamedSharding(Frozen, Sharding):
                     f"does not evenly divide the dimension size. Pad the axis to "
                     f"{n + cut - n % cut}, or name fewer mesh axes for it."
                 )
-            piece[axis] = int(n) // cut
+            piece[axis] = (n if isinstance(n, Symbolic) else int(n)) // cut
         return tuple(piece)
 
     def _pieces(self, shape: tuple[int, ...]) -> tuple[DevicePiece, ...]:

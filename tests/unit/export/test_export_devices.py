@@ -57,6 +57,22 @@ def test_shardings_of_the_options_travel():
         assert again.sharding == rows()
 
 
+def test_symbolic_axes_are_cut():
+    (n,) = export.symbolic_shape("n")
+    f = ga.jit(product, in_shardings=rows(), out_shardings=blocks())
+    made = export.export(f)(ga.ShapeDtypeStruct((4 * n, 2), "float32"))
+    for exported in (made, there_and_back(made)):
+        assert str(exported.in_avals[0].shape) == "(4*n, 2)"
+        for length in (8, 16):
+            x = np.arange(2 * length, dtype="float32").reshape(length, 2) / length
+            result = exported.call(ga.device_put(x, rows()))
+            assert result.sharding == blocks()
+            np.testing.assert_allclose(result, product(x), rtol=1e-5, atol=1e-5)
+    # Four pieces of n elements need an n that is a multiple of 4.
+    with pytest.raises(ValueError, match=r"partitioned 4 times, but the dimension size is n "):
+        export.export(f)(ga.ShapeDtypeStruct((n, 2), "float32"))
+
+
 def test_devices_are_those_of_the_arguments():
     exported = there_and_back(
         export.export(ga.jit(product, in_shardings=rows(), out_shardings=blocks()))(VALUES)

@@ -7,15 +7,6 @@
 //   double  exp 1.0, exp2 1.1, expm1 2.0, log 0.9, log1p 1.5, tanh 2.6, sinh 2.5, cosh 2.0, erf 3.8, inverse hyperbolic
 //           functions 2.5
 
-//@ ga_fma
-// a * b + c, in one rounding where the CPU has an instruction for it.
-#ifdef __FMA__
-GA_INLINE float ga_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-GA_INLINE double ga_fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
-#else
-template <class T> GA_INLINE T ga_fma(T a, T b, T c) { return a * b + c; }
-#endif
-
 //@ ga_horner
 // A polynomial in x, from the coefficient of its highest power on. Its terms are arguments: a loop over them inside a loop
 // over elements would not be vectorised.

@@ -116,9 +116,37 @@ GA_OUTLINE double ga_polygamma(double m, double x) {
     return (fmod(m, 2.0) == 0 ? -1.0 : 1.0) * tgamma(m + 1.0) * ga_zeta(m + 1.0, x);
 }
 
+//@ ga_stirling
+// log of gamma(a) / (sqrt(2 pi / a) (a / e)^a), for a >= 20.
+GA_INLINE double ga_stirling(double a) {
+    const double r = 1.0 / a, w = r * r;
+    return r * (1.0 / 12 - w * (1.0 / 360 - w * (1.0 / 1260 - w * (1.0 / 1680 - w / 1188))));
+}
+
+//@ ga_log1p_rest
+// t - log(1 + t), which is near t^2 / 2: from the series of the logarithm in s = t / (2 + t), where t - 2 s is t s.
+GA_OUTLINE double ga_log1p_rest(double t) {
+    const double series[11] = {1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7,
+                               1.0 / 5, 1.0 / 3};
+    if (!(fabs(t) < 0.3)) return t - log1p(t);
+    const double s = t / (2.0 + t);
+    return s * (t - 2.0 * s * s * ga_polynomial(s * s, series));
+}
+
+//@ ga_lgamma1p
+// log gamma(1 + a) for 0 <= a < 1/4, to all digits, by terms with zeta(k) - 1.
+GA_OUTLINE double ga_lgamma1p(double a) {
+    const double series[16] = {-4.4924691987645662e-07, 9.5514121304074194e-07, -2.0392157538013662e-06, 4.3748667899074873e-06,
+        -9.439488275268395e-06, 2.0507212775670694e-05, -4.4926236738133142e-05, 9.9457512781808531e-05,
+        -0.00022315475845357936, 0.00050966952474304245, -0.001192753911703261, 0.0028905103307415234,
+        -0.0073855510286739857, 0.020580808427784546, -0.067352301053198102, 0.3224670334241132};
+    return a * (0.42278433509846714 + a * ga_polynomial(a, series)) - log1p(a);
+}
+
 //@ ga_gamma_density
-// x^a e^-x / gamma(a + 1), which is P(a, x) - P(a + 1, x).
+// x^a e^-x / gamma(a + 1), which is P(a, x) - P(a + 1, x). The logarithms of large factors would cancel.
 GA_OUTLINE double ga_gamma_density(double a, double x) {
+    if (a >= 20.0) return 0.39894228040143267794 / sqrt(a) * exp(-a * ga_log1p_rest((x - a) / a) - ga_stirling(a));
     return exp((a == 0 ? 0.0 : a * log(x)) - x - lgamma(a + 1.0));
 }
 
@@ -153,7 +181,33 @@ GA_OUTLINE double ga_gamma_upper(double a, double x, double enough) {
         h *= d * c;
         if (fabs(d * c - 1.0) < 10.0 * enough) break;
     }
-    return exp(a * log(x) - x - lgamma(a)) * h;
+    return a * ga_gamma_density(a, x) * h;
+}
+
+//@ ga_gamma_upper_few
+// Q(a, x) for 0 < a < 1/4 and x below a + 1: P is x^a / gamma(a + 1) (1 + a sum), and Q is small where a is.
+GA_OUTLINE double ga_gamma_upper_few(double a, double x) {
+    double term = 1.0, total = 0.0;
+    for (int n = 1; n < 60 && fabs(term) > 1e-18; ++n) {
+        term *= -x / n;
+        total += term / (a + n);
+    }
+    const double power = a * log(x) - ga_lgamma1p(a);
+    return -expm1(power) - exp(power) * a * total;
+}
+
+//@ ga_gamma_of_many
+// Q(a, x), or P(a, x), for large a, by N. M. Temme's uniform asymptotic expansion (DLMF 8.12).
+GA_OUTLINE double ga_gamma_of_many(double a, double x, bool upper) {
+    const double c0[8] = {-571.0 / 261273600, 1.0 / 25515, -139.0 / 777600, 1.0 / 2835, 1.0 / 864, -2.0 / 135, 1.0 / 12, -1.0 / 3};
+    const double c1[5] = {1.0 / 4860, -77.0 / 77760, 1.0 / 378, -1.0 / 288, -1.0 / 540};
+    const double c2[3] = {1.0 / 1296, -139.0 / 51840, 25.0 / 6048};
+    const double t = (x - a) / a, rest = ga_log1p_rest(t), power = a * rest;
+    if (power > 745.0) return (x > a) == upper ? 0.0 : 1.0;
+    const double eta = copysign(sqrt(2.0 * rest), t), root = copysign(sqrt(power), t);
+    const double sum = ga_polynomial(eta, c0) + (ga_polynomial(eta, c1) + ga_polynomial(eta, c2) / a) / a;
+    const double more = 0.39894228040143267794 / sqrt(a) * exp(-power) * sum;
+    return upper ? 0.5 * erfc(root) + more : 0.5 * erfc(-root) - more;
 }
 
 //@ ga_igamma
@@ -163,6 +217,7 @@ template <class T> GA_INLINE double ga_igamma(T a, T x) {
     if (x == 0) return 0.0;
     if (a == GA_INF) return x == GA_INF ? GA_NAN : 0.0;
     if (x == GA_INF) return 1.0;
+    if (a > 1e5) return ga_gamma_of_many(a, x, false);
     return x < a + 1.0 ? ga_gamma_lower(a, x, ga_enough(x)) : 1.0 - ga_gamma_upper(a, x, ga_enough(x));
 }
 
@@ -173,7 +228,9 @@ template <class T> GA_INLINE double ga_igammac(T a, T x) {
     if (x == 0) return 1.0;
     if (a == GA_INF) return x == GA_INF ? GA_NAN : 1.0;
     if (x == GA_INF) return 0.0;
-    return x < a + 1.0 ? 1.0 - ga_gamma_lower(a, x, 1e-17) : ga_gamma_upper(a, x, ga_enough(x));
+    if (a > 1e5) return ga_gamma_of_many(a, x, true);
+    if (x >= a + 1.0) return ga_gamma_upper(a, x, ga_enough(x));
+    return a < 0.25 ? ga_gamma_upper_few(a, x) : 1.0 - ga_gamma_lower(a, x, 1e-17);
 }
 
 //@ ga_igamma_grad_a
@@ -241,6 +298,54 @@ GA_OUTLINE double ga_beta_fraction(double a, double b, double x) {
     return h;
 }
 
+//@ ga_beta_apart
+// x b - (1 - x) a, which is 0 at the mean, with what each product and 1 - x leave.
+GA_INLINE double ga_beta_apart(double a, double b, double x) {
+    const double y = 1.0 - x, product = a * y, left = fma(-a, y, product) - a * ((1.0 - y) - x);
+    return fma(x, b, -product) + left;
+}
+
+//@ ga_beta_density
+// x^a (1 - x)^b / B(a, b). The logarithms of large factors would cancel.
+GA_OUTLINE double ga_beta_density(double a, double b, double x) {
+    const double log_x = log(x), log_y = log1p(-x);
+    if (a < 20.0 && b < 20.0) return exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log_x + b * log_y);
+    if (a >= 20.0 && b >= 20.0) {
+        const double apart = ga_beta_apart(a, b, x);
+        const double power = a * ga_log1p_rest(apart / a) + b * ga_log1p_rest(-apart / b);
+        return 0.39894228040143267794 * sqrt(a / (a + b) * b) *
+               exp(ga_stirling(a + b) - ga_stirling(a) - ga_stirling(b) - power);
+    }
+    const double many = a < b ? b : a, few = a < b ? a : b, part = few / many;
+    const double logs = few * (log(many) + (a < b ? log_x : log_y)) + many * (a < b ? log_y : log_x);
+    return exp(logs - many * ga_log1p_rest(part) + (few - 0.5) * log1p(part) - lgamma(few) + ga_stirling(a + b) - ga_stirling(many));
+}
+
+//@ ga_beta_of_few
+// I_x(a, b) for b of at most 1e-7, beyond the mean: 1 - I_y(b, a) by the power series in y = 1 - x, small where b is.
+GA_OUTLINE double ga_beta_of_few(double a, double b, double y) {
+    double term = 1.0, total = 0.0;
+    for (int n = 1; n < 200 && fabs(term) > 1e-18; ++n) {
+        term *= (n - a) / n * y;
+        total += term / (b + n);
+    }
+    // log gamma(a + b) - log gamma(a)
+    const double rise = a < 0.1 ? ga_lgamma1p(a + b) - ga_lgamma1p(a) - log1p(b / a) : b * ga_digamma(a + 0.5 * b);
+    const double power = b * log(y) - ga_lgamma1p(b) + rise;
+    return -expm1(power) - exp(power) * b * total;
+}
+
+//@ ga_beta_of_many
+// I_x(a, b) for large a and b, by the first term of N. M. Temme's uniform asymptotic expansion (DLMF 8.18).
+GA_OUTLINE double ga_beta_of_many(double a, double b, double x) {
+    const double all = a + b, apart = ga_beta_apart(a, b, x), width = sqrt(a / all) * sqrt(b / all);
+    const double power = a * ga_log1p_rest(apart / a) + b * ga_log1p_rest(-apart / b);
+    if (power > 745.0) return apart > 0 ? 1.0 : 0.0;
+    const double root = copysign(sqrt(power), apart), eta = root * sqrt(2.0 / all), far = apart / all;
+    const double first = fabs(far) < 1e-5 * width ? (b - a) / all / (3.0 * width) : 1.0 / eta - width / far;
+    return 0.5 * erfc(-root) + 0.39894228040143267794 / sqrt(all) * exp(-power) * first;
+}
+
 //@ ga_regularized_incomplete_beta
 GA_OUTLINE double ga_regularized_incomplete_beta(double a, double b, double x) {
     if (!(a >= 0) || !(b >= 0) || !(x >= 0) || x > 1.0) return GA_NAN;
@@ -249,10 +354,14 @@ GA_OUTLINE double ga_regularized_incomplete_beta(double a, double b, double x) {
     if (first && last) return GA_NAN;
     if (x == 0 || x == 1.0) return x;
     if (first || last) return first ? 1.0 : 0.0;
+    if (fmin(a, b) > 1e7) return ga_beta_of_many(a, b, x);
+    // Of one that is far larger than the other, a gamma distribution (M. E. Wise's of 1950).
+    if (b > 1e9 * fmax(a, 1.0)) return ga_igamma(a, -(b + 0.5 * (a - 1.0)) * log1p(-x));
+    if (a > 1e9 * fmax(b, 1.0)) return ga_igammac(b, -(a + 0.5 * (b - 1.0)) * log(x));
     // The fraction converges fast on one side of the mean; the other side is its complement.
-    const double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
-    if (x < (a + 1.0) / (a + b + 2.0)) return front * ga_beta_fraction(a, b, x) / a;
-    return 1.0 - front * ga_beta_fraction(b, a, 1.0 - x) / b;
+    if (x < (a + 1.0) / (a + b + 2.0)) return ga_beta_density(a, b, x) * ga_beta_fraction(a, b, x) / a;
+    if (b < 1e-7) return ga_beta_of_few(a, b, 1.0 - x);
+    return 1.0 - ga_beta_density(a, b, x) * ga_beta_fraction(b, a, 1.0 - x) / b;
 }
 
 //@ ga_bessel

@@ -134,10 +134,8 @@ def _convert_text(avals, *, new_dtype, weak_type, sharding=None) -> str:
     if old == new_dtype:
         return "{0}"
     source, target = dtypes.kind_of(old), dtypes.kind_of(new_dtype)
-    # The imaginary part is dropped, unless the result is complex or asks whether the number is 0.
+    # The imaginary part is dropped, unless the result is complex.
     if source == "c":
-        if target == "b":
-            return "{0}.re != 0 || {0}.im != 0"
         if target == "c":
             return "ga_slim({0})" if new_dtype.itemsize == 8 else "ga_wide({0})"
         real = dtypes.to_real_dtype(old)

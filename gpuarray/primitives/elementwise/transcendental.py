@@ -118,8 +118,10 @@ def _function(
 
 
 def _exp2_complex(x):
-    # 2^x is e^(x log 2), in the dtype of x.
-    return np.exp(x * x.dtype.type(math.log(2.0)))
+    # 2^x is e^(x log 2), in the dtype of x: a product by parts, since inf times the 0 of a complex
+    # number would be nan.
+    log2 = x.real.dtype.type(math.log(2.0))
+    return np.exp(join(x.real * log2, x.imag * log2, x.dtype))
 
 
 def _expm1_complex(x):
@@ -127,7 +129,8 @@ def _expm1_complex(x):
 
     They matter where the imaginary part is 0, or is not finite while the real part is infinite.
     """
-    out, a, b = np.expm1(x), x.real, x.imag
+    a, b = x.real, x.imag
+    out = np.expm1(x.astype(np.complex128))  # a length that overflows, times a small cosine
     # "straight": no rotation. "lost": an infinite length with no angle.
     straight, lost = b == 0, np.isinf(a) & ~np.isfinite(b)
     real = np.where(lost, np.where(a > 0, a, -1), out.real)
@@ -142,8 +145,8 @@ def _log1p_complex(x):
     """
     a, b = x.real.astype(np.float64), x.imag.astype(np.float64)
     small = (a > -0.5) & (np.maximum(a, np.abs(b)) < 2)
-    size = np.where(small, 0.5 * np.log1p(a * (2 + a) + b * b), np.log(np.hypot(1 + a, b)))
-    return join(size, np.arctan2(b, 1 + a), x.dtype)
+    far = np.log(join(1 + a, b, dtypes.complex128))
+    return join(np.where(small, 0.5 * np.log1p(a * (2 + a) + b * b), far.real), far.imag, x.dtype)
 
 
 def _logistic(x):

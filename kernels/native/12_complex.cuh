@@ -11,15 +11,13 @@ template <class T> struct alignas(2 * sizeof(T)) ga_complex {
 };
 typedef ga_complex<float> ga_c64;
 typedef ga_complex<double> ga_c128;
-// -x by its bits: g++ 12 rounds the sum of one product and the difference of its neighbour once where it finds both (an
-// fmaddsub), which it was told not to.
-GA_INLINE float ga_other_sign(float x) { return __uint_as_float(__float_as_uint(x) ^ 0x80000000u); }
-GA_INLINE double ga_other_sign(double x) { return __longlong_as_double(__double_as_longlong(x) ^ (1ll << 63)); }
 template <class T> GA_INLINE ga_complex<T> operator+(ga_complex<T> a, ga_complex<T> b) { return {a.re + b.re, a.im + b.im}; }
 template <class T> GA_INLINE ga_complex<T> operator-(ga_complex<T> a, ga_complex<T> b) { return {a.re - b.re, a.im - b.im}; }
 template <class T> GA_INLINE ga_complex<T> operator-(ga_complex<T> a) { return {-a.re, -a.im}; }
+// One rounding of the second product and of the sum, as in NumPy's loops: these are infinite where a product alone overflows.
+// g++ 12 does so to one part of the two by itself where it finds both, which it was told not to.
 template <class T> GA_INLINE ga_complex<T> operator*(ga_complex<T> a, ga_complex<T> b) {
-    return {a.re * b.re + ga_other_sign(a.im) * b.im, a.re * b.im + a.im * b.re};
+    return {ga_fma(a.re, b.re, -(a.im * b.im)), ga_fma(a.re, b.im, a.im * b.re)};
 }
 template <class T> GA_INLINE bool operator==(ga_complex<T> a, ga_complex<T> b) { return a.re == b.re && a.im == b.im; }
 template <class T> GA_INLINE bool operator!=(ga_complex<T> a, ga_complex<T> b) { return !(a == b); }

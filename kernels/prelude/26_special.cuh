@@ -71,18 +71,13 @@ GA_OUTLINE double ga_digamma(double x) {
     return out + log(x) - 0.5 / x - w * ga_polynomial(w, series);
 }
 
-//@ ga_zeta
-// The Hurwitz zeta function, the sum of (q + k)^-x over k >= 0, by Euler-Maclaurin summation.
-GA_OUTLINE double ga_zeta(double x, double q) {
+//@ ga_zeta_sum
+// The sum of (q + k)^-x over k >= 0 for x > 1, by Euler-Maclaurin summation.
+GA_OUTLINE double ga_zeta_sum(double x, double q) {
     const double series[12] = {  // (2k)! / B2k
         12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10,
         -2.950130727918164224e12, 1.1646782814350067249e14, -4.5979787224074726105e15,
         1.8152105401943546773e17, -7.1661652561756670113e18};
-    if (x == 1.0) return GA_INF;  // a pole at every place, as SciPy has it: nan too
-    if (x != x || q != q) return x + q;
-    if (q <= 0 && q == floor(q)) return fmod(x, 2.0) == 0 ? GA_INF : GA_NAN;
-    if (x < 1.0 || (q < 0 && x != floor(x))) return GA_NAN;
-    if (q == GA_INF) return 0.0;
     // The first terms, then the integral of the rest, then corrections by Bernoulli numbers.
     double total = pow(q, -x), at = q, term = 0.0;
     for (int i = 0; i < 9 || at <= 9.0; ++i) {
@@ -106,6 +101,20 @@ GA_OUTLINE double ga_zeta(double x, double q) {
         k += 1.0;
     }
     return total;
+}
+
+//@ ga_zeta
+// The Hurwitz zeta function, the sum of (q + k)^-x over k >= 0. Where that is long, for q far below 0 and whole x, it is the
+// one from q - floor q on, and those terms that begin at q, in the other order.
+GA_OUTLINE double ga_zeta(double x, double q) {
+    if (x == 1.0) return GA_INF;  // a pole at every place, as SciPy has it: nan too
+    if (x != x || q != q) return x + q;
+    if (q <= 0 && q == floor(q)) return fmod(x, 2.0) == 0 ? GA_INF : GA_NAN;
+    if (x < 1.0 || (q < 0 && x != floor(x))) return GA_NAN;
+    if (q == GA_INF) return 0.0;
+    if (q > -100.0) return ga_zeta_sum(x, q);
+    const double above = q - floor(q), sign = fmod(x, 2.0) == 0 ? 1.0 : -1.0;
+    return ga_zeta_sum(x, above) + sign * ga_zeta_sum(x, 1.0 - above) - sign * ga_zeta_sum(x, 1.0 - q);
 }
 
 //@ ga_polygamma
@@ -329,8 +338,8 @@ GA_OUTLINE double ga_beta_of_few(double a, double b, double y) {
         term *= (n - a) / n * y;
         total += term / (b + n);
     }
-    // log gamma(a + b) - log gamma(a)
-    const double rise = a < 0.1 ? ga_lgamma1p(a + b) - ga_lgamma1p(a) - log1p(b / a) : b * ga_digamma(a + 0.5 * b);
+    // log gamma(a + b) - log gamma(a), from the same of 1 + a
+    const double rise = b * ga_digamma(1.0 + a + 0.5 * b) - log1p(b / a);
     const double power = b * log(y) - ga_lgamma1p(b) + rise;
     return -expm1(power) - exp(power) * b * total;
 }
@@ -356,8 +365,8 @@ GA_OUTLINE double ga_regularized_incomplete_beta(double a, double b, double x) {
     if (first || last) return first ? 1.0 : 0.0;
     if (fmin(a, b) > 1e7) return ga_beta_of_many(a, b, x);
     // Of one that is far larger than the other, a gamma distribution (M. E. Wise's of 1950).
-    if (b > 1e9 * fmax(a, 1.0)) return ga_igamma(a, -(b + 0.5 * (a - 1.0)) * log1p(-x));
-    if (a > 1e9 * fmax(b, 1.0)) return ga_igammac(b, -(a + 0.5 * (b - 1.0)) * log(x));
+    if (b > 1e6 * fmax(a, 1.0)) return ga_igamma(a, -(b + 0.5 * (a - 1.0)) * log1p(-x));
+    if (a > 1e6 * fmax(b, 1.0)) return ga_igammac(b, -(a + 0.5 * (b - 1.0)) * log(x));
     // The fraction converges fast on one side of the mean; the other side is its complement.
     if (x < (a + 1.0) / (a + b + 2.0)) return ga_beta_density(a, b, x) * ga_beta_fraction(a, b, x) / a;
     if (b < 1e-7) return ga_beta_of_few(a, b, 1.0 - x);

@@ -95,9 +95,25 @@ def _digamma(x):
 
 
 def _zeta(x, q):
+    """Hurwitz's zeta function, the sum of (q + k)^-x over k >= 0.
+
+    SciPy adds all terms up to 0. Far below it, for whole x, the sum is the one from q - ⌊q⌋ on, and
+    those terms that begin at q, in the other order.
+    """
+    deep = (q < -100) & (x > 1) & (x == np.floor(x))
+    out = _zeta_sum(x, np.where(deep, q - np.floor(q), q))
+    if deep.any():
+        place = np.where(deep, q, 0.0)
+        sign = np.where(x % 2 == 0, 1.0, -1.0)
+        all_terms = out + sign * _zeta_sum(x, 1 + np.floor(place) - place)
+        out = np.where(deep, all_terms - sign * _zeta_sum(x, 1 - place), out)
     # At a pole the two sides agree on infinity for even powers only.
     pole = (q <= 0) & (q == np.floor(q))
-    out = np.where(pole, np.where((x % 2 == 0) | (x == 1), np.inf, np.nan), sp.zeta(x, q))
+    return np.where(pole, np.where((x % 2 == 0) | (x == 1), np.inf, np.nan), out)
+
+
+def _zeta_sum(x, q):
+    out = sp.zeta(x, q)
     # SciPy makes nan of a sum whose first term is already 0.
     return np.where(np.isnan(out) & (x > 1) & (q > 1), 0.0, out)
 

@@ -52,31 +52,3 @@ def test_functions(row, name, compiled):
     limit = ROUGH.get((row.name, name[0]), LIMITS[name])
     (found,) = program(x)
     assert ulps.worst(found, ulps.judged(row, x)) <= limit
-
-
-ORDERS = [1e-30, 1e-10, 1e-3, 1.0, 30.0, 1e3, 1e5, 1e8, 1e12]
-
-
-def test_incomplete_functions_of_orders_of_every_size(rng):
-    """Around the mean, where both parts count; orders near 0, whose upper part is small."""
-    a = np.repeat(ORDERS, 500).astype(np.float32)
-    b = np.tile(np.repeat(ORDERS, 500 // len(ORDERS)), len(a))[: len(a)].astype(np.float32)
-    off = rng.uniform(-3, 3, len(a))
-    x = np.where(a < 1, rng.uniform(0, 2, len(a)), np.abs(a + off * np.sqrt(a))).astype(np.float32)
-    mean = a / (a.astype(np.float64) + b)
-    y = mean + off * np.sqrt(mean * (1 - mean) / (a + b + 1.0))
-    y = np.where((y > 0) & (y < 1), y, rng.uniform(0, 1, len(a))).astype(np.float32)
-    with ga.enable_x64(True):
-        for dtype, most in ((np.float32, 16), (np.float64, 2e9)):
-            given = [v.astype(dtype) for v in (a, x, b, y)]
-            made = ga.jit(
-                lambda a, x, b, y: (lax.igamma(a, x), lax.igammac(a, x), lax.betainc(a, b, y))
-            )
-            program = natively.written(made.lower(*given).jaxpr)
-            natively.compile_all([program])
-            a_, x_, b_, y_ = (v.astype(np.float64) for v in given)
-            p, q, i = program(*given)
-            gamma = most if dtype == np.float32 else 1000
-            assert errors(p, special.gammainc(a_, x_)).max() <= gamma
-            assert errors(q, special.gammaincc(a_, x_)).max() <= gamma
-            assert errors(i, special.betainc(a_, b_, y_)).max() <= most

@@ -299,3 +299,46 @@ def test_angles_beside_nan():
     program = natively.written(ga.jit(lax.atan2).lower(y, x).jaxpr)
     natively.compile_all([program])
     np.testing.assert_allclose(program(y, x)[0], np.arctan2(y, x), rtol=1e-6)
+
+
+ORDERS = [1e-30, 1e-10, 1e-3, 1.0, 30.0, 1e3, 1e5, 1e8, 1e12]
+
+
+def test_incomplete_functions_of_orders_of_every_size(rng):
+    """Around the mean, where both parts count; orders near 0, whose upper part is small."""
+    a = np.repeat(ORDERS, 500).astype(np.float32)
+    b = np.tile(np.repeat(ORDERS, 500 // len(ORDERS)), len(a))[: len(a)].astype(np.float32)
+    off = rng.uniform(-3, 3, len(a))
+    x = np.where(a < 1, rng.uniform(0, 2, len(a)), np.abs(a + off * np.sqrt(a))).astype(np.float32)
+    mean = a / (a.astype(np.float64) + b)
+    y = mean + off * np.sqrt(mean * (1 - mean) / (a + b + 1.0))
+    y = np.where((y > 0) & (y < 1), y, rng.uniform(0, 1, len(a))).astype(np.float32)
+    with ga.enable_x64(True):
+        for dtype, most in ((np.float32, 16), (np.float64, 2e9)):
+            given = [v.astype(dtype) for v in (a, x, b, y)]
+            made = ga.jit(
+                lambda a, x, b, y: (lax.igamma(a, x), lax.igammac(a, x), lax.betainc(a, b, y))
+            )
+            program = natively.written(made.lower(*given).jaxpr)
+            natively.compile_all([program])
+            a_, x_, b_, y_ = (v.astype(np.float64) for v in given)
+            p, q, i = program(*given)
+            gamma = most if dtype == np.float32 else 1000
+            assert errors(p, special.gammainc(a_, x_)).max() <= gamma
+            assert errors(q, special.gammaincc(a_, x_)).max() <= gamma
+            assert errors(i, special.betainc(a_, b_, y_)).max() <= most
+
+
+def test_zeta_far_below_zero_ends():
+    """A sum with a term for each number up to 0 would take years; SciPy's does."""
+    q = np.array([-150.25, -1000.5, -(2.0**50) + 0.5, -(2.0**40) - 0.25])
+    below = np.array([special.zeta(3.0, v) for v in q[:2]])
+    with ga.enable_x64(True):
+        order = np.full_like(q, 3.0)
+        program = natively.written(ga.jit(lax.zeta).lower(order, q).jaxpr)
+        natively.compile_all([program])
+        for found in (program(order, q)[0], np.asarray(lax.zeta(order, q))):
+            np.testing.assert_allclose(found[:2], below, rtol=1e-9)
+            # All terms on both sides of 0 of quarters; those of halves cancel.
+            quarters = special.zeta(3.0, 0.75) - special.zeta(3.0, 0.25)
+            np.testing.assert_allclose(found[2:], [0.5 / 2.0**100, quarters], rtol=1e-12)

@@ -342,3 +342,17 @@ def test_zeta_far_below_zero_ends():
             # All terms on both sides of 0 of quarters; those of halves cancel.
             quarters = special.zeta(3.0, 0.75) - special.zeta(3.0, 0.25)
             np.testing.assert_allclose(found[2:], [0.5 / 2.0**100, quarters], rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_products_of_complex_numbers_have_the_bits_of_numpys(dtype, rng):
+    """The second product and the sum are rounded once, where the CPU has an instruction for it."""
+    if not np.show_config(mode="dicts")["SIMD Extensions"]["found"]:
+        pytest.skip("NumPy's loops are those of any CPU")
+    part = lambda: rng.standard_normal(1001) * 10.0 ** rng.integers(-30, 30, 1001)
+    a, b = (np.array(part() + 1j * part()).astype(dtype) for _ in range(2))
+    with ga.enable_x64(True):
+        program = natively.written(ga.jit(lambda a, b: a * b + a).lower(a, b).jaxpr)
+    natively.compile_all([program])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(program(a, b)[0], a * b + a)

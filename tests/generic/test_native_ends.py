@@ -73,16 +73,8 @@ def numbers(dtype) -> np.ndarray:
     info = dtypes.finfo(dtype)
     tiny, most, eps = float(info.tiny), float(info.max), float(info.eps)
     top = np.log(most)
-    sizes = [
-        0,
-        float(info.smallest_subnormal),
-        tiny / 2,
-        tiny,
-        tiny**0.5,
-        1e-3,
-        0.25,
-        0.5 - eps / 4,
-    ]
+    sizes = [0, float(info.smallest_subnormal), tiny / 2, tiny, tiny**0.5, 1e-3, 0.25]
+    sizes += [0.5 - eps / 4]
     sizes += [0.5, 0.5 + eps, 1 - eps / 2, 1, 1 + eps, 1.5, 2, 2.5, 3.7, 10, top - 0.1, top + 0.1]
     sizes += [0.5 / eps + 0.5, 1 / eps, most**0.5, most**0.5 * 1.1, most / 2, most, np.inf]
     with np.errstate(over="ignore"):

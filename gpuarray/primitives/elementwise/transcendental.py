@@ -145,8 +145,9 @@ def _log1p_complex(x):
     """
     a, b = x.real.astype(np.float64), x.imag.astype(np.float64)
     small = (a > -0.5) & (np.maximum(a, np.abs(b)) < 2)
-    far = np.log(join(1 + a, b, dtypes.complex128))
-    return join(np.where(small, 0.5 * np.log1p(a * (2 + a) + b * b), far.real), far.imag, x.dtype)
+    far = np.asarray(np.log(join(1 + a, b, dtypes.complex128)))
+    size = np.where(small, 0.5 * np.log1p(a * (2 + a) + b * b), np.real(far))
+    return join(size, np.imag(far), x.dtype)
 
 
 def _logistic(x):

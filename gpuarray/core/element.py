@@ -70,6 +70,13 @@ class Address(Struct):
     source: Var
     index: Index
 
+    @classmethod
+    def of(cls, access: Access) -> Address:
+        """The address of an element; TypeError if that is computed where it is read."""
+        if not isinstance(access, Element):
+            raise TypeError(f"an address is that of an element in memory, got {access!r}")
+        return cls(access.source, access.index)
+
 
 class Constant(Struct):
     """A constant. Two are equal if their bits are: nan equals itself, and -0.0 is not 0.0."""

@@ -22,7 +22,6 @@ from gpuarray.core.element import (
     Applied,
     Below,
     Constant,
-    Element,
     Lookup,
     Merged,
     SerialFold,
@@ -102,9 +101,7 @@ def _fold(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         # The element lies outside of all windows: it stays as it is.
         return get(0, at)
     # The updates of this target are consecutive among the sorted ones: search for both ends.
-    first = get(1, [Index()])
-    assert isinstance(first, Element)
-    address = Address(first.source, first.index)
+    address = Address.of(get(1, [Index()]))
     place = linear([at[d] for d in axes], [w.shape[d] for d in axes])
     # Positions are counted in the type that the search returns.
     count = ShapedArray((), np.dtype(np.uint32 if n < 2**31 else np.uint64))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.element import Access, Address, Applied, Constant, Element
+from gpuarray.core.element import Access, Address, Applied, Constant
 from gpuarray.core.element_rules import ElementRule, Get, Places
 from gpuarray.core.graph import Eqn
 from gpuarray.core.index import Index
@@ -17,10 +17,10 @@ from gpuarray.primitives.cuda_rules import is_half
 
 def _searchsorted(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     ordered = eqn.invars[0].aval
-    # The row begins at the element whose last coordinate is 0.
-    first = get(0, [*at[: ordered.ndim - 1], Index()])
-    if not isinstance(first, Element):  # an empty array: there is nothing to search
+    if not ordered.size:  # there is nothing to search
         return Constant(0, eqn.outvars[0].aval)
+    # The row begins at the element whose last coordinate is 0.
+    first = Address.of(get(0, [*at[: ordered.ndim - 1], Index()]))
     # 16-bit floats are compared as float, which the helper is told.
     side, half = eqn.params["side"] == "right", is_half(ordered.dtype)
     # The row is searched in memory, from its first element on.
@@ -28,7 +28,7 @@ def _searchsorted(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     length = Constant(ordered.shape[-1], count)
     how = f"<{str(side).lower()}, {str(half).lower()}>"
     return Applied(
-        (Address(first.source, first.index), length, get(1, at)),
+        (first, length, get(1, at)),
         eqn.outvars[0].aval,
         template=f"({{T}})ga_search{how}({{0}}, {{1}}, {{2}})",
         each=f"ga_search_each{how}",

@@ -11,6 +11,7 @@ once, when it is asked for first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from gpuarray import config
@@ -27,6 +28,7 @@ from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.compiler.lower.overlap import Halves, overlapped
 from gpuarray.compiler.lower.product_epilogues import fuse_product_epilogues
 from gpuarray.compiler.lower.row_columns import fold_columns_with_rows
+from gpuarray.compiler.lower.schedule import busy, schedule_all
 from gpuarray.compiler.lower.split_broadcasts import split_broadcasts
 from gpuarray.compiler.lower.split_passes import split_into_passes
 from gpuarray.compiler.lower.steps import (
@@ -164,10 +166,19 @@ def _totals(graph: Graph) -> int:
     return sum(e.outvars[0].aval.size == 1 < e.invars[0].aval.size for e in reductions)
 
 
-def _cost(found: Steps) -> int:
+def _cost(found: Steps) -> float:
     """What steps cost, told in bytes that move meanwhile."""
     launches = (s for s in found[0] if not isinstance(s, Eqn) or s.primitive.kind is not Kind.VIEW)
-    return sum(step_bytes(s) + TARGET.launch_bytes for s in launches)
+    return sum(step_bytes(s) / _busy(s) + TARGET.launch_bytes for s in launches)
+
+
+def _busy(step: DeviceStep) -> float:
+    """The share of multiprocessors that have something to do. One kernel that reduces several
+    arrays of one shape has only as many blocks as the elements of one ask for.
+    """
+    if isinstance(step, FusedGroup) and 0 < len(step.reduced) == len(step.axes):
+        return busy(schedule_all(1, math.prod(step.axes), 1))
+    return 1.0
 
 
 def _unchosen(plan: Plan) -> list[Step]:

@@ -241,6 +241,12 @@ class Primitive:
         return None if self.fold is None else self.fold.plain_ufunc
 
     @property
+    def pairwise(self) -> Primitive | None:
+        """The operation on two arrays that folds the unchanged elements, or None."""
+        plain = self.fold is not None and self.fold.plain
+        return self.fold.merge if plain and isinstance(self.fold.merge, Primitive) else None
+
+    @property
     def has_fold(self) -> bool:
         """Whether there is a Fold whose parts all have CUDA text."""
         if self.fold is None:

@@ -123,8 +123,8 @@ class Target(Struct):
     #: that length, with the time that compiling takes.
     members: int = 256
     #: The same where one reads more of what the other makes than of memory: all that would go
-    #: through memory. Measure: inverses of 4 x 4.
-    chained: int = 512
+    #: through memory. Measure: inverses and gradients of determinants of 4 x 4.
+    chained: int = 1024
     #: Inputs and outputs of a kernel together: each address takes registers. Measure: adam_many.
     arguments: int = 96
     #: The same for kernels of single numbers, which one thread reads one after another: addresses

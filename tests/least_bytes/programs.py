@@ -267,6 +267,12 @@ def products() -> dict[str, Workload]:
         ),
         "inverses of 4 x 4": Workload(gnp.linalg.inv, (small,), 2 * bytes_of(small)),
         "determinants of 4 x 4": Workload(gnp.linalg.det, (small,), bytes_of(small) + (4 << 18)),
+        "gradient of determinants": Workload(
+            ga.grad(lambda a: gnp.linalg.det(a).sum()), (small,), 2 * bytes_of(small)
+        ),
+        "logarithms of determinants": Workload(
+            gnp.linalg.slogdet, (small,), bytes_of(small) + (8 << 18)
+        ),
         "factors of 4 x 4": Workload(gnp.linalg.cholesky, (small,), 2 * bytes_of(small)),
         "derivative of systems": Workload(
             ga.grad(lambda a, b: gnp.sum(gnp.linalg.solve(a, b)), (0, 1)),

@@ -15,9 +15,8 @@ from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view, storage_dtype
 from gpuarray.core.index import view_rule
-from gpuarray.core.primitive import Kind
+from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.target import TARGET
-from gpuarray.primitives.elementwise.arithmetic import PAIRWISE
 from gpuarray.primitives.movement import build
 
 
@@ -25,6 +24,18 @@ def take_apart_small_axes(graph: Graph) -> Graph:
     """The graph with small vectors split into components; the same one where there are none."""
     splitter = _Splitter(graph)
     return simplify(splitter.run()) if splitter.found() else graph
+
+
+def chained(eqn: Eqn) -> Primitive | None:
+    """The operation that computes a reduction element after element, ((a + b) + c) + d; None where
+    there is none, or it would round otherwise.
+    """
+    if eqn.primitive.kind is not Kind.REDUCTION or eqn.primitive.pairwise is None:
+        return None
+    # Sums of short floats are rounded once at the end, which a chain of additions would not do.
+    of, stored = eqn.invars[0].aval, storage_dtype(eqn.outvars[0].aval)
+    exact = stored.kind in "biu" or stored.itemsize >= 4
+    return eqn.primitive.pairwise if exact and of.dtype == eqn.outvars[0].aval.dtype else None
 
 
 # The methods below `run` say what is taken apart, then how.
@@ -62,12 +73,10 @@ class _Splitter:
 
     def is_fold(self, eqn: Eqn) -> bool:
         """A reduction over the components of vectors that are made here."""
-        prim = eqn.primitive
-        # Folds that a pointwise operation merges pairwise: sum, prod, max and min.
-        if prim.kind is not Kind.REDUCTION or prim.plain_fold not in PAIRWISE:
+        if chained(eqn) is None or storage_dtype(eqn.outvars[0].aval).kind == "c":
             return False
-        operand, out = eqn.invars[0], eqn.outvars[0].aval
-        axes, shape = eqn.params["axes"], operand.aval.shape
+        operand, axes = eqn.invars[0], eqn.params["axes"]
+        shape = operand.aval.shape
         # A short axis, in an array that is large enough for its memory to matter.
         if (
             len(axes) != 1
@@ -75,9 +84,7 @@ class _Splitter:
             or operand.aval.size < TARGET.vectors_from
         ):
             return False
-        # Sums of short floats are rounded once at the end, which a chain of additions would not do.
-        wide = storage_dtype(out).itemsize >= 4 and storage_dtype(out).kind in "iuf"
-        return wide and out.dtype == operand.aval.dtype and self.is_computed(operand)
+        return self.is_computed(operand)
 
     def is_sum_of_vectors(self, eqn: Eqn) -> bool:
         """A reduction over other axes of vectors whose components share something computed."""
@@ -126,7 +133,8 @@ class _Splitter:
         (operand,), (axis,) = eqn.invars, eqn.params["axes"]
         total, *rest = (self.part(operand, axis, k) for k in range(operand.aval.shape[axis]))
         # ((a + b) + c) + d, the last addition into the variable that the reduction defined.
-        merge, (out,) = PAIRWISE[eqn.primitive.plain_fold], eqn.outvars
+        merge, (out,) = chained(eqn), eqn.outvars
+        assert merge is not None
         for part in rest[:-1]:
             total = self.add(Eqn(merge, [total, part], [Var(out.aval)], {}, eqn.site))
         self.add(Eqn(merge, [total, rest[-1]], [out], {}, eqn.site))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.compiler.rewrite.simplify import simplify
+from gpuarray.compiler.rewrite.small_axes import chained
 from gpuarray.core import dtypes
 from gpuarray.core.element import (
     Access,
@@ -36,7 +37,6 @@ from gpuarray.core.primitive import Kind
 from gpuarray.core.rewrite import Apart
 from gpuarray.core.target import TARGET
 from gpuarray.primitives.adding import Adder
-from gpuarray.primitives.elementwise.arithmetic import PAIRWISE
 from gpuarray.primitives.movement import build
 
 
@@ -169,11 +169,8 @@ class _Entries:
     def folded(self, eqn: Eqn) -> np.ndarray:
         """A sum, or the like, over short axes: ((a + b) + c) + d."""
         (operand,), gone = eqn.invars, eqn.params["axes"]
-        merge = PAIRWISE.get(eqn.primitive.plain_fold)
-        out = eqn.outvars[0].aval
-        # Sums of short floats are rounded once at the end, which a chain of additions would not do.
-        wide = storage_dtype(out).itemsize >= 4 and out.dtype == operand.aval.dtype
-        if merge is None or not wide or not isinstance(operand, Var) or operand not in self.apart:
+        merge = chained(eqn)
+        if merge is None or not isinstance(operand, Var) or operand not in self.apart:
             raise _NotApartError
         axes, entries = self.apart[operand]
         if not set(gone) <= set(axes):

@@ -436,9 +436,6 @@ eq_to_p = _total_order("eq_to", np.equal, "==")
 lt_to_p = _total_order("lt_to", np.less, "<")
 le_to_p = _total_order("le_to", np.less_equal, "<=")
 
-#: The operation on two arrays that folds elements as a ufunc does.
-PAIRWISE = {np.add: add_p, np.multiply: mul_p, np.maximum: max_p, np.minimum: min_p}
-
 # ---- identity ----
 
 

@@ -194,6 +194,19 @@ def test_lengths_of_many_arrays_are_three_launches():
     assert ga.explain(lengths, platform="cuda")(arrays).launches == 3
 
 
+@pytest.mark.parametrize("count", [100, 481, 1000])
+@pytest.mark.parametrize("together", [gnp.stack, sum])
+def test_arrays_of_one_shape_are_reduced_in_blocks_of_their_own(count, together, plans_only):
+    """Not in those of one array, each of which would go over the others as well: they would keep
+    an address of each in registers, and most of the machine idle.
+    """
+    arrays = [shape("float32", 64, 65)] * count
+    e = ga.explain(lambda xs: together([gnp.linalg.norm(x) for x in xs]), platform="cuda")(arrays)
+    assert min(float(k.facts["grade"]) for k in e.kernels) > 0.75
+    assert e.launches <= 2 + count // 100
+    assert e.bytes_moved < 1.01 * count * 4 * arrays[0].size
+
+
 def test_places_are_one_launch():
     """They count from the beginning of each array, in whichever tile they are."""
     arrays = [shape("float32", 50 + i, 900) for i in range(8)]

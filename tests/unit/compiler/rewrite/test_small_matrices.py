@@ -161,12 +161,13 @@ def test_derivatives():
     def of_determinant(a):
         return np.linalg.det(a)[:, None, None] * transposed(np.linalg.inv(a))
 
-    compare(ga.grad(lambda a: gnp.linalg.det(a).sum()), of_determinant, regular(3), limit=1e-3)
-    compare(
-        ga.grad(lambda a: gnp.linalg.slogdet(a)[1].sum()),
-        lambda a: transposed(np.linalg.inv(a)),
-        regular(3),
-    )
+    for n in (3, 4):
+        compare(ga.grad(lambda a: gnp.linalg.det(a).sum()), of_determinant, regular(n), limit=1e-3)
+        compare(
+            ga.grad(lambda a: gnp.linalg.slogdet(a)[1].sum()),
+            lambda a: transposed(np.linalg.inv(a)),
+            regular(n),
+        )
 
     def by_differences(a):
         out, h = np.empty_like(a), 1e-6
@@ -244,6 +245,10 @@ def test_matrices_without_a_solution():
         (lambda a, b: (gnp.linalg.det(a), b), 1, 2),
         (ga.grad(lambda a, b: gnp.linalg.solve(a, b).sum(), (0, 1)), 1.75, 1),
         (lambda a, b: gnp.linalg.cholesky(a), 1.5, 1),
+        (lambda a, b: gnp.linalg.slogdet(a), 0.75, 1),
+        (lambda a, b: (gnp.linalg.inv(a) > 9).any((1, 2)), 0.75, 1),
+        (ga.grad(lambda a, b: gnp.linalg.det(a).sum()), 1.5, 1),
+        (ga.grad(lambda a, b: gnp.linalg.slogdet(a)[1].sum()), 1.5, 1),
     ],
 )
 def test_a_program_is_one_kernel(function, times, launches):

@@ -243,8 +243,9 @@ class Primitive:
     @property
     def pairwise(self) -> Primitive | None:
         """The operation on two arrays that folds the unchanged elements, or None."""
-        plain = self.fold is not None and self.fold.plain
-        return self.fold.merge if plain and isinstance(self.fold.merge, Primitive) else None
+        if self.fold is None or not self.fold.plain:
+            return None
+        return self.fold.merge if isinstance(self.fold.merge, Primitive) else None
 
     @property
     def has_fold(self) -> bool:

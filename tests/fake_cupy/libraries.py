@@ -43,6 +43,9 @@ def gemmStridedBatchedEx(
     batchCount: int, computeType: int, algo: int,
 ) -> None:  # fmt: skip
     """C = alpha op(A) op(B) + beta C of a stack of matrices that lie columns first."""
+    queue = world.find(world.current(world.thread.device))
+    if queue.captured is not None:
+        raise NotImplementedError("calling cuBLAS API during stream capture is unsupported")
     world.count("library")
     if world.idle:
         return
@@ -81,7 +84,6 @@ def gemmStridedBatchedEx(
                     found = found + factors[1] * c.astype(scale)
                 c[...] = found.astype(c.dtype)
 
-        queue = world.find(world.current(world.thread.device))
         world.put(queue, "matrix product", run, uses)
 
 

@@ -65,14 +65,14 @@ def _product(avals: list[ShapedArray], params: dict) -> cublaslt.LtProduct:
     d = Matrices(cublaslt.ELEMENT[params["dtype"].name], n, m)
     compute = cublaslt.TF32 if params["tf32"] else cublaslt.FLOAT32
     compute = cublaslt.INT32 if params["dtype"].kind == "i" else compute
-    ranks = [a.ndim for a in avals[2:]]
-    return cublaslt.LtProduct(batch, a, b, d, compute, params["activation"], 1 in ranks, 3 in ranks)
+    ranks, activation = [a.ndim for a in avals[2:]], params.get("activation", "")
+    return cublaslt.LtProduct(batch, a, b, d, compute, activation, 1 in ranks, 3 in ranks)
 
 
 def routine(
     eqn: Eqn, gpu: Gpu, instead: Callable[[], Callable[..., list]]
 ) -> Callable[..., Buffer]:
-    """Return `gemm_lt` as one call of cuBLASLt.
+    """Return `gemm_lt`, or `gemm`, as one call of cuBLASLt.
 
     Parameters
     ----------
@@ -99,6 +99,12 @@ def routine(
         return out
 
     return shared_libraries.or_instead(_NAME, called, instead)
+
+
+def multiplies(eqn: Eqn) -> bool:
+    """Whether a product, `gemm` or `gemm_lt`, may be one call of cuBLASLt."""
+    avals = [a.aval for a in (*eqn.invars, *eqn.outvars)]
+    return all(a.dtype.name in cublaslt.ELEMENT and a.size for a in avals)
 
 
 def library(gpu: Gpu) -> CublasLt:

@@ -5,8 +5,8 @@ the addresses come again. A graph that cannot be made, or not launched, costs sp
 answer: the kernels are launched one by one, and the log `gpuarray` says why, once.
 
 What CuPy records: kernels and copies on the device. It refuses cuBLAS while a stream is recorded,
-so routines of libraries stand between graphs. It has no names for the parameters of a recorded
-kernel, so other addresses are another graph.
+so routines of libraries stand between graphs (but for products in loops: turns.py). It has no names
+for the parameters of a recorded kernel, so other addresses are another graph.
 """
 
 from __future__ import annotations

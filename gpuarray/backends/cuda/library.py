@@ -37,16 +37,25 @@ _solvers = lazy_module("cupyx.scipy.linalg")
 
 
 def routine(
-    eqn: Eqn, gpu: Gpu, instead: Callable[[], Callable[..., list]]
+    eqn: Eqn, gpu: Gpu, instead: Callable[[], Callable[..., list]], recordable: bool = False
 ) -> Callable[..., Any] | None:
     """Return the library routine of an equation, or None.
 
-    `instead` makes the program of its parts, for routines that may turn out not to be there.
+    Parameters
+    ----------
+    instead :
+        Makes the program of its parts, for routines that may turn out not to be there.
+    recordable :
+        Whether the library has to be one that can be called while a graph is recorded, where there
+        is one.
     """
     avals = [a.aval for a in eqn.invars]
     # cuBLAS is called directly, without CuPy arrays.
     if eqn.primitive is products.gemm_p:
-        return products.gemm(avals, eqn.params, gpu)
+        by_cublas = products.gemm(avals, eqn.params, gpu)
+        if recordable and fused_products.multiplies(eqn):
+            return fused_products.routine(eqn, gpu, lambda: lambda a, b: [by_cublas(a, b)])
+        return by_cublas
     if eqn.primitive is fused_products.gemm_lt_p:
         return fused_products.routine(eqn, gpu, instead)
     if eqn.primitive is convolutions.convolution_p:
@@ -90,6 +99,12 @@ def parts(eqn: Eqn) -> Callable[..., Any] | None:
         params = {k: params[k] for k in ("k", "reduction_dimension", "is_max_k")}
         params["length"] = eqn.outvars[0].aval.shape[params["reduction_dimension"]]
     return lambda *values: found(*values, **params)
+
+
+def product_parts(eqn: Eqn) -> Callable[..., Any] | None:
+    """Return the same of a product, else None."""
+    of_products = products.dot_parts, products.epilogue_parts
+    return parts(eqn) if PARTS.get(eqn.primitive.name) in of_products else None
 
 
 # ---- sorting ----

@@ -82,7 +82,8 @@ class InnerFunctions:
     """Makes functions of the Graphs in a plan (branches, loop bodies, parts), each once.
 
     They live as long as the plan's function. GPUs that run one program share `plans`: they stop at
-    the same equations. `load` makes functions of kernels; `graphs` allows CUDA graphs.
+    the same equations. `load` makes functions of kernels; `graphs` allows CUDA graphs;
+    `recordable`: libraries are called that can be while a graph is recorded.
     """
 
     def __init__(
@@ -91,8 +92,9 @@ class InnerFunctions:
         plans: dict[Graph, Plan] | None = None,
         load: Callable[..., Loaded] = load,
         graphs: bool = True,
+        recordable: bool = False,
     ):
-        self.gpu, self.load, self.graphs = gpu, load, graphs
+        self.gpu, self.load, self.graphs, self.recordable = gpu, load, graphs, recordable
         self._plans = {} if plans is None else plans
         self._made: dict[tuple, Callable[..., list]] = {}
 
@@ -104,9 +106,18 @@ class InnerFunctions:
         # GPUs stop at the same halves of exchanges: the plan keeps the one that has them.
         return plan.on_device.overlapped if overlaps else plan
 
+    @functools.cached_property
+    def turns(self) -> InnerFunctions:
+        """The same for bodies of loops: whether a turn is recorded or not, it gives the same bits,
+        so it calls the same libraries.
+        """
+        if self.recordable:
+            return self
+        return InnerFunctions(self.gpu, self._plans, self.load, self.graphs, recordable=True)
+
     def recorded(self, room: Gpu) -> InnerFunctions:
         """Return the same for programs that launch into a graph."""
-        return InnerFunctions(room, self._plans, self.load, graphs=False)
+        return InnerFunctions(room, self._plans, self.load, graphs=False, recordable=True)
 
     def __call__(
         self, graph: Graph, donated: frozenset[int] = frozenset(), overlaps: bool = False
@@ -402,10 +413,10 @@ class CudaProgramWriter(ProgramWriter):
         prim, avals = eqn.primitive, [a.aval for a in eqn.invars]
         every = range(len(eqn.outvars))
         if prim.assemble is not None:  # a branch or loop may pass operands through
-            run = prim.assemble(avals, self.inside, **eqn.params)
+            make = functools.partial(prim.assemble, avals, **eqn.params)
             if graphs.wanted() and self.inside.graphs:
-                run = turns.recorded(eqn, run, self.inside)
-            return run, frozenset()
+                return turns.recorded(eqn, make, self.inside), frozenset()
+            return make(self.inside), frozenset()
         # In this order: a library, parts that a GPU runs, the host.
         parts = library.parts(eqn)
 
@@ -413,7 +424,7 @@ class CudaProgramWriter(ProgramWriter):
             assert parts is not None
             return self.inside(parts_graph(parts, eqn))
 
-        found = library.routine(eqn, self.gpu, instead)
+        found = library.routine(eqn, self.gpu, instead, self.inside.recordable)
         if found is not None:
             return found, every
         if prim.name in library.FRESH:

@@ -1,13 +1,17 @@
 """Turns of a loop as CUDA graphs: many turns are one call, without Python for each.
 
-Floor 4. In: a loop whose turns launch nothing but kernels, and what runs it turn by turn. Out: what
-runs it by graphs, where that saves time: of many turns where it is known how many there are, else
-of one turn with the condition behind it, which the host reads before the next. (CuPy 14.2 has no
-names for the conditional nodes of CUDA's graphs, which cupy/cupy#8615 would add.)
+Floor 4. In: a loop whose turns launch nothing but kernels and products, and what runs it turn by
+turn. Out: what runs it by graphs, where that saves time: of many turns where it is known how many
+there are, else of one turn with the condition behind it, which the host reads before the next.
+(CuPy 14.2 has no names for the conditional nodes of CUDA's graphs, which cupy/cupy#8615 would add.)
 
 A graph has memory of its own for the carries and for the elements that its turns read and write:
 they are copied there and back, since operands lie elsewhere at each call. Constants are read where
 they lie: a graph is for their addresses, and for memory that whoever calls it holds.
+
+CuPy refuses cuBLAS while a stream is recorded. cuBLASLt, which is called directly and with a
+workspace of the caller's, may be; so in such loops it multiplies, in turns that are not recorded
+too: another library would sum in another order.
 """
 
 from __future__ import annotations
@@ -17,10 +21,13 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from gpuarray.backends.cuda import graphs
+from gpuarray.backends.cuda import graphs, library
 from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.device import Buffer, Gpu
-from gpuarray.compiler.lower.kernel import Batch, Kernel
+from gpuarray.backends.cuda.fused_products import gemm_lt_p, multiplies
+from gpuarray.backends.cuda.products import gemm_p
+from gpuarray.backends.cuda.substitutes import parts_graph
+from gpuarray.compiler.lower.kernel import Batch
 from gpuarray.compiler.pipeline import Plan
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.flow import Loop
@@ -40,41 +47,79 @@ class Makes(Protocol):
     def __call__(self, graph: Graph, donated: frozenset[int] = ...) -> Callable[..., list]: ...
     def plan(self, graph: Graph) -> Plan: ...
     def recorded(self, room: Gpu) -> Makes: ...
+    @property
+    def turns(self) -> Makes: ...
 
 
-def recorded(eqn: Eqn, run: Callable[..., Any], inside: Makes) -> Callable[..., Any]:
-    """Return what runs a loop by graphs of its turns, or `run` where there is nothing to gain."""
+def recorded(
+    eqn: Eqn, make: Callable[[Makes], Callable[..., Any]], inside: Makes
+) -> Callable[..., Any]:
+    """Return what runs a loop by graphs of its turns, or what `make` does without, where there is
+    nothing to gain.
+    """
     loop = None if eqn.primitive.flow is None or talks(eqn) else eqn.primitive.flow(eqn)
-    if not isinstance(loop, Loop):
-        return run
+    count = _turns_together(loop, inside) if isinstance(loop, Loop) else 0
+    if not count:
+        return make(inside)
+    assert isinstance(loop, Loop)
+    inside = inside.turns
+    kind = _Turns if loop.condition is None else _While
+    return kind(loop, count, make(inside), inside)
+
+
+def _turns_together(loop: Loop, inside: Makes) -> int:
+    """Return how many turns of a loop become a graph; 0 where it is not worth it."""
     launches = _launches(loop.body, inside)
     if loop.condition is not None:
         tested = _launches(loop.condition, inside)
         # Elements that stop at different turns have a condition each.
         if not launches or not tested or loop.condition.out_avals[0].ndim:
-            return run
+            return 0
         # Carries are copied back at every turn.
-        return _While(loop, 1, run, inside) if launches + tested >= TARGET.graph_run else run
+        return int(launches + tested >= TARGET.graph_run)
     if not loop.length or not launches:
-        return run
+        return 0
     most = max(TARGET.graph_nodes // launches, 1)
     # What goes through the loop has memory in the graph.
     rows = sum(a.nbytes for a in _through(loop))
     if rows:
         most = min(most, TARGET.graph_bytes // rows)
     if min(most, loop.length) < TARGET.graph_turns:
-        return run
+        return 0
     # As many turns in each graph, so that few are left over.
-    return _Turns(loop, loop.length // -(-loop.length // most), run, inside)
+    return loop.length // -(-loop.length // most)
 
 
 def _launches(graph: Graph, inside: Makes) -> int:
-    """Return how many kernels a Graph launches; 0 if it does anything else, or they take long."""
-    plan = inside.plan(graph).on_device
-    # Routines, tables of addresses and loops inside are not recorded.
-    found = sum(isinstance(s, Kernel) and not isinstance(s, Batch) for s in plan.steps)
-    others = len(plan.steps) - found - sum(_is_view(s) for s in plan.steps)
-    return 0 if others or plan.bytes_moved > found * TARGET.graph_kernel_bytes else found
+    """Return how much a Graph launches; 0 if it does what is not recorded, or that takes long."""
+    steps = _recordable(graph, inside)
+    moved = inside.plan(graph).on_device.bytes_moved
+    return 0 if steps is None or moved > steps * TARGET.graph_kernel_bytes else steps
+
+
+def _recordable(graph: Graph, inside: Makes) -> int | None:
+    """Return how many kernels and products a Graph launches; None if it does anything else."""
+    found = 0
+    for step in inside.plan(graph).on_device.steps:
+        if _is_view(step):
+            continue
+        # Tables of addresses, other routines and loops inside are not recorded.
+        if isinstance(step, Eqn):
+            more = _of_product(step, inside)
+        else:
+            more = None if isinstance(step, Batch) else 1
+        if more is None:
+            return None
+        found += more
+    return found
+
+
+def _of_product(eqn: Eqn, inside: Makes) -> int | None:
+    """Return the same for an equation, if that is a product or made of some."""
+    if eqn.primitive in (gemm_p, gemm_lt_p):
+        return 1 if multiplies(eqn) else None
+    parts = library.product_parts(eqn)
+    return None if parts is None else _recordable(parts_graph(parts, eqn), inside)
 
 
 def _is_view(step: Any) -> bool:
@@ -98,6 +143,7 @@ class _Room(Gpu):
     def __init__(self, gpu: Gpu):
         self.real, self.device, self.index, self.arch = gpu, gpu.device, gpu.index, gpu.arch
         self.ordinal, self.name, self.recent = gpu.ordinal, gpu.name, gpu.recent
+        self.libraries = gpu.libraries
         with gpu.device:
             self.stream = cupy.cuda.Stream(non_blocking=True)
         self._kept: dict[int, list] = {}

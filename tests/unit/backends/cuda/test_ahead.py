@@ -59,6 +59,12 @@ def loops(x):
     return lax.cond(sums.sum() > 0, gnp.sin, gnp.sort, carry), nn.softmax(x)
 
 
+def recurrent(x):
+    """A loop of products, whose turns a GPU records."""
+    w = x.T @ x / 9
+    return lax.fori_loop(0, 8, lambda i, c: gnp.tanh(c @ w) / 2 + c.sum() / 99, x)
+
+
 def constants(x):
     return x * W + gnp.cumsum(x, axis=1)
 
@@ -77,7 +83,8 @@ def written(x):
 
 
 @pytest.mark.parametrize(
-    ("f", "donates"), [(loops, False), (constants, True), (random, True), (written, False)]
+    ("f", "donates"),
+    [(loops, False), (recurrent, False), (constants, True), (random, True), (written, False)],
 )
 def test_a_process_that_starts_with_the_folder_compiles_nothing(compiler, folder, f, donates):
     jitted = ga.jit(f, donate_argnums=0 if donates else ())

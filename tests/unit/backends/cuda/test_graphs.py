@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -15,12 +16,12 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 import gpuarray.tree_util as trees
-from gpuarray import lax
-from gpuarray.backends.cuda import graphs, turns
+from gpuarray import lax, nn
+from gpuarray.backends.cuda import fused_products, graphs, library, shared_libraries, turns
 from gpuarray.config import config
 from gpuarray.core.target import TARGET
 from gpuarray.errors import DeviceError
-from tests.fake_cupy import errors, installed
+from tests.fake_cupy import cublaslt, errors, installed
 from tests.support import simulated
 from tests.support.targets import plan_for
 
@@ -39,6 +40,13 @@ def many(x, np=gnp):
         x = (x - x.sum(i % 2, keepdims=True)) % 7
         x = (x + x.max(1 - i % 2, keepdims=True)) % 11
     return x
+
+
+def launches_of(world, run) -> Counter:
+    """What a function starts on the GPU."""
+    before = world.counts.copy()
+    run()
+    return world.counts - before
 
 
 def few(x):
@@ -254,14 +262,150 @@ def test_constants_that_never_come_again_are_not_recorded_for_ever(fake_gpu, mon
     del ws, w
 
 
-def test_bodies_that_call_libraries_run_turn_by_turn(fake_gpu):
-    f = ga.jit(lambda x: lax.fori_loop(0, 20, lambda i, c: (c @ c + c.sum()) % 5, x))
-    x = np.arange(100, dtype=np.float32).reshape(10, 10) % 3
-    right = x
+# ---- products in loops ----
+SQUARE = np.arange(100, dtype=np.float32).reshape(10, 10) % 3
+
+
+def squared(x):
+    return lax.fori_loop(0, 20, lambda i, c: (c @ c + c.sum()) % 5, x)
+
+
+def squared_right(x):
     for _ in range(20):
-        right = (right @ right + right.sum()) % 5
+        x = (x @ x + x.sum()) % 5
+    return x
+
+
+def cell(carry, row, w, b):
+    """A product with what stands behind it, one of stacks, one turned: all of whole numbers."""
+    x, y = carry
+    x = nn.relu(x @ w + b) % 7
+    y = (gnp.einsum("bij,bkj->bik", y, y) + row) % 5
+    return (x, y), (w.T @ x.T).sum() % 11
+
+
+def cells(x, y, rows, w, b):
+    return lax.scan(lambda c, row: cell(c, row, w, b), (x, y), rows)
+
+
+def cells_right(x, y, rows, w, b):
+    totals = []
+    for row in rows:
+        x = np.maximum(x @ w + b, 0) % 7
+        y = (y @ y.swapaxes(1, 2) + row) % 5
+        totals.append((w.T @ x.T).sum() % 11)
+    return (x, y), np.array(totals, np.float32)
+
+
+def halved(x, w):
+    """Until little is left: how many turns that takes, nobody knows."""
+
+    def body(c):
+        x, k = c
+        return ((x @ w) * 0.5 - x.sum() * 0.0).astype(x.dtype), k + 1
+
+    return lax.while_loop(lambda c: (c[0].sum() > 2) & (c[1] < 40), body, (x, 0))
+
+
+def halved_right(x, w):
+    k = 0
+    while x.sum() > 2:
+        x, k = (x @ w) * x.dtype.type(0.5), k + 1
+    return x, k
+
+
+def whole(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return np.random.default_rng(shape).integers(0, 3, shape).astype(dtype)
+
+
+PRODUCTS = {
+    "fori": (squared, squared_right, (SQUARE,)),
+    "scan": (
+        cells,
+        cells_right,
+        (whole(4, 8), whole(2, 3, 3), whole(12, 2, 3, 3), whole(8, 8), whole(8)),
+    ),
+    "while": (halved, halved_right, (whole(8, 8) + 1, np.eye(8, dtype=np.float32))),
+    "half precision": (halved, halved_right, (whole(8, 8, dtype="f2"), np.eye(8, dtype="f2"))),
+}
+
+
+@pytest.mark.parametrize("name", list(PRODUCTS))
+def test_products_are_in_the_graphs_of_loops(fake_gpu, monkeypatch, name):
+    plan_for(monkeypatch, graph_nodes=24, graph_run=2)
+    fun, right, args = PRODUCTS[name]
+    f, expected = ga.jit(fun), right(*args)
+    operands = [ga.device_put(a) for a in args]
     for _ in range(3):
-        assert np.array_equal(f(ga.device_put(x)), right)
+        check(f(*operands), expected)
+    now = launches_of(fake_gpu, lambda: check(f(*operands), expected))
+    # Two turns of twenty are left over; a loop of unknown length asks for its condition.
+    assert now["graph"] >= 2 and now["library"] <= 2 and now["launch"] <= 8
+    assert not fake_gpu.faults
+
+
+@pytest.mark.parametrize("name", list(PRODUCTS))
+def test_products_in_loops_race_in_no_order(monkeypatch, name, every):
+    plan_for(monkeypatch, graph_nodes=24, graph_run=2)
+    fun, right, args = PRODUCTS[name]
+    f, expected = ga.jit(fun, donate_argnums=(0,)), right(*args)
+    with installed() as world:
+        world.remembered = remembered
+        others = [ga.device_put(a) for a in args[1:]]
+        for seed in range(200 if every else 40):
+            world.reseed(seed)
+            check(f(ga.device_put(args[0]), *others), expected)
+            assert not world.faults, f"seed {seed}: " + "\n".join(world.faults)
+        assert world.counts["graph"] > 50
+        del others  # which hold the GPU
+
+
+def test_every_turn_multiplies_by_one_library(fake_gpu, monkeypatch):
+    """Others sum in another order: turns that are left over, and calls before the graph."""
+    called = []
+    honest = fused_products.routine
+    monkeypatch.setattr(fused_products, "routine", lambda e, *a: called.append(e) or honest(e, *a))
+    monkeypatch.setattr(library.products, "gemm", lambda *_: pytest.fail)
+    plan_for(monkeypatch, graph_nodes=21)  # 7 turns, and 6 are left over
+    for _ in range(3):
+        f = ga.jit(squared)
+        check(f(ga.device_put(SQUARE)), squared_right(SQUARE))
+    assert called and fake_gpu.counts["graph"]
+
+
+def test_loops_with_other_calls_run_turn_by_turn(fake_gpu):
+    """Products of a type that cuBLASLt is not asked for, and routines of CuPy."""
+
+    def transformed(c):
+        return (gnp.fft.fft(c).real @ c + c.sum()) % 5
+
+    f = ga.jit(lambda x: lax.fori_loop(0, 20, lambda i, c: transformed(c), x))
+    for _ in range(3):
+        f(ga.device_put(SQUARE)).block_until_ready()
+    with ga.enable_x64():
+        f = ga.jit(squared)
+        for _ in range(3):
+            check(f(ga.device_put(SQUARE.astype(np.float64))), squared_right(SQUARE))
+    assert fake_gpu.counts["library"] >= 120 and not fake_gpu.counts["capture"]
+
+
+@pytest.mark.parametrize("refuses", ["cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul", ""])
+def test_a_product_that_the_library_refuses_costs_no_answer(fake_gpu, monkeypatch, refuses, unsaid):
+    """The recording ends where cuBLAS is called instead, as where there is no such library: turns
+    run one by one.
+    """
+
+    def not_here(*_):
+        raise shared_libraries.Refused("it is not here")
+
+    if refuses:
+        cublaslt.library.refused[refuses] = cublaslt.UNSUPPORTED
+    else:
+        monkeypatch.setattr(shared_libraries, "load", not_here)
+    f, x = ga.jit(squared), ga.device_put(SQUARE)
+    for _ in range(4):
+        check(f(x), squared_right(SQUARE))
+    assert fake_gpu.counts["library"] >= 80 and not fake_gpu.counts["graph"]
 
 
 # ---- orders of execution ----

@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from gpuarray.compiler.rewrite.index import GraphIndex
-from gpuarray.compiler.rewrite.simplify import simplify
+from gpuarray.compiler.rewrite.simplify import is_elementwise, simplify
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view, storage_dtype
 from gpuarray.core.index import view_rule
 from gpuarray.core.primitive import Kind, Primitive
@@ -69,7 +69,7 @@ class _Splitter:
     def is_computed(self, a: Atom) -> bool:
         # A value in memory gains nothing: its components would only be read one by one.
         eqn = self.index.maker(a)
-        return eqn is not None and eqn.primitive.kind is Kind.POINTWISE and len(eqn.outvars) == 1
+        return eqn is not None and is_elementwise(eqn) and len(eqn.outvars) == 1
 
     def is_fold(self, eqn: Eqn) -> bool:
         """A reduction over the components of vectors that are made here."""

@@ -11,6 +11,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray import lax
 from gpuarray.backends import simulator
 from gpuarray.backends.numpy import program as host
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
@@ -53,6 +54,11 @@ def counted(p):
     return gnp.sum(q[None] - q[:, None], -1).max(0), gnp.prod(q * 2 + 1, -1)
 
 
+def outside(p):
+    q = p[None] - p[:, None]
+    return gnp.any(q > 1, -1), gnp.all(abs(q) < 2, -1).sum(0)
+
+
 MASSES = np.linspace(1, 2, 80).astype("float32")
 PROGRAMS = {
     "forces": (forces, (points(80), MASSES)),
@@ -63,6 +69,7 @@ PROGRAMS = {
     "spread": (spread, (points(70),)),
     "unit": (unit, (points(TARGET.vectors_from // 2),)),
     "integers": (counted, (points(66),)),
+    "truth": (outside, (points(66),)),
 }
 
 
@@ -79,6 +86,20 @@ def test_computes_the_same(name):
     for f, e in zip(found, map(np.asarray, expected), strict=True):
         assert (f.shape, f.dtype) == (e.shape, e.dtype)
         np.testing.assert_allclose(f, e, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, (1, 2)])
+@pytest.mark.parametrize("wide", ["uint8", "uint16"])
+def test_pieces_of_numbers_are_no_components(axis, wide):
+    """The axis of a number's pieces is new: what the number is made of has none there."""
+    simulated.need_compiler()
+
+    def pieces(p):
+        made = lax.bitcast_convert_type(p * 2, wide)
+        joined = lax.bitcast_convert_type(made ^ 1, "int32")
+        return made.max(axis), made.any(axis), made.sum(axis), joined.max(-1)
+
+    simulated.compare([(pieces, (points(TARGET.vectors_from),))])
 
 
 def test_pairs_are_never_in_memory():

@@ -196,7 +196,7 @@ def test_lengths_of_many_arrays_are_three_launches():
 
 @pytest.mark.parametrize("count", [100, 481, 1000])
 @pytest.mark.parametrize("together", [gnp.stack, sum])
-def test_arrays_of_one_shape_are_reduced_in_blocks_of_their_own(count, together, plans_only):
+def test_arrays_of_one_shape_are_reduced_in_blocks_of_their_own(count, together):
     """Not in those of one array, each of which would go over the others as well: they would keep
     an address of each in registers, and most of the machine idle.
     """

@@ -28,8 +28,8 @@ def make_mesh(
     """A mesh of these lengths from the first devices there are; its axes are Explicit by default.
 
     >>> import gpuarray as ga
-    >>> ga.make_mesh((1,), ("x",)).shape
-    OrderedDict([('x', 1)])
+    >>> dict(ga.make_mesh((1,), ("x",)).shape)
+    {'x': 1}
     """
     found = given(devices)
     shape = lengths("make_mesh", "axis_shapes", axis_shapes)

@@ -91,8 +91,8 @@ class set_mesh:
 
     >>> import gpuarray as ga
     >>> with ga.set_mesh(ga.make_mesh((1,), ("x",))):
-    ...     ga.sharding.get_mesh().shape
-    OrderedDict([('x', 1)])
+    ...     dict(ga.sharding.get_mesh().shape)
+    {'x': 1}
     """
 
     __slots__ = ("_before",)

@@ -25,7 +25,7 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, databas
 
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="also run tests marked slow")
-    parser.addoption("--fuzz", type=int, default=600, metavar="N", help="random programs to try")
+    parser.addoption("--fuzz", type=int, default=400, metavar="N", help="random programs to try")
 
 
 def pytest_configure(config):

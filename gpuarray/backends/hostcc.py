@@ -291,14 +291,12 @@ def compile_library(text: str, kernels: Sequence[str]) -> Library:
     key = "\0".join([version(cxx), *flags, runtime.name, source]).encode()
 
     def commands(place: pathlib.Path, target: pathlib.Path) -> list[list[str]]:
-        (place / "kernels.cpp").write_text(source)
-        made = str(place / "kernels.o")
-        return [
-            [*words(cxx), *flags, "-c", str(place / "kernels.cpp"), "-o", made],
-            # -Bsymbolic: a library calls its own functions, and not those of another one with equal
-            # names.
-            [*words(cxx), *_LINKED, made, str(runtime), "-o", str(target), "-lgcc"],
-        ]
+        text = place / "kernels.cpp"
+        text.write_text(source)
+        made = [str(text), str(runtime), "-o", str(target), "-lgcc"]
+        # -Bsymbolic: a library calls its own functions, and not those of another one with equal
+        # names.
+        return [[*words(cxx), *flags, *_LINKED, *made]]
 
     return Library(_loaded(runtime), compiled(_store, key, commands).path, kernels[0])
 

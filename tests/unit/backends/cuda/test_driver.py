@@ -200,7 +200,7 @@ def run_schedules(world, seeds) -> None:
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_random_schedules(machine, group, fuzz_count, monkeypatch):
     # Planted mistakes (below) are noticed within 300.
-    count = min(5 * fuzz_count // 2, 10_000) // GROUPS
+    count = min(4 * fuzz_count, 10_000) // GROUPS
     graphs = group % 2 == 1
     if graphs:
         plan_for(monkeypatch, graph_kernels=2, graph_run=2)

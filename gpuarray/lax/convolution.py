@@ -283,6 +283,7 @@ def conv_general_dilated(
                 f"(low, high) pairs, got {padding}"
             ) from None
     wanted = preferred_element_type
+    # By no helper of another file: `requested_dtype` asks whether this library is the caller.
     if wanted is not None:
         wanted = dtypes.requested_dtype(wanted, "conv_general_dilated")
     with out_given(out_sharding):

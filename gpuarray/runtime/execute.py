@@ -75,9 +75,11 @@ class Constants:
         found = self._beside.get(there)
         if found is None:
             stay = [_spread_over(x) in (frozenset(), there) for x in self.values]
+            if all(stay):  # not kept: these constants would hold themselves
+                return self
             pairs = zip(self.values, stay, strict=True)
             values = [x if stays else _copied(x, devices[0]) for x, stays in pairs]
-            found = self._beside[there] = self if all(stay) else Constants(values, self._avals)
+            found = self._beside[there] = Constants(values, self._avals)
         return found
 
     def on(self, device: Device) -> list:

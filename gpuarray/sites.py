@@ -184,15 +184,16 @@ class _Replay(threading.local):
 
 #: The place of the operation that a function which binds old equations again is at.
 replaying = _Replay()
-# The code of functions marked by `replays`: found on the stack, they end the search.
-_replayers: list[CodeType] = []
+# The code of functions marked by `replays`: found on the stack, they end the search. By identity:
+# to compare codes takes longer than all else that is done for a frame.
+_replayers: dict[int, CodeType] = {}
 
 
 def replays(fun: Callable) -> Callable:
     """Mark a function that sets `replaying`: operations recorded below it take their place from
     there.
     """
-    _replayers.append(fun.__code__)
+    _replayers[id(fun.__code__)] = fun.__code__
     return fun
 
 
@@ -212,7 +213,7 @@ def user_frame() -> Site:
         if inside is None:
             inside = is_inside(name)
         # Reached from the replay, not from a user's function that it calls.
-        if older is not None and frame.f_code in _replayers:
+        if older is not None and id(frame.f_code) in _replayers:
             return older
         back = frame.f_back
         if not inside or back is None:

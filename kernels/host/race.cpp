@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include <unordered_set>
 #include <vector>
 
 namespace {
@@ -21,13 +20,40 @@ struct Cell {
     Mark write, read, other;  // other: a reader that is not ordered before `read`
     bool by_atomic;
 };
+// A set of numbers. Not the C++ library's: its header takes longer to compile than all of this file.
+class Numbers {
+    std::vector<uint64_t> slots;  // 0: free; else a number and one
+    size_t many = 0;
+
+    uint64_t& slot(uint64_t number) {
+        size_t i = (number * 0x9e3779b97f4a7c15) >> 32;
+        while (slots[i &= slots.size() - 1] != 0 && slots[i] != number + 1) ++i;
+        return slots[i];
+    }
+
+public:
+    // Adds a number; returns whether it was not there.
+    bool insert(uint64_t number) {
+        if (2 * many >= slots.size()) {
+            std::vector<uint64_t> old(slots.empty() ? 64 : 4 * slots.size());  // a power of two
+            old.swap(slots);
+            for (uint64_t kept : old)
+                if (kept != 0) slot(kept - 1) = kept;
+        }
+        uint64_t& found = slot(number);
+        if (found != 0) return false;
+        found = number + 1;
+        ++many;
+        return true;
+    }
+};
 struct Watched : Region {
     Cell* cells;   // one for 2^unit bytes
     size_t mapped;
     int unit;
     bool touched;  // a cell is
     Moved moved;
-    std::unordered_set<uint64_t> seen[2];  // reads and writes: a cell, and when
+    Numbers seen[2];  // reads and writes: a cell, and when
 };
 struct Ticket {  // an atomic after a fence
     const void* at;
@@ -149,7 +175,7 @@ void count(Watched& r, size_t start, size_t bytes, bool writes) {
     // Barriers are counted by the block and exchanges since then by the lane: in all blocks alike.
     const uint64_t when = (uint64_t)(now.epoch & 0xfff) << 12 | (now.met & 0xfff);
     for (size_t o = start & ~(unit - 1); o < start + bytes; o += unit)
-        if (r.seen[writes].insert((uint64_t)(o >> r.shift) << 24 | when).second)
+        if (r.seen[writes].insert((uint64_t)(o >> r.shift) << 24 | when))
             (writes ? r.moved.written : r.moved.read) += unit;
 }
 

@@ -8,13 +8,15 @@ algorithms are those of Salmon et al., "Parallel random numbers: as easy as 1, 2
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuarray.util import prod
 
-Words = tuple[np.ndarray, ...]
+#: Arrays of NumPy's. A type checker would take seconds to find out what twenty rounds of their
+#: operators are.
+Words = tuple[Any, ...]
 
 _u32, _u64 = np.uint32, np.uint64
 #: The numbers of the paper: what Philox multiplies by, and what it adds to its key each round.

@@ -242,8 +242,6 @@ def _quantile(x: Array, q: Array, method: str, loads: Array | None, skip: bool) 
         nothing = lax.expand_dims(lax.eq(count, dtype.type(0)), (count.ndim,))
         x = select(nothing, nan, x)
     else:
-        # One nan makes the quantile nan.
-        x = select(any(undefined, -1, keepdims=True), nan, x)
         count = lax.full(x.shape[:-1], n, dtype)
     # Sorted values, and a position between two of them.
     if loads is None:
@@ -254,7 +252,17 @@ def _quantile(x: Array, q: Array, method: str, loads: Array | None, skip: bool) 
         counted = select(undefined, dtype.type(0), loads) if skip else loads
         x, ordered = lax.sort((x, counted), dimension=x.ndim - 1, num_keys=1)
         position = _weighted_position(q, ordered)
-    # The elements on either side of the position, of which the method makes the result.
+    made = _between(x, position, method)
+    if skip:
+        return made
+    # One nan makes the quantile nan: it sorts last.
+    last = lax.squeeze(lax.slice_in_dim(x, n - 1, n, axis=x.ndim - 1), (x.ndim - 1,))
+    return select(broadcast_to(isnan(last), made.shape), nan, made)
+
+
+def _between(x: Array, position: Array, method: str) -> Array:
+    """What a method makes of the sorted elements on either side of a position."""
+    dtype = x.dtype
     low, high = lax.floor(position), lax.ceil(position)
     below, above = _pick(x, low), _pick(x, high)
     if method == "lower":

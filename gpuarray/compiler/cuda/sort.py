@@ -1,4 +1,4 @@
-"""Kernels that sort short rows: a bitonic network in shared memory, a thread for each element.
+"""Kernels that sort short rows: a bitonic network, a thread for each element.
 
 Floor 3. In: a Sort kernel, rows of at most 1024 elements. Out: its KernelSource. The network is
 not stable by itself; comparing positions where keys are equal makes it so. Longer rows are sorted
@@ -21,7 +21,7 @@ from gpuarray.core.target import TARGET
 
 
 class SortTemplate(Template):
-    """Short rows, sorted in shared memory."""
+    """Short rows, sorted in registers, as far as lanes of a warp reach."""
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)
@@ -45,11 +45,10 @@ class SortTemplate(Template):
         s = Schedule(max(32, side * many), 1, -(-rows // many), side)
         keys = self.loads[: keys_of(eqn)]
         top = takes_largest(eqn)
-        # Keys and their positions in shared memory; other operands are permuted at the end.
-        for k, load in enumerate(keys):
-            kind = self.key_type(load, top)
-            self.shared[f"key{k}"] = f"{kind} key{k}[{s.threads}]"
-        self.shared["place"] = f"unsigned place[{s.threads}]"
+        # What a thread has of each row in order: keys and their position. Other operands are
+        # permuted at the end.
+        self.held = {f"key{k}": self.key_type(x, top) for k, x in enumerate(keys)}
+        self.held["place"] = "unsigned"
         self.line(1, "const unsigned t = threadIdx.x;")
         self.line(1, f"const unsigned lane = t % {side}u;")
         row = f"blockIdx.x * {n(many)} + t / {side}u" if many > 1 else "blockIdx.x"
@@ -60,11 +59,10 @@ class SortTemplate(Template):
         first = row if whole else f"inside ? {row} : 0u"
         self.line(1, f"const {self.index_type} row = {first};")
         self.define_axes(1, "row", [a for a in self.order if a != self.axis])
-        # Read keys into shared memory, sort them with their positions, write all operands.
+        # Read keys, sort them with their positions, write all operands.
         self.read_keys(keys, top, side)
-        self.line(1, "__syncthreads();")
-        self.compare(len(keys), top)
-        self.network(side)
+        self.compare(len(keys), top, side)
+        self.network(side, s.threads)
         # Of top_k only the first `count` places of each row are written.
         count = self.eqn.outvars[0].aval.shape[self.axis]
         beyond = [] if whole else ["!inside"]
@@ -81,7 +79,7 @@ class SortTemplate(Template):
 
     def read_keys(self, keys: list[Load], top: bool, side: int) -> None:
         self.axis_name[self.axis] = "lane"
-        self.line(1, "place[t] = lane;")
+        self.line(1, "unsigned place = lane;")
         # The lines of the reads are collected apart: they may stand under an `if`.
         outside, self.lines = self.lines, []
         full = side == self.length
@@ -89,32 +87,34 @@ class SortTemplate(Template):
         for k, load in enumerate(keys):
             text = self.element_of(load, depth, scope)
             floats = ct.value_type(load.source.aval) in ("float", "double")
-            self.line(depth, f"key{k}[t] = {f'ga_order({text})' if top and floats else text};")
+            kind = f"{self.held[f'key{k}']} " if full else ""
+            self.line(depth, f"{kind}key{k} = {f'ga_order({text})' if top and floats else text};")
         lines, self.lines = self.lines, outside
         # A full row has an element for each thread: no test.
-        if full:
-            self.lines += lines
-            return
-        self.line(1, f"if (lane < {self.length}u) {{")
+        if not full:
+            for k, load in enumerate(keys):
+                floats = ct.value_type(load.source.aval) in ("float", "double")
+                nothing = "0" if top and floats else ct.constant(0, load.source.aval)
+                comment = "" if k else "behind the row: never compared"
+                self.line(1, f"{self.held[f'key{k}']} key{k} = {nothing};", comment)
+            self.line(1, f"if (lane < {self.length}u) {{")
+            lines.append("    }")
         self.lines += lines
-        self.line(1, "} else {", "behind the row: never compared")
-        for k, load in enumerate(keys):
-            floats = ct.value_type(load.source.aval) in ("float", "double")
-            nothing = "0" if top and floats else ct.constant(0, load.source.aval)
-            self.line(2, f"key{k}[t] = {nothing};")
-        self.line(1, "}")
 
-    def compare(self, keys: int, top: bool) -> None:
-        """Define `before(a, b)`: whether the element of thread a comes before that of thread b.
+    def compare(self, keys: int, top: bool, side: int) -> None:
+        """Define `before(…)`: whether the element of another thread comes before this one's.
 
         Threads beyond the row come last, by position, so their keys are never compared.
         """
-        self.line(1, "const auto before = [](unsigned a, unsigned b) -> bool {")
-        self.line(2, "const unsigned p = place[a], q = place[b];")
+        theirs = ", ".join(f"{kind} {name}_other" for name, kind in self.held.items())
+        self.line(1, f"const auto before = [&]({theirs}) -> bool {{")
         # Positions beyond the row mark the threads that have no element.
-        self.line(2, f"if (p >= {self.length}u || q >= {self.length}u) return p < q;")
+        if self.length < side:
+            n = f"{self.length}u"
+            line = f"if (place >= {n} || place_other >= {n}) return place_other < place;"
+            self.line(2, line)
         for k in range(keys):
-            one, two = f"key{k}[a]", f"key{k}[b]"
+            one, two = f"key{k}_other", f"key{k}"
             # Integers in the total order of floats: the largest first, nan before infinity.
             if top:
                 self.line(2, f"if ({one} != {two}) return {one} > {two};")
@@ -122,25 +122,41 @@ class SortTemplate(Template):
             self.line(2, f"if (ga_before({one}, {two})) return true;")
             self.line(2, f"if (ga_before({two}, {one})) return false;")
         # Equal keys keep their order: that makes the sort stable.
-        self.line(2, "return p < q;")
+        self.line(2, "return place_other < place;")
         self.line(1, "};")
 
-    def network(self, side: int) -> None:
+    def network(self, side: int, threads: int) -> None:
         """Emit the bitonic network: runs of doubling length, merged by exchanges `apart`.
 
-        Of each pair the lower thread exchanges; a barrier follows each step, outside of the test.
+        Both threads of a pair compare, and each keeps the element that belongs to its place. Lanes
+        of a warp exchange registers; only steps that are further apart go through shared memory.
         """
+        beyond = side > 32
         self.line(1, f"for (unsigned run = 2; run <= {side}u; run *= 2) {{")
-        # Bitonic: the direction of a run is that of its bit in the position.
         self.line(2, "for (unsigned apart = run / 2; apart > 0; apart /= 2) {")
-        self.line(3, "const unsigned other = t ^ apart;")
-        self.line(3, "if (other > t && before(other, t) == ((lane & run) == 0)) {")
-        for name in self.shared:
-            self.line(4, f"const auto {name}_t = {name}[t];")
-            self.line(4, f"{name}[t] = {name}[other];")
-            self.line(4, f"{name}[other] = {name}_t;")
+        if beyond:
+            for name, kind in self.held.items():
+                self.shared[f"{name}_all"] = f"{kind} {name}_all[{threads}]"
+                self.line(3, f"{kind} {name}_other;")
+            self.line(3, "if (apart >= 32u) {")
+            for name in self.held:
+                self.line(4, f"{name}_all[t] = {name};")
+            self.line(4, "__syncthreads();")
+            for name in self.held:
+                self.line(4, f"{name}_other = {name}_all[t ^ apart];")
+            self.line(4, "__syncthreads();")
+            self.line(3, "} else {", "lanes of a warp")
+        for name, kind in self.held.items():
+            declared = "" if beyond else f"const {kind} "
+            self.line(3 + beyond, f"{declared}{name}_other = ga_shuffle({name}, (int)apart);")
+        if beyond:
+            self.line(3, "}")
+        # Bitonic: the direction of a run is that of its bit in the position.
+        self.line(3, "const bool first = ((lane & apart) == 0) == ((lane & run) == 0);")
+        self.line(3, f"if (before({', '.join(f'{name}_other' for name in self.held)}) == first) {{")
+        for name in self.held:
+            self.line(4, f"{name} = {name}_other;")
         self.line(3, "}")
-        self.line(3, "__syncthreads();")
         self.line(2, "}")
         self.line(1, "}")
 
@@ -157,13 +173,13 @@ class SortTemplate(Template):
             (k, v) for k, v in enumerate(self.eqn.outvars) if v in self.out_name or v in inside
         ]
         if results[-1][0] >= keys:
-            self.line(1, f"const {self.index_type} from = place[t];")
+            self.line(1, f"const {self.index_type} from = place;")
         for k, v in results:
             if top and k == 1:
                 # The position itself is the second result of top_k.
                 value = f"({ct.value_type(v.aval)})from"
             elif k < keys:
-                value = f"key{k}[t]"
+                value = f"key{k}"
             else:
                 self.axis_name[self.axis] = "from"
                 value = self.element_of(self.loads[k], 1, scope)

@@ -4,39 +4,44 @@
 extern "C" __global__ void __launch_bounds__(256) k0_sort(
     const float* __restrict__ in0,
     float* __restrict__ out0) {
-    __shared__ float key0[256];
-    __shared__ unsigned place[256];
+    __shared__ float key0_all[256];
+    __shared__ unsigned place_all[256];
     const unsigned t = threadIdx.x;
     const unsigned lane = t % 128u;
     const unsigned row = blockIdx.x * 2u + t / 128u;
-    place[t] = lane;
+    unsigned place = lane;
+    float key0 = 0.0f;                                                    // behind the row: never compared
     if (lane < 100u) {
-        key0[t] = in0[row * 100u + lane];
-    } else {                                                              // behind the row: never compared
-        key0[t] = 0.0f;
+        key0 = in0[row * 100u + lane];
     }
-    __syncthreads();
-    const auto before = [](unsigned a, unsigned b) -> bool {
-        const unsigned p = place[a], q = place[b];
-        if (p >= 100u || q >= 100u) return p < q;
-        if (ga_before(key0[a], key0[b])) return true;
-        if (ga_before(key0[b], key0[a])) return false;
-        return p < q;
+    const auto before = [&](float key0_other, unsigned place_other) -> bool {
+        if (place >= 100u || place_other >= 100u) return place_other < place;
+        if (ga_before(key0_other, key0)) return true;
+        if (ga_before(key0, key0_other)) return false;
+        return place_other < place;
     };
     for (unsigned run = 2; run <= 128u; run *= 2) {
         for (unsigned apart = run / 2; apart > 0; apart /= 2) {
-            const unsigned other = t ^ apart;
-            if (other > t && before(other, t) == ((lane & run) == 0)) {
-                const auto key0_t = key0[t];
-                key0[t] = key0[other];
-                key0[other] = key0_t;
-                const auto place_t = place[t];
-                place[t] = place[other];
-                place[other] = place_t;
+            float key0_other;
+            unsigned place_other;
+            if (apart >= 32u) {
+                key0_all[t] = key0;
+                place_all[t] = place;
+                __syncthreads();
+                key0_other = key0_all[t ^ apart];
+                place_other = place_all[t ^ apart];
+                __syncthreads();
+            } else {                                                      // lanes of a warp
+                key0_other = ga_shuffle(key0, (int)apart);
+                place_other = ga_shuffle(place, (int)apart);
             }
-            __syncthreads();
+            const bool first = ((lane & apart) == 0) == ((lane & run) == 0);
+            if (before(key0_other, place_other) == first) {
+                key0 = key0_other;
+                place = place_other;
+            }
         }
     }
     if (lane >= 100u) return;
-    out0[row * 100u + lane] = key0[t];
+    out0[row * 100u + lane] = key0;
 }

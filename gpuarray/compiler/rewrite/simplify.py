@@ -153,10 +153,10 @@ def merge_equal(graph: Graph) -> Graph:
         seen[key] = outvars
         if eqn.primitive.rewrite.repeats and not eqn.invars[0].aval.shape:
             scalar_of[outvars[0]] = eqn.invars[0]
-        elif eqn.primitive.rewrite.repeats and eqn.primitive.kind is Kind.VIEW:
-            spread[outvars[0]] = eqn
         elif eqn.primitive.kind is Kind.VIEW and ins[0] in scalar_of:
             scalar_of.update(dict.fromkeys(outvars, scalar_of[ins[0]]))
+        elif eqn.primitive.rewrite.repeats and eqn.primitive.kind is Kind.VIEW:
+            spread[outvars[0]] = eqn
         eqns.append(eqn)
     outs = [env.get(a, a) if isinstance(a, Var) else a for a in graph.outvars]
     return Graph(graph.invars, outs, eqns, graph.constvars, graph.consts, graph.debug_name)

@@ -58,6 +58,18 @@ def test_scalars_stay_scalars_through_views():
     np.testing.assert_array_equal(ga.jit(scaled)(X), X * X[0, 0])
 
 
+def test_broadcasts_of_broadcasts_of_a_number_are_that_number():
+    def middle(x):
+        at = lax.expand_dims(lax.full(x.shape[:1], 2, "int32"), (1,))
+        return gnp.take_along_axis(x, at, 1, mode="clip")
+
+    # The places are known: nothing compares or shifts them.
+    assert {"lt", "add", "select_n"}.isdisjoint(left(middle, X))
+    np.testing.assert_array_equal(ga.jit(middle)(X), X[:, 2:3])
+    # The median's elements are at known places of the sorted rows.
+    assert {"lt", "reduce_or", "floor"}.isdisjoint(left(lambda x: gnp.median(x, 1), X))
+
+
 def test_softmax_has_no_step_without_effect():
     assert "stop_gradient" not in left(nn.softmax, X)
     assert "select_n" not in left(gnp.var, X)  # its count of elements is a constant

@@ -119,7 +119,7 @@ HOST = (
 @contextlib.contextmanager
 def null_driver() -> Iterator[None]:
     """Plans compiled inside run nothing: their functions return the same empty buffers at once."""
-    real = driver.build
+    real, native = driver.build, ga.config.read("native")
 
     def build(plan, *args, **kwargs):
         real(plan, *args, **kwargs)  # as much compiling as ever; only running is left out
@@ -128,10 +128,12 @@ def null_driver() -> Iterator[None]:
         return lambda *buffers: list(outputs)
 
     driver.build = build
+    ga.config.update("native", "off")  # native code has a driver of its own
     try:
         yield
     finally:
         driver.build = real
+        ga.config.update("native", native)
 
 
 OVERHEADS = {

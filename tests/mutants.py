@@ -488,7 +488,7 @@ def together(texts: Sequence[tuple[Case, str]]) -> tuple[str, list[str]]:
 
 
 #: An array of numbers that a thread has in registers.
-HELD = re.compile(r"^( +)(?!__shared__)([\w ]+) (\w+)\[(\d+)\];", re.MULTILINE)
+HELD = re.compile(r"^ +(?! |__shared__)[\w ]+ (\w+)\[\d+\];", re.MULTILINE)
 
 
 def conspicuous(text: str) -> str:
@@ -496,7 +496,7 @@ def conspicuous(text: str) -> str:
     is a number, which no maximum notices.
     """
     before, kernel, body = text.partition('extern "C" __global__')
-    filled = r"\g<0> __builtin_memset(\3, 0xff, sizeof \3);"
+    filled = r"\g<0> __builtin_memset(\1, 0xff, sizeof \1);"
     return before + kernel + HELD.sub(filled, body)
 
 

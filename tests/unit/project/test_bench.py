@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 
+import gpuarray as ga
 from bench import (
     clocks,
     cpu,
@@ -107,16 +108,22 @@ def test_host_calls_compute_the_same_everywhere():
         )
 
 
-def test_the_null_driver_runs_nothing_and_goes_away():
+@pytest.mark.parametrize("native", ["auto", "off"])
+def test_the_null_driver_runs_nothing_and_goes_away(native):
     from gpuarray.backends.numpy import program as driver
 
-    before = driver.build
-    with host.null_driver():
-        for name in host.OVERHEADS:
-            call, operations = host.overhead(name)
-            result = np.asarray(call())
-            assert operations >= 1 and not result.any(), name  # its buffers hold zeros
-    assert driver.build is before
+    before = driver.build, ga.config.read("native")
+    ga.config.update("native", native)
+    try:
+        with host.null_driver():
+            for name in host.OVERHEADS:
+                call, operations = host.overhead(name)
+                result = np.asarray(call())
+                assert operations >= 1 and not result.any(), name  # its buffers hold zeros
+        assert ga.config.read("native") == native
+    finally:
+        ga.config.update("native", before[1])
+    assert driver.build is before[0]
 
 
 @pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed")

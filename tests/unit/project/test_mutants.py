@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests import mutants
+from tests import alike, mutants
 from tests.support import simulated
 
 simulated.need_compiler()
@@ -28,14 +28,14 @@ def test_mistakes_are_made_everywhere(found):
 
 def test_a_sample_of_mistakes_is_found(found):
     tried, left = mutants.survivors(found[7 :: len(found) // 45])
-    missed = [str(m) for m in left if not mutants.reason(m)]
+    missed = [str(m) for m in left if not alike.reason(m)]
     # 95 of 100 over all of them; a small sample scatters.
     assert tried >= 30 and len(missed) <= tried // 10, "\n".join(missed)
 
 
 def test_reasons_belong_to_mistakes(found):
     described = [str(m) for m in found]
-    for pattern, why in mutants.EQUIVALENT:
+    for pattern, why in alike.EQUIVALENT:
         assert any(re.search(pattern, text) for text in described), (pattern, why)
 
 

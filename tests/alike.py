@@ -1,0 +1,89 @@
+"""Mistakes in kernels that are none: what tests/mutants.py changes, and nobody can tell.
+
+In: the description of a mistake. Out: why a kernel with it computes the same, where it does.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: (what the mutant's description matches, why it computes the same)
+EQUIVALENT: tuple[tuple[str, str], ...] = (
+    (r"(?:__shared__|\[\d+\][;,]).*more\]$", "more room"),
+    (r"tile\d+\[\d+\]\[\d+\];.*less\]$", "rows closer together: slower, no less room"),
+    (
+        r"(?:lane|deep|i\d+|threadIdx\.x(?: % 32u)?) == 0.*\[0 -> 1",
+        "another thread does it",
+    ),
+    (r"\? .* : 0u;    \[0u -> 1u", "threads outside compute something that nobody reads"),
+    (r"\(T\)-1 < \(T\)0.*\[(?:< -> <=|.*more\])", "all ones is small only below zero"),
+    (r"(?:rows|columns).* u < .*\[(?:< -> <=|.*more\])", "one round more finds the row at its end"),
+    (r"if \(lane \* \d+u < .*more\]$", "the same lanes have something to do"),
+    (r"(?:if|for) \(.*(?:<|>=) .*less\]$", "vectors begin at multiples of their width"),
+    (
+        r"b = (?:threadIdx\.x; b < (?:\d+u|tile\[4\]); b \+= 256u|deep; b < [1-8]u; b \+= 8u).*"
+        r"\[(?:256u -> |8u -> |\+= -> -=)",
+        "there are fewer blocks than threads: one round is all",
+    ),
+    (
+        r"(?:all|odd|columns|batch).*ga_(?:block|column)_reduce.*less\]$",
+        "the last ones hold nothing",
+    ),
+    (r"ga_warp_reduce<\d+>.*more\]$", "half of it, rounded down, is the same"),
+    (r"ga_column_reduce<(\d\d+),.*\[\1 -> .*more\]$", "half of it, rounded down, is the same"),
+    (
+        r"rows, arg.*u \* 32u \+ lane.*\[32u -> 31u less",
+        "what two threads see changes no extremum",
+    ),
+    (r"threadIdx\.x % 32u == 0.*33u more\]$", "still one lane of each warp"),
+    (r"atomicInc.*\[\+ -> -", "the bytes between slots serve as well"),
+    (r"all.*b < \du;.*\[(?:< -> <=|.*more\])", "the slot behind the last adds nothing"),
+    (r"tickets = gridDim.*\[16u -> ", "the bytes between slots serve as well"),
+    (r"(?:smallest|places).*e < left.*\[< -> <=", "behind the end is the first element again"),
+    (r"entries: .*int v.*(?:2 -> 3 more|2 : 1;.*1 -> 0 less)", "no comparison tells the two apart"),
+    (r"base\d = 0;.*\[0 -> 1", "nothing refers to it yet"),
+    (r"row < (\d+)u; row \+= \1u.*(?:more\]$|\[\+= -> -=)", "there is a block for each row"),
+    (r"deep; b < (\d+)u; b \+= \1u.*\[\+= -> -=", "one round is all"),
+    (r"deep; b < (\d+)u; b \+= \1u.*\[\1u -> .*more\]$", "one round is all"),
+    (r"base\d_now = .* == 0 .*\[0 -> 1", "what is infinite is compared with any number"),
+    (r"r\d \+ \((\w+) - \1\);    \[\+ -> -", "what is added is 0, or no number"),
+    (r"for \(unsigned k = .*\[(?:< -> <=|.*more\])", "a turn beyond the end has no elements"),
+    (r"GA_ROOM\(room, |GA_ROOM_BYTES.*more\]$", "what does not fit is read again"),
+    (r"return place_other < place;.*\[< -> <=", "no two elements stand at one place"),
+    (r"run = 2; .*\[2 -> 1 less", "runs of one element are sorted"),
+    (r"run <= 64u; .*\[64u -> 65u", "lengths of runs double"),
+    (r"sort, and more: .*__syncthreads", "one exchange through shared memory is all"),
+    (r"apart >= 32u.*\[32u -> 31u", "distances are powers of two"),
+    (
+        r"ga_look_back_down: .*(?: each = |\* each \+ each.*\[\+ -> -)",
+        "how many tiles a thread hears of is a matter of speed",
+    ),
+    (
+        r"ga_look_back: .*(?:tiles \+ 31u\) / 32u;|supers = ).*\[3\du? -> 3\du?",
+        "the words stand elsewhere",
+    ),
+    (r"words\[\(sizeof\(T\) \+ 3\) / 4\];", "more room"),
+    (r"if \(lane == 0\) ga_tell\(words", "all threads of the warp know the same"),
+    (r"ga_f16: .*\[(?:>= -> >|< -> <=|- -> \+)", "the bits that are kept are the same"),
+    (r"ga_saturate: .*lowest.*\[<= -> <", "a number that fits is itself"),
+    (r"unsigned: .*bool v\d+ = v\d+ < 0u.*\[(?:< -> <=|0u -> 1u)", "zero is not corrected"),
+    (
+        r"rows and columns, both: .*(?:u \* 32u \+ lane.*\[\* -> \+|j >= 101u.*\[101u -> 102u)",
+        "these sums are not written",
+    ),
+    (r"scan, and more: .*tile < 1200u.*more\]", "tiles begin at multiples of their length"),
+    (r"ga_look_back\(.*1055u.*\[1055u -> 1056u", "the words stand elsewhere"),
+    (r"launch = .*\[2\] \+ 1u;.*\[\+ -> -", "any number serves that no launch had"),
+    (r"ga_odd: .*> fabs\(x\).*\[> -> >=", "numbers that are equal are done with"),
+    (r"ga_warp_scan: .*o < LANES.*\[< -> <=", "no lane is so far from the first"),
+    (r"integers: .*bool v\d+ = v\d+ < .*\[(?:< -> <=|0 -> 1)", "zero is decided before"),
+    (r"ga_arg\w+: return a\.at.*\[< -> <=", "no two elements stand at one place"),
+    (r"~0ull.*\[", "no element stands so far back"),
+    (r"ga_abs: .*x < 0.*\[(?:< -> <=|0 -> 1)", "0 is its own negative"),
+    (r"ga_arg\w+: .*a\.value (?:>|<) b\.value.*\[[<>] -> ", "the two are known to differ"),
+)
+
+
+def reason(mistake: object) -> str:
+    """Why a mistake that nobody notices changes nothing; empty where no reason is known."""
+    return next((why for pattern, why in EQUIVALENT if re.search(pattern, str(mistake))), "")

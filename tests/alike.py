@@ -9,7 +9,7 @@ import re
 
 #: (what the mutant's description matches, why it computes the same)
 EQUIVALENT: tuple[tuple[str, str], ...] = (
-    (r"(?:__shared__|\[\d+\][;,]).*more\]$", "more room"),
+    (r"(?:__shared__|\[\d+\](?:\[\d+\])?(?: = \{\})?[;,]).*more\]$", "more room"),
     (r"tile\d+\[\d+\]\[\d+\];.*less\]$", "rows closer together: slower, no less room"),
     (
         r"(?:lane|deep|i\d+|threadIdx\.x(?: % 32u)?) == 0.*\[0 -> 1",
@@ -21,12 +21,12 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"if \(lane \* \d+u < .*more\]$", "the same lanes have something to do"),
     (r"(?:if|for) \(.*(?:<|>=) .*less\]$", "vectors begin at multiples of their width"),
     (
-        r"b = (?:threadIdx\.x; b < (?:\d+u|tile\[4\]); b \+= 256u|deep; b < [1-8]u; b \+= 8u).*"
-        r"\[(?:256u -> |8u -> |\+= -> -=)",
+        r"b = (?:threadIdx\.x; b < (?:\d+u|tile\[4\]); b \+= 256u|"
+        r"deep; b < [1-8]u; b \+= (?:8|16)u).*\[(?:256u -> |8u -> |16u -> |\+= -> -=)",
         "there are fewer blocks than threads: one round is all",
     ),
     (
-        r"(?:all|odd|columns|batch).*ga_(?:block|column)_reduce.*less\]$",
+        r"(?:all|odd|columns|batch|in one pass|rows, long).*ga_(?:block|column)_reduce.*less\]$",
         "the last ones hold nothing",
     ),
     (r"ga_warp_reduce<\d+>.*more\]$", "half of it, rounded down, is the same"),
@@ -53,13 +53,16 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"run = 2; .*\[2 -> 1 less", "runs of one element are sorted"),
     (r"run <= 64u; .*\[64u -> 65u", "lengths of runs double"),
     (r"sort, and more: .*__syncthreads", "one exchange through shared memory is all"),
+    (r"in one pass: .*r1 == 0 \? r1.*\[0 -> 1", "every thread has elements"),
+    (r"ga_(?:high|low)est<bool>", "a number becomes a bool without limits"),
+    (r"sweep: .*c < 1u.*more\]", "features beyond the last are not written"),
     (r"apart >= 32u.*\[32u -> 31u", "distances are powers of two"),
     (
         r"ga_look_back_down: .*(?: each = |\* each \+ each.*\[\+ -> -)",
         "how many tiles a thread hears of is a matter of speed",
     ),
     (
-        r"ga_look_back: .*(?:tiles \+ 31u\) / 32u;|supers = ).*\[3\du? -> 3\du?",
+        r"ga_look_back(?:_down)?: .*(?:tiles \+ 31u\) / 32u|supers = ).*\[3\du? -> 3\du?",
         "the words stand elsewhere",
     ),
     (r"words\[\(sizeof\(T\) \+ 3\) / 4\];", "more room"),

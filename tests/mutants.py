@@ -293,6 +293,11 @@ PROGRAMS = {
     "scan, and more": (lambda x: x * gnp.cumprod(1 - x / 9, axis=1), (floats(5, 1200),)),
     "sort": (lambda x: gnp.sort(x, -1), (ties(floats(21, 100)),)),
     "sort, and more": (lambda x: gnp.argsort(-x, -1) + 1, (ties(floats(9, 64)),)),
+    "sort, short rows": (lambda x: gnp.sort(x, -1), (ties(floats(21, 20)),)),
+    "sort, by two keys": (
+        lambda x, y: lax.sort((x, y), dimension=1, num_keys=2),
+        (ties(floats(5, 100)), digits(5, 100)),
+    ),
     "top": (lambda x: lax.top_k(x, 3), (deep_down(ties(floats(5, 1500))),)),
     "scan, looking back": (gnp.cumsum, (np.round(floats(270_004) * 9),)),
     "scan, down columns": (lambda x: gnp.cumsum(x, 0), (np.round(floats(65_700, 5) * 9),)),
@@ -412,6 +417,7 @@ OPERATORS = {
 }  # fmt: skip
 STATEMENTS = (
     (re.compile(r"__syncthreads\(\);"), ""),
+    (re.compile(r"__syncwarp\(\);"), ""),
     (re.compile(r"__threadfence\(\);"), ""),
     (re.compile(r"if \([^;{]*\) (?:return|continue);"), ""),
     (re.compile(r"if \((?:[^()]|\([^()]*\))*\) (?=[\w*(])"), ""),  # a statement for all threads

@@ -22,7 +22,7 @@ from gpuarray.numpy.floats import isnan
 from gpuarray.numpy.index_tricks import take_along_axis
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.numpy.promotion import arrays, broadcast_to, check_arraylike, select
-from gpuarray.numpy.reductions import any, plain_axis, sum
+from gpuarray.numpy.reductions import plain_axis, sum
 from gpuarray.numpy.statistics import cumsum
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axes, prod

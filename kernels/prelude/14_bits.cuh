@@ -35,6 +35,12 @@ GA_INLINE long long ga_order(double x) {
     return b ^ ((b >> 63) & 0x7fffffffffffffffll);
 }
 
+//@ ga_rising
+// An unsigned integer that orders as a number does in a sort: -0.0 is 0.0, and nan comes last.
+GA_INLINE unsigned ga_rising(float x) { return x != x ? 0xffffffffu : (unsigned)ga_order(x + 0.0f) ^ 0x80000000u; }
+GA_INLINE unsigned ga_rising(int x) { return (unsigned)x ^ 0x80000000u; }
+GA_INLINE unsigned ga_rising(unsigned x) { return x; }
+
 //@ ga_same_key
 // Whether two random keys of four words are the same: bits are compared, not numbers.
 GA_INLINE bool ga_same_key(ga_c128 a, ga_c128 b) {

@@ -1,8 +1,8 @@
 """Kernels that sort short rows: a bitonic network, a thread for each element.
 
 Floor 3. In: a Sort kernel, rows of at most 1024 elements. Out: its KernelSource. The network is
-not stable by itself; comparing positions where keys are equal makes it so. Longer rows are sorted
-by a library.
+not stable by itself; comparing positions where keys are equal makes it so. Of elements of up to 32
+bits, one integer tells the key and the position. Longer rows are sorted by a library.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Inner, Load, members_in_order
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.schedule import Schedule
-from gpuarray.compiler.lower.sorts import axis_of, keys_of, length_of, takes_largest
+from gpuarray.compiler.lower.sorts import axis_of, is_narrow, keys_of, length_of, takes_largest
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Var
 from gpuarray.core.index import Index, linear
@@ -45,10 +45,13 @@ class SortTemplate(Template):
         s = Schedule(max(32, side * many), 1, -(-rows // many), side)
         keys = self.loads[: keys_of(eqn)]
         top = takes_largest(eqn)
-        # What a thread has of each row in order: keys and their position. Other operands are
-        # permuted at the end.
+        # One number tells the order of narrow elements and their position; else a thread has all
+        # keys and the position. Other operands are permuted at the end.
+        self.is_one = len(keys) == 1 and is_narrow(keys[0].source.aval)
         self.held = {f"key{k}": self.key_type(x, top) for k, x in enumerate(keys)}
         self.held["place"] = "unsigned"
+        if self.is_one:
+            self.held = {"key": "unsigned long long"}
         self.line(1, "const unsigned t = threadIdx.x;")
         self.line(1, f"const unsigned lane = t % {side}u;")
         row = f"blockIdx.x * {n(many)} + t / {side}u" if many > 1 else "blockIdx.x"
@@ -60,13 +63,18 @@ class SortTemplate(Template):
         self.line(1, f"const {self.index_type} row = {first};")
         self.define_axes(1, "row", [a for a in self.order if a != self.axis])
         # Read keys, sort them with their positions, write all operands.
+        self.keep_values(keys, top, s.threads)
         self.read_keys(keys, top, side)
-        self.compare(len(keys), top, side)
+        if not self.is_one:
+            self.compare(len(keys), top, side)
         self.network(side, s.threads)
         # Of top_k only the first `count` places of each row are written.
         count = self.eqn.outvars[0].aval.shape[self.axis]
         beyond = [] if whole else ["!inside"]
         beyond += [] if count == side else [f"lane >= {count}u"]
+        if self.kept and side <= 32:
+            # Longer rows have met in the network.
+            self.line(1, "__syncwarp();", "all elements are kept")
         if beyond:
             self.line(1, f"if ({' || '.join(beyond)}) return;")
         self.write_all(top)
@@ -77,26 +85,55 @@ class SortTemplate(Template):
         kind = ct.value_type(load.source.aval)
         return {"float": "int", "double": "long long"}.get(kind, kind) if top else kind
 
+    def keep_values(self, keys: list[Load], top: bool, threads: int) -> None:
+        """Declare shared arrays for the keys that are results, where integers stand for them."""
+        self.kept: dict[int, str] = {}
+        for k, _ in self.wanted() if self.is_one or top else ():
+            if k < len(keys):
+                name = self.kept[k] = f"kept{k}"
+                self.shared[name] = f"{ct.value_type(keys[k].source.aval)} {name}[{threads}]"
+
+    def wanted(self) -> list[tuple[int, Var]]:
+        """The results that are written, or read by the epilogue, and their numbers."""
+        inside = {o.var for m in self.epilogue for o in m.operands if isinstance(o, Inner)}
+        outs = enumerate(self.eqn.outvars)
+        return [(k, v) for k, v in outs if v in self.out_name or v in inside]
+
     def read_keys(self, keys: list[Load], top: bool, side: int) -> None:
         self.axis_name[self.axis] = "lane"
-        self.line(1, "unsigned place = lane;")
         # The lines of the reads are collected apart: they may stand under an `if`.
         outside, self.lines = self.lines, []
         full = side == self.length
         depth, scope = (1 if full else 2), {}
+        before: dict[str, str] = {}  # what keys are behind the row
         for k, load in enumerate(keys):
             text = self.element_of(load, depth, scope)
-            floats = ct.value_type(load.source.aval) in ("float", "double")
-            kind = f"{self.held[f'key{k}']} " if full else ""
-            self.line(depth, f"{kind}key{k} = {f'ga_order({text})' if top and floats else text};")
+            aval = load.source.aval
+            floats = ct.value_type(aval) in ("float", "double")
+            if k in self.kept:
+                self.line(depth, f"const {ct.value_type(aval)} own{k} = {text};")
+                self.line(depth, f"{self.kept[k]}[t] = own{k};")
+                text = f"own{k}"
+            if self.is_one:
+                name, nothing = "key", "~0ull"
+                order = f"ga_rising({text})"
+                if top:  # the largest first, in the total order of floats
+                    falling = f"((unsigned)ga_order({text}) ^ 0x7fffffffu)"
+                    order = falling if floats else f"~{order}"
+                text = f"(unsigned long long){order} << 32 | lane"
+            else:
+                name, nothing = f"key{k}", "0" if top and floats else ct.constant(0, aval)
+                text = f"ga_order({text})" if top and floats else text
+            before[name] = nothing
+            self.line(depth, f"{f'{self.held[name]} ' if full else ''}{name} = {text};")
         lines, self.lines = self.lines, outside
+        if not self.is_one:
+            self.line(1, "unsigned place = lane;")
         # A full row has an element for each thread: no test.
         if not full:
-            for k, load in enumerate(keys):
-                floats = ct.value_type(load.source.aval) in ("float", "double")
-                nothing = "0" if top and floats else ct.constant(0, load.source.aval)
-                comment = "" if k else "behind the row: never compared"
-                self.line(1, f"{self.held[f'key{k}']} key{k} = {nothing};", comment)
+            for name, nothing in before.items():
+                what = "behind the row: last" if self.is_one else "behind the row: never compared"
+                self.line(1, f"{self.held[name]} {name} = {nothing};", what)
             self.line(1, f"if (lane < {self.length}u) {{")
             lines.append("    }")
         self.lines += lines
@@ -153,32 +190,33 @@ class SortTemplate(Template):
             self.line(3, "}")
         # Bitonic: the direction of a run is that of its bit in the position.
         self.line(3, "const bool first = ((lane & apart) == 0) == ((lane & run) == 0);")
-        self.line(3, f"if (before({', '.join(f'{name}_other' for name in self.held)}) == first) {{")
-        for name in self.held:
-            self.line(4, f"{name} = {name}_other;")
-        self.line(3, "}")
+        if self.is_one:
+            self.line(3, "if ((key_other < key) == first) key = key_other;")
+        else:
+            theirs = ", ".join(f"{name}_other" for name in self.held)
+            self.line(3, f"if (before({theirs}) == first) {{")
+            for name in self.held:
+                self.line(4, f"{name} = {name}_other;")
+            self.line(3, "}")
         self.line(2, "}")
         self.line(1, "}")
 
     def write_all(self, top: bool) -> None:
         """Write every operand in the new order; all but the keys are read again, permuted."""
+        results = self.wanted()
         self.touched.begin()
-        if top:
-            self.touched.most = self.eqn.outvars[0].aval.size
         scope: dict = {}
-        # top_k sorts integers made from values, so values are read again as well.
-        keys = 0 if top else keys_of(self.eqn)
-        inside = {o.var for m in self.epilogue for o in m.operands if isinstance(o, Inner)}
-        results = [
-            (k, v) for k, v in enumerate(self.eqn.outvars) if v in self.out_name or v in inside
-        ]
-        if results[-1][0] >= keys:
-            self.line(1, f"const {self.index_type} from = place;")
+        if any(k >= len(self.held) - 1 or self.is_one for k, _ in results) or top:
+            self.line(
+                1, f"const {self.index_type} from = {'(unsigned)key' if self.is_one else 'place'};"
+            )
         for k, v in results:
-            if top and k == 1:
+            if k in self.kept:
+                value = f"{self.kept[k]}[t - lane + from]"
+            elif top:
                 # The position itself is the second result of top_k.
                 value = f"({ct.value_type(v.aval)})from"
-            elif k < keys:
+            elif k < keys_of(self.eqn):
                 value = f"key{k}"
             else:
                 self.axis_name[self.axis] = "from"

@@ -6,6 +6,7 @@ Floor 3. In: an equation. Out: its group; cuda/sort.py writes the kernel.
 from __future__ import annotations
 
 from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Var, storage_dtype
 from gpuarray.core.primitive import Kind, Order
 from gpuarray.core.target import TARGET
@@ -21,9 +22,14 @@ def is_long_top(eqn: Eqn) -> bool:
     if not (has_kernel(eqn) and takes_largest(eqn)):
         return False
     # An element and its position are one number of 64 bits.
-    aval, count = eqn.invars[0].aval, eqn.outvars[0].aval.shape[axis_of(eqn)]
-    narrow = storage_dtype(aval).itemsize <= 4 and dtypes.kind_of(aval.dtype) in "biuf"
-    return narrow and count <= TARGET.largest_kept and length_of(eqn) < 2**32 - 1
+    count = eqn.outvars[0].aval.shape[axis_of(eqn)]
+    few = count <= TARGET.largest_kept and length_of(eqn) < 2**32 - 1
+    return few and is_narrow(eqn.invars[0].aval)
+
+
+def is_narrow(aval: ShapedArray) -> bool:
+    """Whether 32 bits tell the order of elements: one number of 64 has room for a position too."""
+    return storage_dtype(aval).itemsize <= 4 and dtypes.kind_of(aval.dtype) in "biuf"
 
 
 def has_kernel(eqn: Eqn) -> bool:

@@ -10,7 +10,7 @@ import re
 #: (what the mutant's description matches, why it computes the same)
 EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"(?:__shared__|\[\d+\](?:\[\d+\])?(?: = \{\})?[;,]).*more\]$", "more room"),
-    (r"tile\d+\[\d+\]\[\d+\];.*less\]$", "rows closer together: slower, no less room"),
+    (r"(?:tile\d+|w)\[\d+\]\[\d+\];.*less\]$", "rows closer together: slower, no less room"),
     (
         r"(?:lane|deep|i\d+|threadIdx\.x(?: % 32u)?) == 0.*\[0 -> 1",
         "another thread does it",
@@ -53,8 +53,11 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"run = 2; .*\[2 -> 1 less", "runs of one element are sorted"),
     (r"run <= 64u; .*\[64u -> 65u", "lengths of runs double"),
     (r"sort, and more: .*__syncthreads", "one exchange through shared memory is all"),
-    (r"in one pass: .*r1 == 0 \? r1.*\[0 -> 1", "every thread has elements"),
+    (r"(?:in one pass|deep): .*r1 == 0 \? r1.*\[0 -> 1", "every thread has elements"),
+    (r"ga_shift_left: .*bool negative = ", "compilers shift signs in by themselves"),
+    (r"ga_put: .*\[SLOT / 4\].*\[/ -> \*", "more room"),
     (r"ga_(?:high|low)est<bool>", "a number becomes a bool without limits"),
+    (r"sweep: .*i < 256u; i \+= 256u.*\[< -> <=", "one more lies beside the tile"),
     (r"sweep: .*c < 1u.*more\]", "features beyond the last are not written"),
     (r"apart >= 32u.*\[32u -> 31u", "distances are powers of two"),
     (

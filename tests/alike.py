@@ -43,8 +43,6 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"entries: .*int v.*(?:2 -> 3 more|2 : 1;.*1 -> 0 less)", "no comparison tells the two apart"),
     (r"base\d = 0;.*\[0 -> 1", "nothing refers to it yet"),
     (r"row < (\d+)u; row \+= \1u.*(?:more\]$|\[\+= -> -=)", "there is a block for each row"),
-    (r"deep; b < (\d+)u; b \+= \1u.*\[\+= -> -=", "one round is all"),
-    (r"deep; b < (\d+)u; b \+= \1u.*\[\1u -> .*more\]$", "one round is all"),
     (r"base\d_now = .* == 0 .*\[0 -> 1", "what is infinite is compared with any number"),
     (r"r\d \+ \((\w+) - \1\);    \[\+ -> -", "what is added is 0, or no number"),
     (r"for \(unsigned k = .*\[(?:< -> <=|.*more\])", "a turn beyond the end has no elements"),

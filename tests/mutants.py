@@ -296,10 +296,10 @@ PROGRAMS = {
     "sort, short rows": (lambda x: gnp.sort(x, -1), (ties(floats(21, 20)),)),
     "sort, by two keys": (
         lambda x, y: lax.sort((x, y), dimension=1, num_keys=2),
-        (ties(floats(5, 100)), digits(5, 100)),
+        (ties(floats(7, 100)), digits(7, 100)),
     ),
     "top": (lambda x: lax.top_k(x, 3), (deep_down(ties(floats(5, 1500))),)),
-    "scan, looking back": (gnp.cumsum, (np.round(floats(270_004) * 9),)),
+    "scan, looking back": (gnp.cumsum, (np.round(floats(275_004) * 9),)),
     "scan, down columns": (lambda x: gnp.cumsum(x, 0), (np.round(floats(68_500, 5) * 9),)),
     "scan, merging": (
         lambda a, b: lax.associative_scan(

@@ -10,7 +10,10 @@ import re
 #: (what the mutant's description matches, why it computes the same)
 EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"(?:__shared__|\[\d+\](?:\[\d+\])?(?: = \{\})?[;,]).*more\]$", "more room"),
-    (r"(?:tile\d+|w)\[\d+\]\[\d+\];.*less\]$", "rows closer together: slower, no less room"),
+    (
+        r"(?:tile\d+|mine\d+|theirs\d+|w)\[\d+\]\[\d+\];.*less\]$",
+        "rows closer together are slower",
+    ),
     (
         r"(?:lane|deep|i\d+|threadIdx\.x(?: % 32u)?) == 0.*\[0 -> 1",
         "another thread does it",
@@ -30,7 +33,7 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
         "the last ones hold nothing",
     ),
     (r"ga_warp_reduce<\d+>.*more\]$", "half of it, rounded down, is the same"),
-    (r"ga_column_reduce<(\d\d+),.*\[\1 -> .*more\]$", "half of it, rounded down, is the same"),
+    (r"ga_column_reduce<(\d+),.*\[\1 -> .*more\]$", "half of it, rounded down, is the same"),
     (
         r"rows, arg.*u \* 32u \+ lane.*\[32u -> 31u less",
         "what two threads see changes no extremum",
@@ -58,6 +61,12 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"sort, and more: .*__syncthreads", "one exchange through shared memory is all"),
     (r"(?:in one pass|deep): .*r1 == 0 \? r1.*\[0 -> 1", "every thread has elements"),
     (r"ga_shift_left: .*bool negative = ", "compilers shift signs in by themselves"),
+    (r"ga_column_reduce: .*DEEP < 8 \?.*\[8 -> 9", "8 is 8 either way"),
+    (r"columns, softmax: .*base0 - base0_now.*\[- -> \+", "one turn is all"),
+    (r"columns, in one pass: .*many = .*\[16u -> 17u", "columns have as many elements"),
+    (r"ga_odd: .*\| 1u.*\[1u -> 2u", "any bit beyond a half's tells the side"),
+    (r"ga_tell_word: .*words\[0\] = 0", "these values are whole words"),
+    (r"ga_power: .*N == 1\).*\[1 -> 0", "x times nothing is x"),
     (r"ga_store_part: .*e < N.*\[< -> <=", "fewer are left"),
     (r"ga_shift_left: return .*\[8 -> 9", "what is shifted out is gone either way"),
     (r"rows, in one pass: .*4096u -> 4097u", "the row ends in a turn where that is the same"),

@@ -496,16 +496,16 @@ def together(texts: Sequence[tuple[Case, str]]) -> tuple[str, list[str]]:
     return "\n".join(parts), names
 
 
-#: An array of numbers that a thread has in registers.
-HELD = re.compile(r"^ +(?! |__shared__)[\w ]+ (\w+)\[\d+\];", re.MULTILINE)
+#: Numbers that a thread has in registers, before it has any.
+HELD = re.compile(r"^ +(?! |__shared__|return|else|const)[\w ]+ (\w+)(?:\[\d+\])?;", re.MULTILINE)
 
 
 def conspicuous(text: str) -> str:
-    """A text whose threads begin with nan in their arrays: what the compiler would fill them with
-    is a number, which no maximum notices.
+    """A text whose threads begin with nan in their registers: what the compiler would fill them
+    with is a number, which no maximum notices.
     """
     before, kernel, body = text.partition('extern "C" __global__')
-    filled = r"\g<0> __builtin_memset(\1, 0xff, sizeof \1);"
+    filled = r"\g<0> __builtin_memset(&\1, 0xff, sizeof \1);"
     return before + kernel + HELD.sub(filled, body)
 
 

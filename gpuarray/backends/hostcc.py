@@ -44,11 +44,11 @@ _WATCHED = (
 #: Kernels run once or twice here: without optimisation they compile in two thirds of the time of
 #: -Og, and that in three quarters of the time of -O1.
 _PLAIN = ("-O0",)
-#: A check of vectors read and written whole beside an array of them, which an optimiser is needed
-#: for. It is a quarter more work: only for texts with such arrays. Kernels that users wrote are
-#: compiled here too, so that the text is all there is to tell.
+#: A check of vectors and other structs read and written whole beside an array of them, which an
+#: optimiser is needed for. It is a quarter more work: only for texts with such arrays. Kernels that
+#: users wrote are compiled here too, so that the text is all there is to tell.
 _WHOLE = ("-Og", "-fsanitize=object-size")
-_ARRAYS = re.compile(r"\bga_vec<[^;()]*\[\d+\];")
+_ARRAYS = re.compile(r"\bga_\w+(?:<[^;()]*>)? \w+\[\d+\];")
 #: Fills uninitialised variables with a conspicuous pattern, where the compiler can do that.
 _FILLED = "-ftrivial-auto-var-init=pattern"
 #: Kernels need nothing of the C++ library, and what they call of C's is there when they are loaded,

@@ -303,6 +303,14 @@ FAULTS = {
         "float v = 0 * ahead[1].v[0] + ",
         "out of bounds: beside memory whose size is known",
     ),
+    "beside an array of halves": (
+        "total",
+        "float v = ",
+        "ga_f16 ahead[2];\n"
+        "for (unsigned u = 0; u <= 2u; ++u) ahead[u] = ((const ga_f16*)in0)[u];\n"
+        "float v = 0 * ga_value(ahead[1]) + ",
+        "out of bounds: beside memory whose size is known",
+    ),
     "never set": ("tree", "if (t == 0u) first[0] = 0.0f;", "", "uninitialised: .* byte 0 of first"),
     "barrier for some": (
         "tree",

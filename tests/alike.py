@@ -72,7 +72,7 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"rows, in one pass: .*4096u -> 4097u", "the row ends in a turn where that is the same"),
     (r"ga_put: .*\[SLOT / 4\].*\[/ -> \*", "more room"),
     (r"ga_(?:high|low)est<bool>", "a number becomes a bool without limits"),
-    (r"sweep: .*i < 256u; i \+= 256u.*\[< -> <=", "one more lies beside the tile"),
+    (r"sweep: .*i < 256u; i \+= 256u.*\[(?:< -> <=|\+= -> -=)", "one round is all a tile needs"),
     (r"sweep: .*c < 1u.*more\]", "features beyond the last are not written"),
     (r"apart >= 32u.*\[32u -> 31u", "distances are powers of two"),
     (

@@ -48,10 +48,10 @@ class SortTemplate(Template):
         # One number tells the order of narrow elements and their position; else a thread has all
         # keys and the position. Other operands are permuted at the end.
         self.is_one = len(keys) == 1 and is_narrow(keys[0].source.aval)
-        self.held = {f"key{k}": self.key_type(x, top) for k, x in enumerate(keys)}
-        self.held["place"] = "unsigned"
+        self.ranks = {f"key{k}": self.key_type(x, top) for k, x in enumerate(keys)}
+        self.ranks["place"] = "unsigned"
         if self.is_one:
-            self.held = {"key": "unsigned long long"}
+            self.ranks = {"key": "unsigned long long"}
         self.line(1, "const unsigned t = threadIdx.x;")
         self.line(1, f"const unsigned lane = t % {side}u;")
         row = f"blockIdx.x * {n(many)} + t / {side}u" if many > 1 else "blockIdx.x"
@@ -125,7 +125,7 @@ class SortTemplate(Template):
                 name, nothing = f"key{k}", "0" if top and floats else ct.constant(0, aval)
                 text = f"ga_order({text})" if top and floats else text
             before[name] = nothing
-            self.line(depth, f"{f'{self.held[name]} ' if full else ''}{name} = {text};")
+            self.line(depth, f"{f'{self.ranks[name]} ' if full else ''}{name} = {text};")
         lines, self.lines = self.lines, outside
         if not self.is_one:
             self.line(1, "unsigned place = lane;")
@@ -133,7 +133,7 @@ class SortTemplate(Template):
         if not full:
             for name, nothing in before.items():
                 what = "behind the row: last" if self.is_one else "behind the row: never compared"
-                self.line(1, f"{self.held[name]} {name} = {nothing};", what)
+                self.line(1, f"{self.ranks[name]} {name} = {nothing};", what)
             self.line(1, f"if (lane < {self.length}u) {{")
             lines.append("    }")
         self.lines += lines
@@ -143,7 +143,7 @@ class SortTemplate(Template):
 
         Threads beyond the row come last, by position, so their keys are never compared.
         """
-        theirs = ", ".join(f"{kind} {name}_other" for name, kind in self.held.items())
+        theirs = ", ".join(f"{kind} {name}_other" for name, kind in self.ranks.items())
         self.line(1, f"const auto before = [&]({theirs}) -> bool {{")
         # Positions beyond the row mark the threads that have no element.
         if self.length < side:
@@ -172,18 +172,18 @@ class SortTemplate(Template):
         self.line(1, f"for (unsigned run = 2; run <= {side}u; run *= 2) {{")
         self.line(2, "for (unsigned apart = run / 2; apart > 0; apart /= 2) {")
         if beyond:
-            for name, kind in self.held.items():
+            for name, kind in self.ranks.items():
                 self.shared[f"{name}_all"] = f"{kind} {name}_all[{threads}]"
                 self.line(3, f"{kind} {name}_other;")
             self.line(3, "if (apart >= 32u) {")
-            for name in self.held:
+            for name in self.ranks:
                 self.line(4, f"{name}_all[t] = {name};")
             self.line(4, "__syncthreads();")
-            for name in self.held:
+            for name in self.ranks:
                 self.line(4, f"{name}_other = {name}_all[t ^ apart];")
             self.line(4, "__syncthreads();")
             self.line(3, "} else {", "lanes of a warp")
-        for name, kind in self.held.items():
+        for name, kind in self.ranks.items():
             declared = "" if beyond else f"const {kind} "
             self.line(3 + beyond, f"{declared}{name}_other = ga_shuffle({name}, (int)apart);")
         if beyond:
@@ -193,9 +193,9 @@ class SortTemplate(Template):
         if self.is_one:
             self.line(3, "if ((key_other < key) == first) key = key_other;")
         else:
-            theirs = ", ".join(f"{name}_other" for name in self.held)
+            theirs = ", ".join(f"{name}_other" for name in self.ranks)
             self.line(3, f"if (before({theirs}) == first) {{")
-            for name in self.held:
+            for name in self.ranks:
                 self.line(4, f"{name} = {name}_other;")
             self.line(3, "}")
         self.line(2, "}")
@@ -206,7 +206,7 @@ class SortTemplate(Template):
         results = self.wanted()
         self.touched.begin()
         scope: dict = {}
-        if any(k >= len(self.held) - 1 or self.is_one for k, _ in results) or top:
+        if any(k >= len(self.ranks) - 1 or self.is_one for k, _ in results) or top:
             self.line(
                 1, f"const {self.index_type} from = {'(unsigned)key' if self.is_one else 'place'};"
             )

@@ -56,7 +56,7 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"return place_other < place;.*\[< -> <=", "no two elements stand at one place"),
     (r"run = 2; .*\[2 -> 1 less", "runs of one element are sorted"),
     (r"run <= (\d+)u; .*\[\1u -> .*more", "lengths of runs double"),
-    (r"sort.*(?:t / (\d+)u.*\[\1u -> |kept0\[256\].*)less\]", "nobody has the last place of a row"),
+    (r"sort.*(?:t / (\d+)u.*\[\1u -> |kept0\[256\]).*less\]", "nobody has the last place of a row"),
     (r"key_other < key.*\[< -> <=", "no two elements stand at one place"),
     (r"sort, and more: .*__syncthreads", "one exchange through shared memory is all"),
     (r"(?:in one pass|deep): .*r1 == 0 \? r1.*\[0 -> 1", "every thread has elements"),

@@ -23,6 +23,12 @@ for _impl in implementations.values():
             if _kind == "int32" or _shape == (2, 3):
                 add("random_seed", [(_shape, _kind)], "any", impl=_impl)
 
+# Conversions to and from an extended dtype, here that of keys of two words.
+_DTYPE = dtypes.KeyDtype(implementations["threefry2x32"])
+for _shape in _SHAPES:
+    add("to_edtype", [((*_shape, 2), "uint32")], "any", edtype=_DTYPE)
+    add("from_edtype", [(_shape, "key<fry>")], dtype=dtypes.uint32)
+
 for _key in _KEYS:
     for _shape in _SHAPES:
         add("random_unwrap", [(_shape, _key)])

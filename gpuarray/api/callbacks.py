@@ -30,6 +30,7 @@ from gpuarray.core.sharding import one_device, place_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.extend.tracing import unsafe_am_i_under_a_jit
+from gpuarray.primitives.elementwise.extended import from_edtype_p
 from gpuarray.primitives.random.ops import random_unwrap_p
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
@@ -100,8 +101,8 @@ class FlatCallback:
         return [self._buffer(x, a) for x, a in zip(leaves, avals, strict=True)]
 
     def _buffer(self, x: Any, aval: ShapedArray) -> Any:
-        # Keys have no NumPy dtype: their words go as they are.
-        if isinstance(x, Array) and isinstance(aval.dtype, dtypes.KeyDtype):
+        # Extended dtypes are none of NumPy's: their elements go as they are stored.
+        if isinstance(x, Array) and isinstance(aval.dtype, dtypes.ExtendedDType):
             return np.array(x._buffer())  # pyright: ignore[reportAttributeAccessIssue]
         value = np.array(x)  # a copy: the user may keep writing to what was returned
         dtype = dtypes.canonicalize_dtype(value.dtype)
@@ -136,7 +137,7 @@ def promised_avals(result_shape_dtypes: Any) -> tuple[Any, tuple[ShapedArray, ..
                 "result_shape_dtypes must hold things with a shape and a dtype, such as "
                 f"ShapeDtypeStruct((3,), 'float32'), got {x!r}"
             )
-        dtype = x.dtype if isinstance(x.dtype, dtypes.KeyDtype) else np.dtype(x.dtype)
+        dtype = x.dtype if isinstance(x.dtype, dtypes.ExtendedDType) else np.dtype(x.dtype)
         # JAX refuses float64 here instead of making it float32: the function would return the wrong
         # type.
         if dtypes.canonicalize_dtype(dtype) != dtype:
@@ -389,8 +390,11 @@ class _Printer:
 
 def _printable(x: Any) -> Any:
     # Keys print as their words.
-    keys = isinstance(x, Array) and isinstance(x.dtype, dtypes.KeyDtype)
-    return random_unwrap_p.bind(x) if keys else x
+    if not isinstance(x, Array) or not isinstance(x.dtype, dtypes.ExtendedDType):
+        return x
+    if isinstance(x.dtype, dtypes.KeyDtype):
+        return random_unwrap_p.bind(x)
+    return from_edtype_p.bind(x, dtype=x.dtype.element[1])
 
 
 class _Logger(_Printer):

@@ -171,7 +171,7 @@ def argnums_of(argnums: int | Sequence[int], count: int, error: type[Exception])
 
 def check_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:
     aval = aval_of(x)
-    if isinstance(aval.dtype, dtypes.KeyDtype):
+    if isinstance(aval.dtype, dtypes.ExtendedDType):
         raise TypeError(
             f"{what} with input element type {aval.dtype.name}: keys have no derivative"
         )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.backends.numpy.program import compile_graph
-from gpuarray.core.dtypes import KeyDtype
+from gpuarray.core.dtypes import ExtendedDType
 from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Graph, called, evaluate, has_effect, has_exchanges
 from gpuarray.core.primitive import Kind
@@ -95,4 +95,4 @@ def _goes_alike(eqn: Eqn) -> bool:
 
 
 def _is_small(aval: Any) -> bool:
-    return not isinstance(aval.dtype, KeyDtype) and aval.size <= SMALL
+    return not isinstance(aval.dtype, ExtendedDType) and aval.size <= SMALL

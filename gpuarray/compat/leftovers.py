@@ -97,6 +97,7 @@ def physical_aval(aval: ShapedArray) -> ShapedArray:
     >>> physical_aval(ga.typeof(ga.random.key(0)))
     ShapedArray(uint32[2])
     """
-    if isinstance(aval.dtype, dtypes.KeyDtype):
-        return ShapedArray((*aval.shape, *aval.dtype.impl.key_shape), np.uint32)
+    if isinstance(aval.dtype, dtypes.ExtendedDType):
+        shape, dtype = aval.dtype.element
+        return ShapedArray((*aval.shape, *shape), dtype)
     return aval

@@ -74,12 +74,7 @@ class ShapedArray:
         except TypeError:
             key = None
         shape = tuple(d if isinstance(d, Dim) else operator.index(d) for d in shape)
-        if not isinstance(dtype, dtypes.KeyDtype):
-            if isinstance(dtype, dtypes.ExtendedDType):
-                raise NotImplementedError(
-                    f"arrays of dtype {dtype!r}: of extended dtypes there are those of random "
-                    "keys. Keep such values in the dtype that stores them."
-                )
+        if not isinstance(dtype, dtypes.ExtendedDType):
             dtype = np.dtype(dtype)
         canonical = (shape, dtype, bool(weak_type), layout)
         return _interned.put(canonical, lambda: cls._made(*canonical), key)
@@ -133,9 +128,8 @@ class ShapedArray:
 
     def to_tangent_aval(self) -> ShapedArray:
         """Return the aval of tangents: the same for floats and complex numbers, else float0."""
-        if dtypes.kind_of(self.dtype) in ("f", "c"):
-            return self
-        return ShapedArray(self.shape, dtypes.float0)
+        tangent = dtypes.tangent_dtype(self.dtype)
+        return self if tangent == self.dtype else ShapedArray(self.shape, tangent)
 
     # An older name of JAX's.
     at_least_vspace = to_tangent_aval

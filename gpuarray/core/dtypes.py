@@ -104,6 +104,20 @@ def kind_of(dtype: Any) -> str:
     return _KIND.get(dtype) or dtype.kind
 
 
+def tangent_dtype(dtype: Any) -> Any:
+    """Return the dtype of tangents: the same for floats and complex numbers, else float0.
+
+    Extended dtypes say it themselves.
+
+    >>> tangent_dtype(float32), tangent_dtype(int32) == float0
+    (dtype('float32'), True)
+    """
+    if isinstance(dtype, ExtendedDType):
+        rule = dtype.rule("tangent_dtype")
+        return float0 if rule is None else rule(dtype)
+    return dtype if kind_of(dtype) in "fc" else float0
+
+
 def in_kernels(dtype: Any) -> bool:
     """Return whether kernels can hold elements of a dtype.
 

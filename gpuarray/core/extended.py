@@ -21,17 +21,61 @@ class prng_key(extended):
 
 
 class ExtendedDType:
-    """Base of dtypes that NumPy does not know; `name`, `itemsize` and `type` describe them."""
+    """Base of dtypes that NumPy does not know.
+
+    A subclass is hashable, and has a `name`, a `type` (a subclass of `extended`), and `_rules`, an
+    object or class of functions that it is asked for:
+
+    - `physical_element_aval(dtype)`: the shape and dtype of the numbers in one element.
+    - `allow_conversion`: whether `lax.convert_element_type` makes elements of them, and back; or
+      `convert_to(from, dtype)` and `convert_from(dtype, to)`, which say for which dtypes.
+    - `tangent_dtype(dtype)`: the dtype of tangents. Without it there are none.
+    - `add(dtype, x, y)`: the sum of two cotangents of this dtype; without it, they are not added.
+    - `zero(dtype)`: a scalar zero; without it, that of the numbers.
+    - `full(shape, value, dtype)`: an array of this dtype, filled with one number.
+    """
 
     __slots__ = ()
 
     name: str
-    itemsize: int
     type: Any
+    _rules: Any = None
     kind = "k"
+
+    @property
+    def element(self) -> tuple[tuple[int, ...], np.dtype]:
+        """The shape and dtype of the numbers that one element is."""
+        found = getattr(self._rules, "physical_element_aval", None)
+        if found is None:
+            raise NotImplementedError(
+                f"the dtype {self!r} does not say what its elements are made of: give it `_rules` "
+                "with physical_element_aval(dtype), which returns something with a shape and dtype."
+            )
+        aval = found(self)
+        return tuple(aval.shape), np.dtype(aval.dtype)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        shape, dtype = self.element
+        return math.prod(shape) * dtype.itemsize
+
+    @property
+    def storage(self) -> np.dtype:
+        """The NumPy dtype that stores an element as one, so that it moves like a number."""
+        # Standard dtypes where there are any: NumPy is slower with void ones.
+        return np.dtype(_STORED.get(self.itemsize, f"V{self.itemsize}"))
+
+    def rule(self, name: str) -> Any:
+        """A function of `_rules`, or None."""
+        return getattr(self._rules, name, None)
 
     def __repr__(self) -> str:
         return self.name
+
+
+#: Dtypes that store elements, by their bytes. Equal bits are equal numbers, except in the last.
+_STORED = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
 
 
 class KeyDtype(ExtendedDType):
@@ -55,16 +99,8 @@ class KeyDtype(ExtendedDType):
         return f"key<{self._impl.tag}>"
 
     @property
-    def itemsize(self) -> int:
-        # Key words are uint32.
-        return 4 * math.prod(self._impl.key_shape)
-
-    @property
-    def storage(self) -> np.dtype:
-        """The NumPy dtype that stores a key as one element, so that keys move like numbers."""
-        # Standard dtypes for one, two and four words: NumPy is slower with void ones.
-        standard = {4: "uint32", 8: "uint64", 16: "complex128"}
-        return np.dtype(standard.get(self.itemsize, f"V{self.itemsize}"))
+    def element(self) -> tuple[tuple[int, ...], np.dtype]:
+        return self._impl.key_shape, np.dtype(np.uint32)
 
     def __eq__(self, other: object) -> bool:
         # By value: keys made with equal generators mix.

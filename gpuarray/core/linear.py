@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 
@@ -59,13 +57,10 @@ def is_zero(x: Any) -> bool:
 
 def is_inexact(aval: ShapedArray) -> bool:
     """Whether values of this aval have derivatives."""
-    if isinstance(aval.dtype, dtypes.KeyDtype):
-        return False
-    return dtypes.issubdtype(aval.dtype, np.inexact)
+    return dtypes.tangent_dtype(aval.dtype) != dtypes.float0
 
 
 def tangent_aval(aval: ShapedArray) -> ShapedArray:
     """Return the aval of tangents: the same for floats and complex numbers, else float0."""
-    if is_inexact(aval):
-        return aval
-    return ShapedArray(aval.shape, dtypes.float0)
+    dtype = dtypes.tangent_dtype(aval.dtype)
+    return aval if dtype == aval.dtype else ShapedArray(aval.shape, dtype)

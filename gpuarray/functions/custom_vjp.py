@@ -14,6 +14,7 @@ from gpuarray import errors
 from gpuarray.control.custom_rules import named_like
 from gpuarray.control.custom_vjp import custom_vjp_call_p
 from gpuarray.control.graph_edits import opened
+from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import evaluate
@@ -270,8 +271,11 @@ def _cotangents(found: Any, in_avals: list[ShapedArray], in_spec: Any) -> list:
                 f"type {aval_of(ct).str_short()} corresponding to an input of type "
                 f"{aval.str_short()}, so the shapes do not match"
             )
-        # The dtype is made to fit, as JAX does; the shape is not.
-        out.append(cast_like(ct, want))
+        # The dtype is made to fit, as JAX does; the shape is not. Cotangents of an extended dtype
+        # add up by its rules.
+        out.append(
+            ct if isinstance(aval_of(ct).dtype, dtypes.ExtendedDType) else cast_like(ct, want)
+        )
     return out
 
 

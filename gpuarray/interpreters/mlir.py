@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.extended import ExtendedDType
 from gpuarray.core.graph import Eqn, Graph
 from gpuarray.core.primitive import Kind, Primitive, Sentinel
 from gpuarray.lax.convert import convert
 from gpuarray.names import explain_names as _explain_names
+from gpuarray.primitives.elementwise.extended import to_edtype_p
 from gpuarray.transforms.tracing import TracedFunction, stage
 
 __all__ = ["LoweringRule", "lower_fun", "register_lowering"]
@@ -101,6 +103,9 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -
 def _typed(x: Any, stated: ShapedArray) -> Any:
     """Return a result of a lowering, as weakly typed as the primitive says."""
     aval = aval_of(x)
+    # It may return the numbers that elements of an extended dtype are made of.
+    if isinstance(stated.dtype, ExtendedDType):
+        return to_edtype_p.bind(x, edtype=stated.dtype) if aval.dtype != stated.dtype else x
     if aval.dtype != stated.dtype or aval.weak_type == stated.weak_type:
         return x
     return convert(x, stated.dtype, stated.weak_type)

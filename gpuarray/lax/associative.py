@@ -90,7 +90,7 @@ def _in_one(combine: Callable, fn: Callable, leaves: list, axis: int, reverse: b
     # A scan of no more than one element merges nothing.
     if len({a.shape for a in avals}) > 1 or (isinstance(length, int) and length < 2):
         return None
-    if any(isinstance(a.dtype, dtypes.KeyDtype) for a in avals):
+    if any(isinstance(a.dtype, dtypes.ExtendedDType) for a in avals):
         return None
     half = len(leaves)
 

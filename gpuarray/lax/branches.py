@@ -106,7 +106,7 @@ def _predicate(pred: Any) -> Any:
             f"Pred must be a scalar, got {pred} of shape {aval.shape}. Reduce it with .any() or "
             ".all(), or select by element with gpuarray.numpy.where."
         )
-    if dtypes.kind_of(aval.dtype) == "c" or isinstance(aval.dtype, dtypes.KeyDtype):
+    if dtypes.kind_of(aval.dtype) == "c" or isinstance(aval.dtype, dtypes.ExtendedDType):
         raise TypeError(f"Pred type must be either boolean or number, got {aval.dtype.name}.")
     return pred
 

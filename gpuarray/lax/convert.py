@@ -24,6 +24,7 @@ from gpuarray.primitives.elementwise.convert import (
     imag_p,
     real_p,
 )
+from gpuarray.primitives.elementwise.extended import from_edtype_p, to_edtype_p
 from gpuarray.runtime.host import from_host
 
 
@@ -59,6 +60,8 @@ def convert(
     # Nothing to do: no equation is recorded.
     if not concrete and aval.dtype == new_dtype and aval.weak_type == weak_type:
         return operand  # pyright: ignore[reportReturnType]
+    if isinstance(new_dtype, dtypes.ExtendedDType) or isinstance(aval.dtype, dtypes.ExtendedDType):
+        return _extended(operand, aval.dtype, new_dtype)
     # As NumPy warns; JAX too.
     old_kind, new_kind = dtypes.kind_of(aval.dtype), dtypes.kind_of(new_dtype)
     # NumPy discards the imaginary part with the same warning.
@@ -76,6 +79,35 @@ def convert(
                 return from_host(value, ShapedArray(value.shape, new_dtype, weak_type))
             return convert_element_type_p.bind(value, **params)
     return convert_element_type_p.bind(operand, **params)
+
+
+def _extended(x: Any, old: Any, new: Any) -> Any:
+    # Elements are made of numbers, and opened to them: the axes of one element come last.
+    if old == new:
+        return x
+    if not isinstance(old, dtypes.ExtendedDType):
+        _check_allowed(old, new, new, "convert_to")
+        return to_edtype_p.bind(x, edtype=new)
+    if isinstance(new, dtypes.ExtendedDType):
+        raise ValueError(
+            f"convert_element_type cannot directly convert between extended dtypes, from "
+            f"{old.name} to {new.name}: convert to the numbers that the first is made of, then to "
+            "the second."
+        )
+    _check_allowed(old, new, old, "convert_from")
+    return from_edtype_p.bind(x, dtype=new)
+
+
+def _check_allowed(old: Any, new: Any, edtype: Any, by: str) -> None:
+    """Ask the rules of an extended dtype whether it may be opened or made."""
+    older = edtype.rule(by)
+    if not (edtype.rule("allow_conversion") if older is None else older(old, new)):
+        keys = isinstance(edtype, dtypes.KeyDtype)
+        hint = "Use gpuarray.random.key_data and wrap_key_data to open and close random keys."
+        raise ValueError(
+            f"Cannot convert_element_type from {old.name} to {new.name}."
+            + (f" {hint}" if keys else " The rules of the extended dtype do not allow it.")
+        )
 
 
 def host_constant(value, new_dtype) -> np.ndarray:

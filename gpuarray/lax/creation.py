@@ -75,10 +75,13 @@ def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
         return random_wrap_p.bind(words, impl=dtype.impl)
     # Random keys do not convert to numbers, nor to keys of another generator.
     if isinstance(dtype, dtypes.ExtendedDType) or isinstance(own.dtype, dtypes.ExtendedDType):
+        rule = dtype.rule("full") if isinstance(dtype, dtypes.ExtendedDType) else None
+        if own.dtype != dtype and rule is not None:
+            return rule((), value, dtype)
         if own.dtype != dtype:
             raise TypeError(
                 f"full cannot make {dtype.name} from a fill_value of dtype {own.dtype.name}: "
-                "random keys are filled with a random key."
+                "fill with a value of that dtype (random keys with a random key)."
             )
         return value
     # A Python scalar is weakly typed by itself, where its dtype is the default one.

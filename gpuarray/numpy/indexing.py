@@ -223,7 +223,7 @@ def take_target(
 
 
 def is_key(x) -> bool:
-    return isinstance(x.dtype, dtypes.KeyDtype)
+    return isinstance(x.dtype, dtypes.ExtendedDType)
 
 
 def _empty_keys(keys: Array, shape: tuple[int, ...]) -> Array:

@@ -94,7 +94,7 @@ def common_dtype(name: str, xs: list[Any], to: Callable[[Any], Any] | None) -> t
     # Random keys do not promote: the message names the function that was given one.
     except ValueError:
         found = [aval_of(x).dtype for x in xs]
-        if any(isinstance(d, dtypes.KeyDtype) for d in found):
+        if any(isinstance(d, dtypes.ExtendedDType) for d in found):
             listed = ", ".join(d.name for d in found)
             raise TypeError(f"{name} does not accept dtypes {listed}.") from None
         raise

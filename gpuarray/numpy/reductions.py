@@ -145,7 +145,7 @@ def _types(fold: Reduction, dtype: Any, wanted: Any, promote_integers: bool) -> 
     """The dtype a reduction runs in, and that of its result."""
     if fold.name in ("any", "all"):
         return dtypes.bool_, dtypes.bool_
-    if isinstance(dtype, dtypes.KeyDtype):
+    if isinstance(dtype, dtypes.ExtendedDType):
         raise TypeError(f"Cannot interpret '{dtype}' as a data type: {fold.name} reduces numbers")
     # dtype= is what is computed in, as in NumPy.
     if wanted is not None:

@@ -310,7 +310,7 @@ def _update(
 
 def warn_unsafe(x, values) -> None:
     """Warn where updating `x` changes the kind of the values (floats into an integer array)."""
-    if isinstance(x.dtype, dtypes.KeyDtype):
+    if isinstance(x.dtype, dtypes.ExtendedDType):
         return
     # JAX warns where promotion would have made another dtype than the array's.
     common, _ = promotion.promote2(x.dtype, x.weak_type, values.dtype, values.weak_type)

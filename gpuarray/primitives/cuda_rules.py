@@ -65,7 +65,7 @@ def by_class(
         dtype = avals[0].dtype
         if half and is_half(dtype):
             return half
-        kind = "k" if isinstance(dtype, dtypes.KeyDtype) else dtypes.kind_of(dtype)
+        kind = "k" if isinstance(dtype, dtypes.ExtendedDType) else dtypes.kind_of(dtype)
         if kind not in real or not real[kind]:
             raise NoKernel(f"no CUDA text for elements of dtype {dtype.name}")
         return real[kind]
@@ -128,7 +128,7 @@ def power(avals, *, y: int):
 def equal(avals) -> str:
     """Compare numbers by value, random keys bit by bit."""
     # A key of four words is stored as a complex number.
-    key = isinstance(avals[0].dtype, dtypes.KeyDtype) and avals[0].dtype.storage.kind == "c"
+    key = isinstance(avals[0].dtype, dtypes.ExtendedDType) and avals[0].dtype.storage.kind == "c"
     return "ga_same_key({0}, {1})" if key else "{0} == {1}"
 
 

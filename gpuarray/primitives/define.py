@@ -53,7 +53,7 @@ do = _ByName()
 
 def dtype_class(dtype) -> str:
     """Return the name of the abstract class of `dtype`, as used in the sets above."""
-    if isinstance(dtype, dtypes.KeyDtype):
+    if isinstance(dtype, dtypes.ExtendedDType):
         return "key"
     if dtype == np.bool_:
         return "bool"

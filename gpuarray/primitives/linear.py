@@ -38,7 +38,23 @@ def add_any(x: Any, y: Any) -> Any:
     """Add two (co)tangents, either of which may be a symbolic Zero."""
     if is_zero(x):
         return y
-    return x if is_zero(y) else add_any_p.bind(x, y)
+    if is_zero(y):
+        return x
+    dtype = aval_of(x).dtype
+    if isinstance(dtype, dtypes.ExtendedDType):
+        return _added(dtype, x, y)
+    return add_any_p.bind(x, y)
+
+
+# By the rule of the dtype.
+def _added(dtype: dtypes.ExtendedDType, x: Any, y: Any) -> Any:
+    rule = dtype.rule("add")
+    if rule is None:
+        raise TypeError(
+            f"cotangents of dtype {dtype.name} meet, and it has no rule to add them: give its "
+            "_rules a function add(dtype, x, y)"
+        )
+    return rule(dtype, x, y)
 
 
 def zeros(aval: ShapedArray) -> Any:
@@ -50,6 +66,12 @@ def zeros(aval: ShapedArray) -> Any:
         impl = aval.dtype.impl
         words = np.zeros((*aval.shape, *impl.key_shape), np.uint32)
         return do.random_wrap(words, impl=impl)
+    if isinstance(aval.dtype, dtypes.ExtendedDType):
+        rule, (shape, dtype) = aval.dtype.rule("zero"), aval.dtype.element
+        if rule is None:
+            return do.to_edtype(np.zeros((*aval.shape, *shape), dtype), edtype=aval.dtype)
+        everywhere = {"shape": aval.shape, "broadcast_dimensions": (), "sharding": None}
+        return do.broadcast_in_dim(rule(aval.dtype), **everywhere)
     zero = np.zeros((), storage_dtype(aval))[()]
     # A Python number is weakly typed. Its default dtype may be another one, and then it must not
     # be.

@@ -149,7 +149,7 @@ def by_dtype(
         dtype = avals[0].dtype
         function = chosen.get(dtype)
         if function is None:
-            kind = "k" if isinstance(dtype, dtypes.KeyDtype) else dtypes.kind_of(dtype)
+            kind = "k" if isinstance(dtype, dtypes.ExtendedDType) else dtypes.kind_of(dtype)
             function = classes.get(kind)
             if function is None:
                 raise TypeError(f"no NumPy function for elements of dtype {dtype.name}")

@@ -15,7 +15,7 @@ import numpy as np
 from gpuarray.core import layout as layouts
 from gpuarray.core.abstract_mesh import AbstractMesh, Axes
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.dtypes import KeyDtype
+from gpuarray.core.dtypes import ExtendedDType
 from gpuarray.core.flow import ByDevice
 from gpuarray.core.graph import Eqn, Graph, Var, subgraphs
 from gpuarray.core.mesh import (
@@ -48,7 +48,7 @@ def check_terms(aval: ShapedArray, sharding: Any) -> None:
     """Refuse a value that cannot be terms of a sum, and a mesh whose types do not say it."""
     if not isinstance(sharding, NamedSharding) or not sharding.spec.unreduced:
         return
-    if isinstance(aval.dtype, KeyDtype):
+    if isinstance(aval.dtype, ExtendedDType):
         raise TypeError(
             f"random keys cannot be terms of a sum: got {aval.str_short()} and {sharding.spec}"
         )

@@ -104,10 +104,11 @@ class ArrayImpl(Array):
         return read_only(buffer)
 
     def _host(self, what: str) -> np.ndarray:
-        if isinstance(self.aval.dtype, dtypes.KeyDtype):
+        if isinstance(self.aval.dtype, dtypes.ExtendedDType):
             raise TypeError(
-                f"{what} of an array with dtype {self.aval.dtype.name} is not defined: random keys "
-                "are opaque. Use gpuarray.random.key_data(key) for the words in it."
+                f"{what} of an array with dtype {self.aval.dtype.name} is not defined: such "
+                "elements are opaque. Use gpuarray.random.key_data(key) for the words of random "
+                "keys, lax.convert_element_type for what another dtype is made of."
             )
         return self._value
 
@@ -173,7 +174,7 @@ class ArrayImpl(Array):
 
     def __reduce__(self):
         # Pickle as a NumPy array, whose pickling is NumPy's own.
-        if isinstance(self.aval.dtype, dtypes.KeyDtype):
+        if isinstance(self.aval.dtype, dtypes.ExtendedDType):
             return rebuild_key, (np.asarray(self._value), self.aval.dtype)
         return rebuild, (np.asarray(self._value), self.aval.weak_type)
 
@@ -257,7 +258,7 @@ class ArrayImpl(Array):
         dtype = self.aval.dtype
         if self._work is None and self._bufs is None:
             return f"{type(self).__name__}<deleted {self.aval.str_short()}>"
-        if isinstance(dtype, dtypes.KeyDtype):
+        if isinstance(dtype, dtypes.ExtendedDType):
             words = key_words(self._value, dtype)
             return f"Array({self.shape}, dtype={dtype.name}) overlaying:\n{words}"
         if self._place.sharding._is_terms:
@@ -279,14 +280,14 @@ class ArrayImpl(Array):
         return f"Array({body},{glue}{tail}"
 
     def __str__(self) -> str:
-        if isinstance(self.aval.dtype, dtypes.KeyDtype) or self._place.sharding._is_terms:
+        if isinstance(self.aval.dtype, dtypes.ExtendedDType) or self._place.sharding._is_terms:
             return repr(self)
         return str(self._value)
 
     def __format__(self, spec: str) -> str:
         if self._place.sharding._is_terms:
             return repr(self)
-        if not self.aval.shape and (spec or not isinstance(self.aval.dtype, dtypes.KeyDtype)):
+        if not self.aval.shape and (spec or not isinstance(self.aval.dtype, dtypes.ExtendedDType)):
             return format(self._host("format()")[()], spec)
         if spec:
             raise TypeError(
@@ -311,8 +312,8 @@ class ArrayImpl(Array):
     @property
     def format(self) -> Format:
         """How the array lies over devices, and in which order each holds its elements."""
-        if isinstance(self.aval.dtype, dtypes.KeyDtype):
-            raise AttributeError("an array of random keys has no attribute 'format'")
+        if isinstance(self.aval.dtype, dtypes.ExtendedDType):
+            raise AttributeError("an array of an extended dtype has no attribute 'format'")
         if self.is_deleted():
             return Format(None, self.sharding)
         return format_of(self.ndim, self.sharding)
@@ -447,10 +448,10 @@ ArrayImpl._known_aval = ArrayImpl.aval
 
 
 def key_words(storage: np.ndarray, dtype) -> np.ndarray:
-    """Return the uint32 words of stored random keys, of shape (..., words per key)."""
-    words = dtype.storage.itemsize // 4
+    """Return the numbers of stored elements, such as the words of random keys, along last axes."""
+    shape, number = dtype.element
     flat = np.ascontiguousarray(storage).reshape(-1)
-    return flat.view(np.uint32).reshape(*np.shape(storage), words)
+    return flat.view(number).reshape(*np.shape(storage), *shape)
 
 
 def place_bytes(value: np.ndarray, place: Place, weak_type: bool = False) -> ArrayImpl:

@@ -310,7 +310,7 @@ def device_get(x):
 
 def _fetched(x: Any) -> Any:
     """Return the host value of an array; random keys and traced values stay what they are."""
-    if isinstance(x, ArrayImpl) and not isinstance(x.dtype, dtypes.KeyDtype):
+    if isinstance(x, ArrayImpl) and not isinstance(x.dtype, dtypes.ExtendedDType):
         return x._fetched(explicit=True)
     return x
 

@@ -63,6 +63,9 @@ def routine(
     if eqn.primitive is to_memory_p:
         moved = pinned if eqn.params["space"] is Space.Host else Gpu.copy
         return lambda buffer: moved(gpu, buffer)
+    if eqn.primitive.same_bytes and len(eqn.invars) == len(eqn.outvars) == 1:
+        (out,) = (v.aval for v in eqn.outvars)
+        return lambda buffer: buffer.viewed(out.shape, storage_dtype(out))
     maker = ROUTINES.get(eqn.primitive.name)
     if maker is None:
         return None

@@ -40,7 +40,9 @@ def has_kernel(eqn: Eqn) -> bool:
     if not all(dtypes.in_kernels(a.aval.dtype) for a in eqn.invars):
         return False
     # A random key is several words: there is no one value to compare.
-    real = not any(isinstance(a.aval.dtype, dtypes.KeyDtype) for a in eqn.invars[: keys_of(eqn)])
+    real = not any(
+        isinstance(a.aval.dtype, dtypes.ExtendedDType) for a in eqn.invars[: keys_of(eqn)]
+    )
     return real and length_of(eqn) > 0 and eqn.outvars[0].aval.size > 0
 
 

@@ -387,20 +387,27 @@ def _comparison(name: str, dtypes: frozenset[str], **rules) -> Primitive:
     )
 
 
-def _words(keys):
-    """Return stored random keys as 64-bit words on one more axis: bits compare, not numbers."""
-    return np.asarray(keys, order="C").reshape(*keys.shape, 1).view(np.uint64)
+def _words(stored):
+    """Return stored elements as words on one more axis: bits compare, not numbers."""
+    word = np.uint64 if stored.dtype.itemsize % 8 == 0 else np.uint8
+    return np.asarray(stored, order="C").reshape(*stored.shape, 1).view(word)
+
+
+def _by_bits(avals) -> bool:
+    # Of random keys and the like. nan words would differ from themselves as numbers; integers
+    # compare as they are.
+    dtype = avals[0].dtype
+    return isinstance(dtype, dtypes.ExtendedDType) and dtype.storage.kind != "u"
 
 
 def _equal_pick(avals):
-    if isinstance(avals[0].dtype, dtypes.KeyDtype):
-        # nan words would differ from themselves if keys were compared as numbers.
+    if _by_bits(avals):
         return lambda x, y: (_words(x) == _words(y)).all(-1)
     return np.equal
 
 
 def _not_equal_pick(avals):
-    if isinstance(avals[0].dtype, dtypes.KeyDtype):
+    if _by_bits(avals):
         return lambda x, y: (_words(x) != _words(y)).any(-1)
     return np.not_equal
 

@@ -138,7 +138,7 @@ mulhi_p = _integers("mulhi", _multiply_high, weight=2)
 
 
 def _bitcast_aval(x: ShapedArray, *, new_dtype) -> ShapedArray:
-    if isinstance(x.dtype, dtypes.KeyDtype) or isinstance(new_dtype, dtypes.KeyDtype):
+    if isinstance(x.dtype, dtypes.ExtendedDType) or isinstance(new_dtype, dtypes.ExtendedDType):
         raise ValueError(
             f"unexpected input: dtype={x.dtype.name}. The bits of random keys are opaque: use "
             "gpuarray.random.key_data(key)."

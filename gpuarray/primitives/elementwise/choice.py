@@ -42,7 +42,7 @@ def _select_n_aval(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
             "select `which` must be scalar or have the same shape as cases, got `which` shape "
             f"{which.shape} but case shape {first.shape}."
         )
-    kind = "k" if isinstance(which.dtype, dtypes.KeyDtype) else dtypes.kind_of(which.dtype)
+    kind = "k" if isinstance(which.dtype, dtypes.ExtendedDType) else dtypes.kind_of(which.dtype)
     if kind not in "biu":
         raise TypeError(
             f"select `which` must be boolean or integer type, got {which.dtype.name}. "

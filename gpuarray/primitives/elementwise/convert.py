@@ -25,13 +25,11 @@ from gpuarray.primitives.numpy_rules import fresh, is_foreign, join
 
 
 def _convert_aval(x: ShapedArray, *, new_dtype, weak_type: bool, sharding=None) -> ShapedArray:
-    # Keys are opaque: they convert to themselves only.
-    key_in = isinstance(x.dtype, dtypes.KeyDtype)
-    if (key_in or isinstance(new_dtype, dtypes.KeyDtype)) and x.dtype != new_dtype:
-        raise ValueError(
-            f"Cannot convert_element_type from {x.dtype.name} to {new_dtype.name}. Use "
-            "gpuarray.random.key_data and wrap_key_data to open and close random keys."
-        )
+    # Extended dtypes are opaque: `to_edtype` and `from_edtype` (extended.py) make and open them.
+    if x.dtype != new_dtype and any(
+        isinstance(d, dtypes.ExtendedDType) for d in (x.dtype, new_dtype)
+    ):
+        raise ValueError(f"Cannot convert_element_type from {x.dtype.name} to {new_dtype.name}.")
     return ShapedArray(x.shape, new_dtype, weak_type)
 
 

@@ -63,7 +63,7 @@ def gather_factors(avals, out_avals, params) -> Factors:
     how = "or" if operand.dtype == np.bool_ else "sum"
     if dtypes.kind_of(operand.dtype) in "fc":
         how = "pick"  # a sum would lose the sign of -0
-    if isinstance(operand.dtype, dtypes.KeyDtype):  # keys cannot be added
+    if isinstance(operand.dtype, dtypes.ExtendedDType):  # keys cannot be added
         table = [None if str(n).startswith("row") else n for n in table]
     rows = {name: d for d, name in enumerate(table) if str(name).startswith("row")}
     at = [f"batch{j}" for j in range(indices.ndim - 1)]

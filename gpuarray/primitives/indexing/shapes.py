@@ -286,9 +286,8 @@ def check_scatter(operand, indices, updates, numbers) -> None:
 
 def default_fill(dtype) -> Any:
     """Return the value of out-of-bounds reads: NaN, the lowest signed, the highest unsigned one."""
-    if isinstance(dtype, dtypes.KeyDtype):
-        # All bits set, as an unsigned number would be.
-        return 0xFFFFFFFF
+    if isinstance(dtype, dtypes.ExtendedDType):  # what its numbers have
+        return default_fill(dtype.element[1])
     kind = dtypes.kind_of(dtype)
     if kind in "fc":
         return np.nan
@@ -301,8 +300,8 @@ def default_fill(dtype) -> Any:
 def fill_element(aval: ShapedArray, fill_value) -> Any:
     """Return an element of the storage dtype; a key is filled word by word."""
     dtype = storage_dtype(aval)
-    if isinstance(aval.dtype, dtypes.KeyDtype):
+    if isinstance(aval.dtype, dtypes.ExtendedDType):
         # Each word of the key has the fill value.
-        word = np.uint32(fill_value).tobytes()
-        return np.frombuffer(word * (dtype.itemsize // 4), dtype)[0]
+        shape, number = aval.dtype.element
+        return np.full(shape, fill_value, number).reshape(-1).view(dtype)[0]
     return np.asarray(fill_value).astype(dtype)[()]

@@ -193,7 +193,7 @@ def pad_each(x, values, d: int, config):
         return around  # no elements at all
     dtype = aval_of(x).dtype
     # Keys have no zero: any key will do where the mask overwrites it.
-    if isinstance(dtype, dtypes.KeyDtype):
+    if isinstance(dtype, dtypes.ExtendedDType):
         first = do.slice(values, start_indices=(0,), limit_indices=(1,), strides=None)
         anything = do.squeeze(first, dimensions=(0,))
     else:

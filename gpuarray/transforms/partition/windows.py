@@ -468,7 +468,7 @@ def is_plain(aval: ShapedArray) -> bool:
 
 def zero(aval: ShapedArray) -> Any:
     """Return a zero of a type."""
-    if isinstance(aval.dtype, dtypes.KeyDtype):
+    if isinstance(aval.dtype, dtypes.ExtendedDType):
         return zeros(ShapedArray((), aval.dtype))
     return np.zeros((), aval.dtype)[()]
 

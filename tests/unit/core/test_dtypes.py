@@ -9,8 +9,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import gpuarray as ga
-import gpuarray.numpy as gnp
 from gpuarray.config import config, enable_x64, numpy_dtype_promotion, state
 from gpuarray.core import dtypes, lattice, promotion
 from gpuarray.core.promotion import TypePromotionError, promote2, result_type
@@ -399,12 +397,3 @@ def test_key_dtype():
 def test_scalar_types_come_from_ml_dtypes():
     assert dtypes.bfloat16 == np.dtype(ml_dtypes.bfloat16)
     assert set(ALL) <= set(dir(dtypes)) | {"bool"}
-
-
-@pytest.mark.parametrize("transform", (lambda f: f, ga.jit))
-def test_extended_dtypes_of_others_are_refused_by_name(transform):
-    class Scaled(dtypes.ExtendedDType):
-        name, itemsize, type = "scaled", 4, ga.dtypes.extended
-
-    with pytest.raises(NotImplementedError, match="arrays of dtype scaled: of extended dtypes"):
-        transform(lambda x: ga.lax.convert_element_type(x, Scaled()))(gnp.ones(3))

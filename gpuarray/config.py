@@ -15,6 +15,7 @@ import collections
 import contextlib
 import difflib
 import itertools
+import logging
 import os
 import sys
 import threading
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from gpuarray.settings import Setting as Setting
 from gpuarray.settings import checked, from_environment, parse
 from gpuarray.settings import settings as settings
-from gpuarray.xla_settings import XLA_SETTINGS
+from gpuarray.xla_settings import IDLE, XLA_SETTINGS
 
 
 class TraceKey:
@@ -246,7 +247,8 @@ class Config:
 
 
 def _warn_xla_only(name: str) -> None:
-    warnings.warn(f"the setting {name!r} tunes XLA and has no effect in gpuarray", stacklevel=3)
+    why = next(group.why for group in IDLE if _plain(name) in group.defaults)
+    warnings.warn(f"the setting {name!r} has no effect in gpuarray: {why}", stacklevel=3)
 
 
 def _warn_idle(row: Setting, value: Any) -> None:
@@ -388,9 +390,28 @@ transfer_guard_device_to_host = Context("transfer_guard_device_to_host")
 transfer_guard_host_to_device = Context("transfer_guard_host_to_device")
 
 
+# ---- messages ----
+_log = logging.getLogger("gpuarray")
+
+
+def _print_log(level: str, modules: str) -> None:
+    """Print the messages of the package from a level on; all of them if any module is named."""
+    level = "DEBUG" if modules else level
+    # A program with handlers of its own prints them already.
+    if level != "NOTSET" and not _log.hasHandlers():
+        _log.addHandler(logging.StreamHandler())
+    _log.setLevel(level)
+
+
+config.on_update("logging_level", lambda level: _print_log(level, state.debug_log_modules))
+config.on_update("debug_log_modules", lambda modules: _print_log(state.logging_level, modules))
+
+
 def _load_environment() -> None:
     found, unknown = from_environment(os.environ)
     _global.update(found)
+    if {"logging_level", "debug_log_modules"} & found.keys():
+        _print_log(_global["logging_level"], _global["debug_log_modules"])
     # At import: no other thread has a copy yet.
     state._thread.refresh(*found)
     if unknown:

@@ -52,6 +52,16 @@ def _check_static(value: Any) -> bool:
     raise ValueError(f"dynamic_shapes can only be False (every shape is static), got {value!r}")
 
 
+def _check_visible(value: Any) -> str:
+    text = value if isinstance(value, str) else ",".join(map(str, value))
+    if text == "all" or all(word.strip().isdigit() for word in text.split(",")):
+        return text
+    raise ValueError(
+        f"cuda_visible_devices must be 'all' or numbers of GPUs like '0,2', got: {value!r}"
+    )
+
+
+_LEVELS = ("NOTSET", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _GUARDS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
 # Words, then types, then the names of JAX's DotAlgorithmPreset.
 # fmt: off
@@ -92,6 +102,8 @@ _ROWS = (
     Setting("enable_custom_prng", bool, False, "PRNGKey returns typed keys, as `key` does.", True),
     Setting("legacy_prng_key", ("allow", "warn", "error"), "allow",
             "What happens when a raw uint32 key is used.", True),
+    Setting("high_dynamic_range_gumbel", bool, False,
+            "Gumbel numbers take mode='high' where none is given.", True),
     Setting("random_seed_offset", int, 0, "Added to every seed that makes a key.", True),
     # checks and debugging
     Setting("debug_nans", bool, False, "Raise where a NaN first appears.", True),
@@ -102,6 +114,16 @@ _ROWS = (
     Setting("disable_jit", bool, False, "Run jitted functions and loops step by step.", True),
     Setting("no_tracing", bool, False, "Raise when a function would be traced again."),
     Setting("no_execution", bool, False, "Raise when something would run on a device.", True),
+    Setting("check_static_indices", bool, False,
+            "Raise where an index known while tracing is out of bounds.", True),
+    Setting("disallow_mesh_context_manager", bool, False,
+            "Raise at `with mesh:`, the older form of `with set_mesh(mesh):`."),
+    Setting("pallas_enable_debug_checks", bool, False, "Let pallas.debug_check check.", True),
+    Setting("logging_level", _LEVELS, "NOTSET", "From which level on messages are printed."),
+    Setting("debug_log_modules", str, "",
+            "Print debug messages; any modules turn on all: one logger has them."),
+    Setting("log_checkpoint_residuals", bool, False,
+            "Log as a warning what checkpointed functions save."),
     Setting("log_compiles", bool, False, "Log each trace and compile as a warning."),
     Setting("explain_cache_misses", bool, False, "Log why a call was traced again."),
     Setting("traceback_filtering", ("auto", "off", "tracebackhide", "remove_frames",
@@ -123,6 +145,8 @@ _ROWS = (
     Setting("num_gpu_devices", range(-1, 1 << 16), -1,
             "How many GPUs to show: fewer than there are, or several logical ones on each; "
             "-1 = those that there are.", False, False),
+    Setting("cuda_visible_devices", _check_visible, "all",
+            "GPUs to use, 'all' or numbers like '0,2'; CUDA_VISIBLE_DEVICES is applied before."),
     Setting("default_device", _check_device, None, "Where new arrays live.", True),
     Setting("transfer_guard", _GUARDS, None, "Rule for all copies between host and devices.",
             sets=("transfer_guard_host_to_device", "transfer_guard_device_to_host",

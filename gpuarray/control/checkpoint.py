@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from gpuarray import config
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control import typed
 from gpuarray.control.call import jit_p
@@ -117,7 +118,8 @@ class _Cut(NamedTuple):
 
 def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
     made = _cut(params["jaxpr"], tuple(flags), params["policy"])
-    _log.debug("%s", made.note)
+    level = logging.WARNING if config.state.log_checkpoint_residuals else logging.DEBUG
+    _log.log(level, "%s", made.note)
     known_args = others(args, flags)
     assert trace.parent is not None
     with traces.current(trace.parent):

@@ -136,6 +136,11 @@ class Mesh(Axes, contextlib.ContextDecorator):
         )
 
     def __enter__(self) -> Mesh:
+        if config.state.disallow_mesh_context_manager:
+            raise RuntimeError(
+                "a mesh as context manager is not allowed while jax_disallow_mesh_context_manager "
+                "is on: write `with set_mesh(mesh):` instead"
+            )
         warnings.warn(
             "`with mesh:` context manager has been deprecated. Please use `with set_mesh(mesh):` "
             "instead.",

@@ -135,16 +135,17 @@ def _edge(given: int, at: int, axis: int, n: int) -> int:
     # An axis of no elements has no edge to move to.
     if n == 0:
         raise IndexError(f"index is out of bounds for axis {axis} with size 0")
-    if _state.oob == "raise":
+    if _state.oob == "raise" or _state.check_static_indices:
         raise out_of_bounds(given, axis, n)
     return 0 if at < 0 else n - 1
 
 
 def out_of_bounds(given: int, axis: int, n: int) -> IndexError:
-    """The error of config.oob='raise'."""
+    """The error of config.oob='raise', and of static indices with check_static_indices."""
+    why = "'oob' is 'raise'" if _state.oob == "raise" else "'check_static_indices' is on"
     return IndexError(
         f"index {given} is out of bounds for axis {axis} with size {n} (reported because config "
-        "'oob' is 'raise'; with 'clip' it would have been moved to the edge)"
+        f"{why}; else it would have been moved to the edge)"
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import config, lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.functions.jit import jit
@@ -131,7 +131,7 @@ def _where(condition, x, y):
 def gumbel_mode(mode: str | None) -> str:
     """Check the `mode=` argument of gumbel and the functions built on it."""
     if mode is None:
-        return "low"
+        return "high" if config.state.high_dynamic_range_gumbel else "low"
     if mode not in ("highest", "high", "low"):
         raise ValueError(
             f"Must provide valid mode for gumbel got: {mode}; use 'highest', 'high' or 'low'"

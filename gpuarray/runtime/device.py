@@ -239,6 +239,16 @@ def _check_gpu_count(value: int) -> None:
         )
 
 
+def _check_visible(value: str) -> None:
+    """Refuse another choice of GPUs once they are in use."""
+    if _gpus and value != state.cuda_visible_devices:
+        raise RuntimeError(
+            "cuda_visible_devices must be set before GPUs are used, as with the variable "
+            f"JAX_CUDA_VISIBLE_DEVICES; there are {len(_gpus)} already"
+        )
+
+
+config.on_update("cuda_visible_devices", _check_visible)
 config.on_update("num_cpu_devices", _check_count)
 config.on_update("num_gpu_devices", _check_gpu_count)
 

@@ -55,8 +55,9 @@ _making = lock()
 def gpus() -> list[Gpu]:
     """Return the GPUs of this machine; raise DeviceError with the reason if there are none.
 
-    The setting `num_gpu_devices` asks for fewer, or for several on one GPU: logical ones, each with
-    memory and a stream of its own, for trying a program of many devices on few.
+    The setting `cuda_visible_devices` chooses some. `num_gpu_devices` asks for fewer, or for
+    several on one GPU: logical ones, each with memory and a stream of its own, for trying a program
+    of many devices on few.
     """
     # Made once, whichever thread asks first: nothing orders the streams of two Gpus.
     if not _gpus:
@@ -72,8 +73,18 @@ def _found() -> list[Gpu]:
     # Profilers show our ranges if NVTX is there.
     ranges.use_marks(cupy.cuda.nvtx if getattr(cupy.cuda.nvtx, "available", False) else None)
     there = cupy.cuda.runtime.getDeviceCount()
-    count = there if state.num_gpu_devices < 1 else state.num_gpu_devices
-    return [Gpu(i, i % there) for i in range(count)]
+    chosen = _visible(there)
+    count = len(chosen) if state.num_gpu_devices < 1 else state.num_gpu_devices
+    return [Gpu(i, chosen[i % len(chosen)]) for i in range(count)]
+
+
+def _visible(there: int) -> list[int]:
+    """The numbers of the GPUs that the setting `cuda_visible_devices` chooses."""
+    text = state.cuda_visible_devices
+    chosen = list(range(there)) if text == "all" else [int(word) for word in text.split(",")]
+    if not chosen or max(chosen) >= there:
+        raise DeviceError(f"cuda_visible_devices is {text!r}, and there are {there} GPUs")
+    return chosen
 
 
 def made() -> list[Gpu]:

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from gpuarray.api import callbacks
+from gpuarray.config import state
 from gpuarray.core.user_context import UserContext
 from gpuarray.core.value import Array
 from gpuarray.experimental.checkify import errors
@@ -78,7 +79,8 @@ enable_poison_buffers = Switch(False)
 
 
 def debug_check(condition: Any, message: str) -> None:
-    """Raise an error where a condition does not hold, while `enable_debug_checks` is on.
+    """Raise an error where a condition does not hold, while `enable_debug_checks` is on, or the
+    setting `pallas_enable_debug_checks`.
 
     >>> from gpuarray.experimental import pallas as pl
     >>> pl.debug_check(1 > 2, "never seen here")
@@ -88,7 +90,8 @@ def debug_check(condition: Any, message: str) -> None:
         ...
     gpuarray.experimental.checkify.errors.JaxRuntimeError: one is less (`check` failed)
     """
-    check = errors.check if enable_debug_checks.value else errors.debug_check
+    on = enable_debug_checks.value or state.pallas_enable_debug_checks
+    check = errors.check if on else errors.debug_check
     check(condition, message)
 
 

@@ -11,6 +11,7 @@ several a list of theirs, `in` the list of the operands' memory.
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib.machinery
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ from gpuarray.api import handlers
 from gpuarray.api.callbacks import FlatCallback, promised_avals
 from gpuarray.control.callbacks import METHODS, io_callback_p, pure_callback_p
 from gpuarray.core import dtypes
+from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.formats import Layout
 from gpuarray.core.value import Array
@@ -35,6 +37,7 @@ __all__ = [
     "include_dir",
     "pycapsule",
     "register_ffi_target",
+    "register_ffi_type",
     "register_ffi_type_id",
 ]
 
@@ -43,14 +46,20 @@ _NAME = b"xla._CUSTOM_CALL_TARGET"
 
 
 class _Target(NamedTuple):
-    address: int
+    stages: tuple[tuple[str, int], ...]  # names of stages, and the addresses of their functions
     typed: bool
+
+    @property
+    def address(self) -> int:
+        """The function that executes."""
+        return dict(self.stages)["execute"]
 
 
 #: Functions by name and platform.
 _targets: dict[tuple[str, str], _Target] = {}
 #: What keeps them alive: programs may call a function after another one got its name.
 _alive: dict[int, Any] = {}
+_kept_types: list[Any] = []
 
 
 def pycapsule(funcptr: Any) -> Any:
@@ -92,7 +101,9 @@ def register_ffi_target(
     Parameters
     ----------
     fn :
-        A capsule or a function of ctypes; of a handler also `{"execute": fn}`.
+        A capsule or a function of ctypes. Of a handler also a dict of them by stage: "execute",
+        and before it "instantiate", once for each place of a program, "prepare" and "initialize",
+        at each call. What a stage keeps (`State` in C++) the later ones find.
     platform :
         "cpu". Functions for other platforms are noted, and refused when they are called.
     api_version :
@@ -125,16 +136,16 @@ def register_ffi_target(
         )
     if not isinstance(name, str):
         raise util.wrong_type(name, "the name of a target, a str")
-    if isinstance(fn, Mapping):
-        if api_version == 0 or set(fn) != {"execute"}:
-            raise NotImplementedError(
-                f"register_ffi_target of functions for {sorted(fn)}: handlers are called to "
-                'execute, and keep no state between calls. Give {"execute": function}'
-            )
-        fn = fn["execute"]
-    address = _address(fn)
-    _targets[name, platform.lower()] = _Target(address, api_version == 1)
-    _alive[address] = fn
+    stages = fn if isinstance(fn, Mapping) else {"execute": fn}
+    wrong = set(stages) - set(handlers.STAGES) or (api_version == 0 and len(stages) > 1)
+    if wrong or "execute" not in stages:
+        raise ValueError(
+            f"register_ffi_target of functions for {sorted(stages)}: the stages of a handler are "
+            f"{', '.join(handlers.STAGES)}; it has the last at least, and of version 0 only that"
+        )
+    found = tuple([(s, _address(stages[s])) for s in handlers.STAGES if s in stages])
+    _targets[name, platform.lower()] = _Target(found, api_version == 1)
+    _alive.update({address: stages[stage] for stage, address in found})
 
 
 def include_dir() -> str:
@@ -156,8 +167,37 @@ def include_dir() -> str:
     )
 
 
+def register_ffi_type(
+    name: str, type_registration: Mapping[str, Any], platform: str = "cpu"
+) -> None:
+    """Register a type of what handlers keep between their stages.
+
+    Parameters
+    ----------
+    type_registration :
+        A dict of capsules or addresses: "type_id", that of the type's `TypeId`, which gets its
+        number, and "type_info", that of its `TypeInfo`, which says how a state ends.
+
+    Examples
+    --------
+
+    >>> import ctypes, gpuarray as ga
+    >>> number = ctypes.c_int64(0)
+    >>> ga.ffi.register_ffi_type("my_state", {"type_id": ctypes.pointer(number)})
+    >>> number.value > 0
+    True
+    """
+    if not isinstance(type_registration, Mapping) or "type_id" not in type_registration:
+        raise util.wrong_type(type_registration, 'a dict with "type_id", and "type_info"')
+    kind = ctypes.cast(_address(type_registration["type_id"]), ctypes.POINTER(ctypes.c_int64))
+    info = type_registration.get("type_info")
+    address = None if info is None else _address(info)
+    handlers.raise_if(handlers.register_type(name.encode(), kind, address))
+    _kept_types.append(type_registration)
+
+
 def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
-    """Refused, as in JAX 0.10: C functions are called with memory, and keep no state here.
+    """Refused, as in JAX 0.10, in which `register_ffi_type` has taken its place.
 
     >>> from gpuarray import ffi
     >>> ffi.register_ffi_type_id("state", None)
@@ -172,6 +212,7 @@ class _Call(NamedTuple):
     """A call of a C function on arrays of the host: equal for equal functions."""
 
     target: _Target
+    instance: handlers.Instance | None  # of a handler
     single: bool
     orders: tuple[tuple[int, ...], ...]  # axes of operands and results, as they lie in memory
     aliases: tuple[tuple[int, int], ...]  # operands whose memory is that of a result
@@ -193,10 +234,10 @@ class _Call(NamedTuple):
         for i, k in self.aliases:
             made[k][...] = given[i]
             given[i] = made[k]
-        if self.target.typed:
+        if self.instance is not None:
             shapes = [a.shape for a in every]
             handlers.call(
-                self.target.address,
+                self.instance,
                 list(zip(given, shapes[:count], strict=True)),
                 list(zip(made, shapes[count:], strict=True)),
                 self.attributes,
@@ -228,6 +269,23 @@ class _Foreign(FlatCallback):
 
     def __call__(self, avals: Sequence, buffers: Sequence, result_avals: Sequence) -> list:
         return self.callback_func(avals, buffers, result_avals)
+
+
+@functools.lru_cache(1 << 10)
+def _shared(target: _Target, attributes: Any) -> handlers.Instance:
+    return handlers.Instance(dict(target.stages))
+
+
+def _instance(target: _Target, attributes: Any, args: Sequence[Any]) -> handlers.Instance:
+    """A handler in a place of a program, with a state of its own where it has one.
+
+    Equal calls outside of programs share theirs.
+    """
+    if len(target.stages) == 1:
+        return _shared(target, ())
+    if any(isinstance(x, traces.Tracer) for x in args):
+        return handlers.Instance(dict(target.stages))
+    return _shared(target, attributes)
 
 
 def _behind(order: Sequence[int], rank: int) -> tuple[int, ...]:
@@ -355,7 +413,8 @@ def ffi_call(
                 f"ffi_call with attributes ({', '.join(attributes)}): a function of version 0 has "
                 "none; give them as operands"
             )
-        call = _Call(target, single, orders, aliases, frozen)
+        instance = _instance(target, frozen, args) if target.typed else None
+        call = _Call(target, instance, single, orders, aliases, frozen)
         params: dict[str, Any] = {
             "callback": _Foreign(target_name, call),
             "result_avals": out_avals,

@@ -62,7 +62,7 @@ GROUPS = (
         experimental.pallas.triton: elementwise_inline_asm
         extend: pallas
         ffi: build_ffi_lowering_function ffi_lowering
-            register_ffi_target_as_batch_partitionable register_ffi_type
+            register_ffi_target_as_batch_partitionable
         """,
     ),
     Group(

@@ -8,9 +8,12 @@ asks for them through a table of functions, which is made here once.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
 import itertools
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 from typing import Any
@@ -18,7 +21,9 @@ from typing import Any
 import numpy as np
 
 from gpuarray import util
-from gpuarray.errors import JaxRuntimeError
+from gpuarray.backends import hostcc
+from gpuarray.backends.hostcc import NoCompilerError
+from gpuarray.errors import CompileError, JaxRuntimeError
 
 VERSION = (0, 3)
 
@@ -77,7 +82,10 @@ class _Frame(Structure):
     ]
 
 
-_EXECUTE, _BUFFER = 3, 1
+#: The stages of a handler, in the order of their numbers. The first is called once for each place
+#: of a program, the others at each call; only the last gets arrays.
+STAGES = ("instantiate", "prepare", "initialize", "execute")
+_BUFFER = 1
 _ARRAY, _DICTIONARY, _SCALAR, _STRING = 1, 2, 3, 4
 # fmt: off
 _DTYPES = {
@@ -192,6 +200,50 @@ _numbers = itertools.count(1)
 _errors: dict[int, tuple[int, bytes]] = {}
 _memory: dict[int, np.ndarray] = {}
 _type_ids: dict[bytes, int] = {}
+_deleters: dict[int, int] = {}  # by the number of the type
+
+
+class _TypeInfo(Structure):
+    _fields_ = [*_HEAD, ("deleter", c_void_p)]
+
+
+class Instance:
+    """A handler in one place of a program, with what its stages keep for one another.
+
+    `stages` has the address of a function for each stage that there is.
+    """
+
+    def __init__(self, stages: Mapping[str, int]):
+        self.stages = stages
+        self.number = next(_numbers)
+        self.lock = threading.RLock()
+        self.begun = False
+        #: By stage: the number of the type, and the address.
+        self.states: dict[int, tuple[int, int]] = {}
+        _instances[self.number] = self
+        weakref.finalize(self, _delete, self.states)
+
+
+_instances: weakref.WeakValueDictionary[int, Instance] = weakref.WeakValueDictionary()
+
+
+def _delete(states: dict[int, tuple[int, int]], stages: Sequence[int] = range(len(STAGES))) -> None:
+    """End what stages kept, by the deleters of its types."""
+    for stage in stages:
+        kind, address = states.pop(stage, (0, 0))
+        if deleter := _deleters.get(kind):
+            ctypes.CFUNCTYPE(None, c_void_p)(deleter)(address)
+
+
+def register_type(name: bytes, type_id: Any, info: int | None) -> int | None:
+    """Give a type of state its number, which is written to `type_id`; return an error or None."""
+    known = _type_ids.setdefault(name, type_id[0] or len(_type_ids) + 1)
+    if type_id[0] not in (0, known):
+        return _error(_CODES.index("INVALID_ARGUMENT"), b"this type has another number already")
+    type_id[0] = known
+    if info and (deleter := _TypeInfo.from_address(info).deleter):
+        _deleters[known] = deleter
+    return None
 
 
 class _Future:
@@ -253,16 +305,32 @@ _refused("streams")
 @_service(("name", _Span), ("type_id", POINTER(c_int64)), ("info", c_void_p))
 def _type_register(given: Any) -> int | None:
     name = ctypes.string_at(given.name.data, given.name.size)
-    known = _type_ids.setdefault(name, given.type_id[0] or len(_type_ids) + 1)
-    if given.type_id[0] not in (0, known):
-        return _error(_CODES.index("INVALID_ARGUMENT"), b"this type has another number already")
-    given.type_id[0] = known
-    return None
+    return register_type(name, given.type_id, given.info)
 
 
 _refused("data of the execution context")
-_refused("state between calls")
-_refused("state between calls")
+_STATE = [("context", c_void_p), ("stage", c_int), ("type_id", POINTER(c_int64))]
+
+
+@_service(*_STATE, ("state", c_void_p))
+def _state_set(given: Any) -> int | None:
+    states = _instances[given.context].states
+    if given.stage in states:
+        return _error(_CODES.index("FAILED_PRECONDITION"), b"this stage has a state already")
+    states[given.stage] = (given.type_id[0], given.state)
+    return None
+
+
+@_service(*_STATE, ("state", c_void_p))
+def _state_get(given: Any) -> int | None:
+    kind, address = _instances[given.context].states.get(given.stage, (0, 0))
+    if kind != given.type_id[0] or not kind:
+        stage = STAGES[given.stage]
+        why = f"the stage {stage} has no state of this type: {stage!r} must set it, and be given "
+        why += "to register_ffi_target"
+        return _error(_CODES.index("NOT_FOUND"), why.encode())
+    given.state = address
+    return None
 
 
 @_service(("context", c_void_p), ("size", c_size_t), ("alignment", c_size_t), ("data", c_void_p))
@@ -338,8 +406,15 @@ _TABLE = _Table(
     (c_void_p * len(_services))(*[ctypes.cast(f, c_void_p).value for f, _ in _services]),
 )
 _HANDLER = ctypes.CFUNCTYPE(c_void_p, c_void_p)
+_ROOM = 1 << 12  # of the message of an exception
 
 # ---- calls ----
+
+
+def raise_if(number: int | None) -> None:
+    """Raise the error of this number, if there is one."""
+    if number:
+        _raise(number)
 
 
 def _raise(number: int) -> None:
@@ -348,31 +423,73 @@ def _raise(number: int) -> None:
     raise JaxRuntimeError(f"{name}: {message.decode(errors='replace')}")
 
 
+@functools.cache
+def _catching() -> Any:
+    """Return the function that calls a handler and catches exceptions; None without a compiler."""
+    try:
+        library = hostcc.load_host("handler.cpp", "-fexceptions")
+    except (NoCompilerError, CompileError):
+        return None
+    library.ga_call_handler.restype = c_void_p
+    library.ga_call_handler.argtypes = (c_void_p, c_void_p, c_char_p, c_size_t)
+    return library.ga_call_handler
+
+
+def _run(address: int, frame: _Frame) -> None:
+    """Call a function of a handler: an error of its own, or an exception, is raised."""
+    catching = _catching()
+    if catching is None:
+        error = _HANDLER(address)(ctypes.addressof(frame))
+    else:
+        text = ctypes.create_string_buffer(_ROOM)
+        error = catching(address, ctypes.addressof(frame), text, _ROOM)
+        if text.value:
+            message = text.value.decode(errors="replace")
+            raise JaxRuntimeError(f"INTERNAL: a C++ exception left the handler: {message}")
+    if error:
+        _raise(error)
+
+
+_Arrays = Sequence[tuple[np.ndarray, tuple[int, ...]]]
+
+
+def _frame(instance: Instance, stage: int, arrays: Sequence[_Arrays], given: Any, keep: list):
+    return _Frame(
+        _Frame.future.offset,
+        None,
+        ctypes.addressof(_TABLE),
+        instance.number,
+        stage,
+        *(_buffers(each, keep) for each in arrays),
+        _attributes(given, keep),
+        None,
+    )
+
+
 def call(
-    address: int,
-    operands: Sequence[tuple[np.ndarray, tuple[int, ...]]],
-    results: Sequence[tuple[np.ndarray, tuple[int, ...]]],
+    instance: Instance,
+    operands: _Arrays,
+    results: _Arrays,
     attributes: Sequence[tuple[str, tuple]],
 ) -> None:
     """Run a handler. Operands and results are pairs of memory and a shape."""
     keep: list[Any] = []  # what the frame points at
-    frame = _Frame(
-        _Frame.future.offset,
-        None,
-        ctypes.addressof(_TABLE),
-        None,
-        _EXECUTE,
-        _buffers(operands, keep),
-        _buffers(results, keep),
-        _attributes(attributes, keep),
-        None,
-    )
-    if error := _HANDLER(address)(ctypes.addressof(frame)):
-        _raise(error)
-    if frame.future:
-        # The memory has to live until the promise is kept.
-        future = _futures[frame.future]
-        future.done.wait()
-        del _futures[frame.future]
-        if future.error:
-            _raise(future.error)
+    stages = instance.stages
+    # Stages keep what they made for one another in the instance: one call after another.
+    with instance.lock if len(stages) > 1 else contextlib.nullcontext():
+        for number, stage in enumerate(STAGES[:-1]):
+            if stage in stages and not (number == 0 and instance.begun):
+                _run(stages[stage], _frame(instance, number, ((), ()), attributes, keep))
+        instance.begun = True
+        frame = _frame(instance, STAGES.index("execute"), (operands, results), attributes, keep)
+        try:
+            _run(stages["execute"], frame)
+            if frame.future:
+                # The memory has to live until the promise is kept.
+                future = _futures[frame.future]
+                future.done.wait()
+                del _futures[frame.future]
+                if future.error:
+                    _raise(future.error)
+        finally:
+            _delete(instance.states, range(1, len(STAGES)))

@@ -301,6 +301,18 @@ def compile_library(text: str, kernels: Sequence[str]) -> Library:
     return Library(_loaded(runtime), compiled(_store, key, commands).path, kernels[0])
 
 
+def load_host(name: str, *flags: str) -> ctypes.CDLL:
+    """Compile and load a file of kernels/host that stands alone."""
+    cxx, source = compiler(), folder() / "host" / name
+    flags = ("-std=c++17", "-fPIC", "-O2", "-shared", *flags)
+    key = "\0".join([version(cxx), *flags, source.read_text()]).encode()
+
+    def commands(_, target: pathlib.Path) -> list[list[str]]:
+        return [[*words(cxx), *flags, str(source), "-o", str(target)]]
+
+    return ctypes.CDLL(str(compiled(_store, key, commands).path))
+
+
 # By file name, which is a hash of the content.
 _runtimes: dict[str, ctypes.CDLL] = {}
 

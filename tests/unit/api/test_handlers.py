@@ -5,6 +5,7 @@ second time: those of the package have to agree with these, and not with themsel
 """
 
 import ctypes
+import gc
 import importlib
 import subprocess
 import sys
@@ -24,6 +25,8 @@ TEXT = r"""
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <stdexcept>
+#include <vector>
 struct Head { size_t size; void* extension; };
 struct Buffer { Head head; int dtype; void* data; int64_t rank; int64_t* dims; };
 struct Buffers { Head head; int64_t size; int* types; Buffer** items; };
@@ -38,10 +41,12 @@ struct Task { Head head; void* context; void (*run)(void*); void* data; };
 struct Count { Head head; void* context; int64_t* count; };
 struct Future { Head head; void* future; void* error; };
 struct Type { Head head; Span name; int64_t* id; void* info; };
+struct State;
 struct Table {
   Head head; struct { Head head; int major, minor; } version; void* internal;
   void* (*error)(Message*); void* message; void* destroy; void* add;
-  void* (*stream)(Future*); void* (*type)(Type*); void* context; void* set; void* get;
+  void* (*stream)(Future*); void* (*type)(Type*); void* context;
+  void* (*set)(State*); void* (*get)(State*);
   void* (*allocate)(Block*); void* (*free)(Freed*); void* (*schedule)(Task*);
   void* (*threads)(Count*); void* (*promise)(Future*); void* (*keep)(Future*);
   void* (*fail)(Future*); void* run; void* ordinal;
@@ -173,6 +178,32 @@ extern "C" void* later(Frame* f) {
   return x < 0 ? f->api->fail(&made) : f->api->keep(&made);
 }
 
+extern "C" void* throws(Frame* f) {
+  float x = *(float*)f->in.items[0]->data;
+  if (x < 0) std::vector<int>(1).at(2);
+  if (x > 0) throw 3;
+  throw std::runtime_error("nothing to throw");
+}
+
+// A counter, which begins where the attribute says.
+extern "C" int64_t counter_id = 0;
+extern "C" int ended = 0;
+struct State { Head head; void* context; int stage; int64_t* id; void* state; };
+struct Info { Head head; void (*end)(void*); };
+extern "C" Info counter_info = {{sizeof(Info), nullptr}, [](void* p) { delete (int*)p; ++ended; }};
+extern "C" void* start(Frame* f) {
+  if (f->stage != 0 || f->in.size || f->out.size) return error(f, 13, "not instantiated");
+  int* begin = new int(*(int64_t*)((Scalar*)f->attributes.items[0])->value);
+  State s{{sizeof s, nullptr}, f->context, 0, &counter_id, begin};
+  return f->api->set(&s);
+}
+extern "C" void* counted(Frame* f) {
+  State s{{sizeof s, nullptr}, f->context, 0, &counter_id, nullptr};
+  if (void* e = f->api->get(&s)) return e;
+  *(int*)f->out.items[0]->data = ++*(int*)s.state;
+  return nullptr;
+}
+
 extern "C" void* streams(Frame* f) {
   Future made{{sizeof made, nullptr}, f->context, nullptr};
   return f->api->stream(&made);
@@ -189,7 +220,7 @@ def library(tmp_path_factory):
         [*command, str(folder / "handlers.cpp"), "-o", str(folder / "handlers.so")], check=True
     )
     found = ctypes.CDLL(str(folder / "handlers.so"))
-    names = "describe attributes normalise copy add_one_in_place with_services later streams"
+    names = "describe attributes normalise copy add_one_in_place with_services later streams throws"
     for name in names.split():
         ffi.register_ffi_target(name, ffi.pycapsule(getattr(found, name)), platform="cpu")
     return found
@@ -359,8 +390,43 @@ def test_errors(library):
         late(np.float32(1))
     ffi.register_ffi_target("registered late", {"execute": library.copy})
     assert float(late(np.float32(5))) == 5
-    with pytest.raises(NotImplementedError, match="keep no state between calls"):
-        ffi.register_ffi_target("x", {"instantiate": library.copy, "execute": library.copy})
+    for stages in ({"execute": library.copy, "begin": library.copy}, {"prepare": library.copy}):
+        with pytest.raises(ValueError, match="the stages of a handler are instantiate, prepare"):
+            ffi.register_ffi_target("x", stages)
+
+
+def test_exceptions_are_errors():
+    call = ffi.ffi_call("throws", like())
+    for x, words in ((0, "nothing to throw"), (1, "no std::exception"), (-1, "vector")):
+        with pytest.raises(ga.errors.JaxRuntimeError, match=f"^INTERNAL: a C.. exception.*{words}"):
+            call(np.float32(x))
+
+
+def test_state_between_calls(library):
+    number = ctypes.c_int64.in_dll(library, "counter_id")
+    info = ctypes.addressof(ctypes.c_byte.in_dll(library, "counter_info"))
+    pointers = {"type_id": ctypes.pointer(number), "type_info": ctypes.c_void_p(info)}
+    ffi.register_ffi_type("counter", pointers)
+    assert number.value > 0
+    stages = {"instantiate": library.start, "execute": library.counted}
+    ffi.register_ffi_target("counted", stages)
+    call = ffi.ffi_call("counted", like(dtype="int32"), has_side_effect=True)
+    ended = ctypes.c_int.in_dll(library, "ended")
+    x = np.int32(0)
+    two_places = ga.jit(lambda x: (call(x, begin=10), call(x, begin=20)))
+    assert [tuple(map(int, two_places(x))) for _ in range(2)] == [(11, 21), (12, 22)]
+    assert [int(call(x, begin=10)) for _ in range(2)] == [11, 12]  # outside, its own
+    before = ended.value
+    del two_places
+    ga.clear_caches()
+    gc.collect()
+    assert ended.value == before + 2
+    # A stage that is not there has set no state.
+    ffi.register_ffi_target("counted", {"execute": library.counted})
+    with pytest.raises(ga.errors.JaxRuntimeError, match="^NOT_FOUND: the stage instantiate"):
+        call(x, begin=10)
+    with pytest.raises(TypeError, match="type_id"):
+        ffi.register_ffi_type("other", {})
 
 
 def test_headers(monkeypatch, tmp_path):

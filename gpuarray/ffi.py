@@ -187,6 +187,8 @@ def register_ffi_type(
     >>> number.value > 0
     True
     """
+    if not isinstance(platform, str):
+        raise util.wrong_type(platform, 'the name of a platform, "cpu"')
     if not isinstance(type_registration, Mapping) or "type_id" not in type_registration:
         raise util.wrong_type(type_registration, 'a dict with "type_id", and "type_info"')
     kind = ctypes.cast(_address(type_registration["type_id"]), ctypes.POINTER(ctypes.c_int64))
@@ -272,8 +274,8 @@ class _Foreign(FlatCallback):
 
 
 @functools.lru_cache(1 << 10)
-def _shared(target: _Target, attributes: Any) -> handlers.Instance:
-    return handlers.Instance(dict(target.stages))
+def _shared(key: tuple[_Target, Any]) -> handlers.Instance:
+    return handlers.Instance(dict(key[0].stages))
 
 
 def _instance(target: _Target, attributes: Any, args: Sequence[Any]) -> handlers.Instance:
@@ -282,10 +284,10 @@ def _instance(target: _Target, attributes: Any, args: Sequence[Any]) -> handlers
     Equal calls outside of programs share theirs.
     """
     if len(target.stages) == 1:
-        return _shared(target, ())
+        return _shared((target, ()))
     if any(isinstance(x, traces.Tracer) for x in args):
         return handlers.Instance(dict(target.stages))
-    return _shared(target, attributes)
+    return _shared((target, attributes))
 
 
 def _behind(order: Sequence[int], rank: int) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpuarray.backends.cuda import cubins
 from gpuarray.functions import argnums
+from gpuarray.functions.compiler_options import check_options
 from gpuarray.functions.jitted import JitOptions, Jitted
 from gpuarray.functions.shardings import UNSPECIFIED, sharding_options
 from gpuarray.runtime import cache
@@ -136,13 +137,7 @@ def jit_as(
             "static_argnames and donate_argnames cannot intersect (nor static_argnums and "
             f"donate_argnums): both name {sorted(map(str, both))}"
         )
-    # An option that would have no effect is refused.
-    if compiler_options:
-        raise ValueError(
-            f"{what} takes no compiler_options, got {compiler_options}: they tune XLA. What "
-            "gpuarray has to set, such as `fusion`, is a setting: "
-            "gpuarray.config.update(name, value)."
-        )
+    check_options(compiler_options)
     if device is not None and backend is not None:
         raise ValueError(
             f"can't specify both a device and a backend for jit, got {device=} and {backend=}"

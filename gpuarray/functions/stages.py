@@ -19,6 +19,7 @@ from gpuarray.core.formats import format_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.sharding import Device, Place
 from gpuarray.core.trace import Tracer
+from gpuarray.functions.compiler_options import check_options
 from gpuarray.functions.donation import given_away
 from gpuarray.functions.shardings import Where, delete_moved, run, same_pieces, team_for
 from gpuarray.functions.structs import ShapeDtypeStruct as ShapeDtypeStruct
@@ -201,12 +202,7 @@ class Lowered(Stage):
         `device_assignment` says which devices it has to be for; what decides about them is where
         arguments lie.
         """
-        if compiler_options:
-            raise ValueError(
-                f"No such compile option: {next(iter(compiler_options))!r}. Options of compile "
-                "tune XLA; what gpuarray has to set is a setting: "
-                "gpuarray.config.update(name, value)."
-            )
+        check_options(compiler_options)
         compiled = self._next(Compiled)
         if device_assignment is not None and tuple(device_assignment) != compiled._devices():
             raise ValueError(

@@ -64,6 +64,7 @@ HINTS = {
         experimental.sparse.bcoo_conv_general_dilated: precision""",
     "what windows beyond the array would have, and none may be": """
         experimental.sparse.bcoo_gather: fill_value""",
+    "C functions run on the host": "ffi.register_ffi_type: platform",
     "words of a message": """
         util.index util.indices util.elements util.pair util.number util.function: wanted
         util.lazy_module: hint
@@ -664,7 +665,7 @@ def _spread(name, what):
         (_jit(in_shardings=_named(ga.devices()[:1], None, "x")), ValueError, "rank at least 2"),
         (_jit(in_shardings=(_here(), _here())), ValueError, "in_shardings"),
         (_jit(out_shardings=[_here()]), ValueError, "out_shardings"),
-        (_jit(compiler_options={"nonsense": 1}), ValueError, "compiler_options"),
+        (_jit(compiler_options={"nonsense": 1}), ValueError, "No such compile option"),
         (_jit(device="cpu", backend="cpu"), ValueError, "both a device and a backend"),
         (
             lambda: ga.jit(lambda x: x, in_shardings=_here())(x=gnp.ones(2)),

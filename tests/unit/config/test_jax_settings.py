@@ -100,6 +100,18 @@ def test_gpus_are_chosen(setting, monkeypatch):
         config.update("jax_cuda_visible_devices", "first")
 
 
+def test_options_of_xla_are_taken_aloud():
+    options = {"xla_gpu_autotune_level": 2, "exec_time_optimization_effort": 0.5}
+    with pytest.warns(UserWarning, match="no effect in gpuarray: xla_gpu_autotune_level, exec"):
+        f = ga.jit(lambda x: 2 * x, compiler_options=options)
+    assert f(2) == 4
+    with pytest.warns(UserWarning, match="no effect in gpuarray: xla_dump_to"):
+        assert f.lower(2).compile({"xla_dump_to": "somewhere"})(2) == 4
+    for name in ("nonsense", "fusion"):
+        with pytest.raises(ValueError, match=f"No such compile option: '{name}'"):
+            ga.jit(lambda x: x, compiler_options={name: 1})
+
+
 def test_messages_are_printed():
     program = (
         "import gpuarray as ga, logging; log = logging.getLogger('gpuarray');"

@@ -18,6 +18,7 @@ from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.lax.convert import convert
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.tree_util import tree_leaves, tree_map, tree_reduce, tree_structure
 
@@ -79,6 +80,7 @@ def _solve(
     """Check the arguments and solve by `iterate(A, b, x0, M=..., maxiter=..., **options)`."""
     b = tree_map(gnp.asarray, b)
     x0 = tree_map(gnp.zeros_like, b) if x0 is None else tree_map(gnp.asarray, x0)
+    of = b, x0
     # SciPy's default.
     if maxiter is None:
         maxiter = 10 * sum(v.size for v in tree_leaves(b))
@@ -107,9 +109,12 @@ def _solve(
         return iterate(product, b, x0, M=M, maxiter=maxiter, **options)
 
     real = all(dtypes.kind_of(v.dtype) != "c" for v in tree_leaves(b))
-    return lax.custom_linear_solve(
+    found = lax.custom_linear_solve(
         product, b, solve=solve, transpose_solve=solve, symmetric=symmetric and real
     )
+    # Python numbers in, numbers that promote as these do out; of `cg`, as in JAX, not.
+    weak = not symmetric and all(v.weak_type for v in tree_leaves(of))
+    return tree_map(lambda v: convert(v, v.dtype, weak), found)
 
 
 def _target(b: Any, tol: Any, atol: Any) -> Array:

@@ -428,3 +428,13 @@ def test_slerp():
 def test_spatial_refuses(error, words, call):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_solutions_of_python_numbers_are_weakly_typed():
+    # As in JAX 0.10.2: of these two methods, where all of b and x0 is.
+    twice = lambda t: ga.tree.map(lambda v: 2.0 * v, t)
+    for solver, weak in ((sparse.cg, False), (sparse.bicgstab, True), (sparse.gmres, True)):
+        found = [solver(twice, 1.0), solver(twice, 1.0, x0=0.0), solver(twice, {"a": 1.0})]
+        assert [v.weak_type for v in ga.tree.leaves([x for x, _ in found])] == [weak] * 3
+        mixed, _ = solver(twice, [1.0, np.ones(2, np.float32)])
+        assert not any(v.weak_type for v in mixed)

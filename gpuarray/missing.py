@@ -91,7 +91,7 @@ GROUPS = (
         "not written here",
         """
         experimental.hijax: HiPspec
-        experimental: EArray cur_qdd primal_tangent_dtype
+        experimental: EArray cur_qdd
         """,
     ),
     Group(

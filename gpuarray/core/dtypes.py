@@ -24,6 +24,7 @@ from gpuarray import config
 from gpuarray.core import lattice
 from gpuarray.core.extended import ExtendedDType as ExtendedDType
 from gpuarray.core.extended import KeyDtype as KeyDtype
+from gpuarray.core.extended import PrimalTangentDtype as PrimalTangentDtype
 from gpuarray.core.extended import extended as extended
 from gpuarray.core.extended import prng_key as prng_key
 from gpuarray.sites import called_from_inside, level_of_user
@@ -514,3 +515,17 @@ def to_complex_dtype(dtype: Any) -> Any:
 
 
 to_real_dtype = to_floating_dtype
+
+
+def primal_tangent_dtype(primal_dtype: Any, tangent_dtype: Any, name: str | None = None) -> Any:
+    """Return a dtype of numbers whose tangents have another dtype.
+
+    `lax.convert_element_type` makes arrays of it, and opens them to numbers of `primal_dtype`. So
+    integers have derivatives, such as weights of 8 bits, where rules for them are given.
+
+    >>> primal_tangent_dtype("int8", "float32")
+    PrimalTangentDType{i8/f32}
+    """
+    primal, tangent = dtype(primal_dtype), dtype(tangent_dtype)
+    default = f"PrimalTangentDType{{{short_name(primal)}/{short_name(tangent)}}}"
+    return PrimalTangentDtype(primal, tangent, name or default)

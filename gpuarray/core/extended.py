@@ -6,7 +6,9 @@ objects with a name, a size and an abstract type. `core.dtypes` offers them next
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import types
 from typing import Any
 
 import numpy as np
@@ -76,6 +78,28 @@ class ExtendedDType:
 
 #: Dtypes that store elements, by their bytes. Equal bits are equal numbers, except in the last.
 _STORED = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
+
+
+class primal_tangent(extended):
+    """Abstract scalar type of numbers with tangents of another dtype."""
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class PrimalTangentDtype(ExtendedDType):
+    """The dtype of numbers whose tangents have another dtype, such as weights of 8 bits."""
+
+    primal_dtype: np.dtype
+    tangent_dtype: np.dtype
+    name: str
+    type = primal_tangent
+
+    @property
+    def _rules(self) -> Any:
+        return types.SimpleNamespace(
+            physical_element_aval=lambda d: types.SimpleNamespace(shape=(), dtype=d.primal_dtype),
+            tangent_dtype=lambda d: d.tangent_dtype,
+            allow_conversion=True,
+        )
 
 
 class KeyDtype(ExtendedDType):

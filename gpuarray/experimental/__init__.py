@@ -5,6 +5,7 @@ Floor 6. In: other public modules. Out: their names.
 
 from gpuarray.api.callbacks import io_callback as io_callback
 from gpuarray.config import enable_x64 as enable_x64
+from gpuarray.core.dtypes import primal_tangent_dtype as primal_tangent_dtype
 from gpuarray.names import explain_names as _explain_names
 
 __getattr__ = _explain_names(

@@ -252,10 +252,34 @@ class _Call(NamedTuple):
         return [x.transpose(np.argsort(o)) for x, o in zip(made, orders[count:], strict=True)]
 
 
+class _Later(NamedTuple):
+    """A call of a C function that is looked up when the call is made."""
+
+    name: str
+    single: bool
+    orders: tuple[tuple[int, ...], ...]
+    aliases: tuple[tuple[int, int], ...]
+    attributes: tuple[tuple[str, tuple], ...]
+
+    def found(self, traced: bool) -> _Call:
+        """The call of the function that has the name now."""
+        target = _target_of(self.name)
+        if self.attributes and not target.typed:
+            raise NotImplementedError(
+                f"ffi_call with attributes ({', '.join(k for k, _ in self.attributes)}): a "
+                "function of version 0 has none; give them as operands"
+            )
+        instance = _instance(target, self.attributes, traced) if target.typed else None
+        return _Call(target, instance, *self[1:])
+
+    def __call__(self, avals: Sequence, buffers: Sequence, result_avals: Sequence) -> list:
+        return self.found(False)(avals, buffers, result_avals)
+
+
 class _Foreign(FlatCallback):
     """A call in programs: an error is the function's own, and not one of a callback."""
 
-    def __init__(self, name: str, call: _Call):
+    def __init__(self, name: str, call: _Call | _Later):
         super().__init__(call, None, "ffi_call")
         self.name = name
 
@@ -278,14 +302,14 @@ def _shared(key: tuple[_Target, Any]) -> handlers.Instance:
     return handlers.Instance(dict(key[0].stages))
 
 
-def _instance(target: _Target, attributes: Any, args: Sequence[Any]) -> handlers.Instance:
+def _instance(target: _Target, attributes: Any, traced: bool) -> handlers.Instance:
     """A handler in a place of a program, with a state of its own where it has one.
 
     Equal calls outside of programs share theirs.
     """
     if len(target.stages) == 1:
         return _shared((target, ()))
-    if any(isinstance(x, traces.Tracer) for x in args):
+    if traced:
         return handlers.Instance(dict(target.stages))
     return _shared((target, attributes))
 
@@ -408,15 +432,11 @@ def ffi_call(
         orders = (*_orders("input", input_layouts, [len(a.shape) for a in avals]), *out_orders)
         aliases = _aliases(input_output_aliases, avals, results, orders)
         frozen = tuple([(k, handlers.frozen(k, v)) for k, v in sorted(attributes.items())])
-        # Looked up now: a target that is registered again later does not change this program.
-        target = _target_of(target_name)
-        if attributes and not target.typed:
-            raise NotImplementedError(
-                f"ffi_call with attributes ({', '.join(attributes)}): a function of version 0 has "
-                "none; give them as operands"
-            )
-        instance = _instance(target, frozen, args) if target.typed else None
-        call = _Call(target, instance, single, orders, aliases, frozen)
+        # Looked up now: a target that is registered again later does not change this program. One
+        # that is not known yet is looked up when the program runs: a trace alone needs none.
+        call: _Call | _Later = _Later(target_name, single, orders, aliases, frozen)
+        if (target_name, "cpu") in _targets:
+            call = call.found(any(isinstance(x, traces.Tracer) for x in args))
         params: dict[str, Any] = {
             "callback": _Foreign(target_name, call),
             "result_avals": out_avals,

@@ -386,10 +386,13 @@ def test_errors(library):
         ffi.ffi_call("copy", [like()])(np.zeros((), ml_dtypes.float4_e2m1fn))
     # A target may be registered after the function that calls it was made.
     late = ffi.ffi_call("registered late", like())
-    with pytest.raises(ValueError, match="no function 'registered late' is registered"):
-        late(np.float32(1))
+    assert ga.eval_shape(late, like()).shape == () and ga.jit(late).lower(like())
+    program = ga.jit(late)
+    for call in (late, program):
+        with pytest.raises(ValueError, match="no function 'registered late' is registered"):
+            call(np.float32(1))
     ffi.register_ffi_target("registered late", {"execute": library.copy})
-    assert float(late(np.float32(5))) == 5
+    assert float(late(np.float32(5))) == float(program(np.float32(5))) == 5
     for stages in ({"execute": library.copy, "begin": library.copy}, {"prepare": library.copy}):
         with pytest.raises(ValueError, match="the stages of a handler are instantiate, prepare"):
             ffi.register_ffi_target("x", stages)

@@ -135,7 +135,7 @@ def _edge(given: int, at: int, axis: int, n: int) -> int:
     # An axis of no elements has no edge to move to.
     if n == 0:
         raise IndexError(f"index is out of bounds for axis {axis} with size 0")
-    if _state.oob == "raise" or _state.check_static_indices:
+    if _state.oob == "raise":
         raise out_of_bounds(given, axis, n)
     return 0 if at < 0 else n - 1
 

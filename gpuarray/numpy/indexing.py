@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import config, lax
 from gpuarray.core import dtypes
 from gpuarray.core.trace import is_base
 from gpuarray.core.value import Array
@@ -26,6 +26,7 @@ from gpuarray.primitives.movement.ops import (
 from gpuarray.primitives.slices import Slice
 
 _INT32 = np.iinfo(np.int32)
+_state = config.state
 
 
 def getitem(x: Array, index) -> Array:
@@ -46,6 +47,10 @@ def getitem(x: Array, index) -> Array:
         return _dynamic(x, index)
     # Ints and slices: cut, turn round, drop the axes of ints, add those of None.
     starts, limits, strides, backwards, dropped, new, outside = found
+    if outside and _state.check_static_indices:
+        axis = min(outside)
+        at, n = outside[axis], shape[axis]
+        raise basic_indices.out_of_bounds(at - n if at < 0 else at, axis, n)
     if outside and not is_base() and max(shape) <= _INT32.max:
         # A traced program keeps the index as it was given: checkify reports it.
         kept = tuple([1 if i in outside else n for i, n in enumerate(shape)])

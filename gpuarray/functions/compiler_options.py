@@ -10,11 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuarray.sites import level_of_user
+from gpuarray.util import wrong_type
 from gpuarray.xla_settings import XLA_SETTINGS
 
 
 def check_options(options: Mapping[str, Any] | None) -> None:
     """Take `compiler_options`: XLA's own with a warning that they have no effect, no others."""
+    if options is None:
+        return
+    if not isinstance(options, Mapping):
+        raise wrong_type(options, "a dict, of options by name")
     if not options:
         return
     for name in options:

@@ -81,7 +81,7 @@ def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
         if own.dtype != dtype:
             raise TypeError(
                 f"full cannot make {dtype.name} from a fill_value of dtype {own.dtype.name}: "
-                "fill with a value of that dtype (random keys with a random key)."
+                "random keys are filled with a random key, others with a value of their dtype."
             )
         return value
     # A Python scalar is weakly typed by itself, where its dtype is the default one.

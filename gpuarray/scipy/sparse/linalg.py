@@ -18,7 +18,7 @@ from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
-from gpuarray.lax.convert import convert
+from gpuarray.lax.convert import convert as _convert
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.tree_util import tree_leaves, tree_map, tree_reduce, tree_structure
 
@@ -114,7 +114,7 @@ def _solve(
     )
     # Python numbers in, numbers that promote as these do out; of `cg`, as in JAX, not.
     weak = not symmetric and all(v.weak_type for v in tree_leaves(of))
-    return tree_map(lambda v: convert(v, v.dtype, weak), found)
+    return tree_map(lambda v: _convert(v, v.dtype, weak), found)
 
 
 def _target(b: Any, tol: Any, atol: Any) -> Array:

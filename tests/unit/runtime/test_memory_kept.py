@@ -400,6 +400,7 @@ BOUNDED = {
         "export/values.py:_by_name", "export/values.py:_by_type", "sites.py:_replayers",
         "missing.py:_groups", "experimental/sparse/base.py:operations", "ffi.py:_targets",
         "ffi.py:_alive", "api/handlers.py:_services", "api/handlers.py:_type_ids",
+        "ffi.py:_kept_types", "api/handlers.py:_deleters",
         "functions/vmappable.py:_ways", "lax/elsewhere.py:_all", "experimental/jet.py:jet_rules",
     ],
     "by the machine: devices, compilers, libraries, texts that come with the package": [
@@ -408,7 +409,7 @@ BOUNDED = {
         "backends/cuda/availability.py:missing", "backends/cuda/device.py:_gpus",
         "backends/cuda/nccl.py:say_missing", "backends/cuda/graphs.py:_said",
         "backends/cuda/shared_libraries.py:_said",
-        "backends/hostcc.py:_runtimes", "backends/hostcc.py:version",
+        "backends/hostcc.py:_runtimes", "backends/hostcc.py:version", "api/handlers.py:_catching",
         "backends/hostcc.py:_watched", "backends/cuda/nvrtc.py:_library",
         "runtime/device.py:_cpus", "runtime/device.py:_gpus",
         "runtime/device.py:_simulators", "runtime/stream.py:_streams",

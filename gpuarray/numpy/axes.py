@@ -15,6 +15,7 @@ from gpuarray.core.dims import Dim
 from gpuarray.core.value import Array
 from gpuarray.lax.lengths import typed
 from gpuarray.lax.slicing import reaching
+from gpuarray.numpy.construct import numbers
 from gpuarray.numpy.operands import array, as_tuple
 from gpuarray.numpy.shapes import ravel, reshape
 from gpuarray.primitives.movement.ops import (
@@ -215,7 +216,7 @@ def roll(a, shift, axis: int | Sequence[int] | None = None) -> Array:
     if any(type(s) is Dim for s in as_tuple(shift)):  # half a symbolic length, say
         amounts = [typed(s, np.dtype(np.int32)) for s in as_tuple(shift)]
         shift = lax.concatenate([reshape(s, (1,)) for s in amounts], 0)
-    shifts = shift if isinstance(shift, (Array, np.ndarray)) else np.asarray(shift)
+    shifts = numbers(shift)
     if not shifts.size:  # by nothing, along no axis: no list of integers says that it is one
         shifts = np.asarray(shifts, np.int32)
     if not dtypes.issubdtype(shifts.dtype, np.integer):

@@ -89,6 +89,8 @@ def window(shape: tuple[int, ...], index) -> Window | None:
             if axis >= ndim:
                 raise too_many(shape, index)
             n = shape[axis]
+            if kind is not dims.Dim:
+                entry = int(entry)  # of a narrow type, which may not hold the length
             at = entry + n if entry < 0 else entry
             # Out of bounds: moved to the edge, and remembered for checkify and updates.
             if dims.Dim in (type(n), type(at)):

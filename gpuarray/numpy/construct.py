@@ -236,6 +236,15 @@ def _from_sequence(xs: list | tuple, wanted: Any) -> Array:
     return _owned(_of_python(xs, wanted))
 
 
+def numbers(xs: Any) -> np.ndarray | Array:
+    """Numbers, maybe in lists, as one array: NumPy's where all are known, else one of ours."""
+    if isinstance(xs, Array):
+        return xs
+    if isinstance(xs, (list, tuple)) and any(isinstance(x, traces.Tracer) for x in _leaves(xs)):
+        return asarray(xs)
+    return np.asarray(xs)
+
+
 def _leaves(xs: Any):
     for x in xs:
         if isinstance(x, (list, tuple)):

@@ -18,7 +18,7 @@ from gpuarray.core.spec import PartitionSpec
 from gpuarray.core.value import Array
 from gpuarray.errors import ShardingTypeError
 from gpuarray.functions.explicit import as_program, makes_terms
-from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.construct import asarray, numbers
 from gpuarray.numpy.creation import linspace
 from gpuarray.numpy.functions import clip
 from gpuarray.numpy.indexer import known_value
@@ -101,7 +101,7 @@ def histogram_bin_edges(a, bins: Any = 10, range=None, weights=None) -> Array:
         )
     a = array("histogram_bin_edges", a)
     # One number of bins, or the edges themselves.
-    edges: Any = bins if isinstance(bins, Array) else np.asarray(bins)
+    edges: Any = numbers(bins)
     if edges.ndim == 1 and not edges.shape[0]:
         raise ValueError("`bins` holds no edges: give a number of bins or their edges")
     if edges.ndim == 0 and util.index(bins, "a number of bins or their edges") < 1:

@@ -210,11 +210,9 @@ def put(a, ind, v, mode: str | None = None, *, inplace: bool = True) -> Array:
     positions = reaching(positions, a.size)
     # Out of bounds: moved to the edge.
     if mode in (None, "clip"):
-        positions = lax.clamp(
-            positions.dtype.type(0),
-            indexer.wrapped(positions, a.size),
-            positions.dtype.type(a.size - 1),
-        )
+        positions = indexer.wrapped(positions, a.size)
+        first, last = map(positions.dtype.type, (0, a.size - 1))
+        positions = lax.clamp(first, positions, last)
     elif mode == "wrap":
         positions = mod(positions, a.size)
     elif mode == "raise":

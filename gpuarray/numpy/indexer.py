@@ -382,7 +382,8 @@ def wrapped(i, n: int, axis: int = 0) -> Any:
     if _state.oob == "raise":
         check_bounds(i, n, axis)
     if isinstance(i, np.ndarray):
-        return _narrow(np.where(i < 0, i + n, i))
+        i = _narrow(i)  # first: the length may not fit the type that they came in
+        return np.where(i < 0, i + n, i)
     if dtypes.kind_of(i.dtype) == "u":
         return i
     if i.dtype.itemsize < 4:  # adding the length could overflow
@@ -403,6 +404,8 @@ def _narrow(i: np.ndarray) -> np.ndarray:
     """Known positions as int32 (or int64 with x64 on and beyond it); too large ones stay out of
     bounds.
     """
+    if i.dtype.itemsize < 4:
+        return i.astype(np.int32)
     if _state.enable_x64 and i.dtype.itemsize == 8:
         return i.astype(np.int64)
     return np.clip(i, -(2**31), 2**31 - 1).astype(np.int32)

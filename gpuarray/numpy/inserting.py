@@ -22,6 +22,7 @@ from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.joining import concatenate
 from gpuarray.numpy.operands import array, need_concrete
 from gpuarray.numpy.shapes import add_axes, ravel, stretch
+from gpuarray.primitives.indexing.ops import machine_integers
 from gpuarray.util import canonical_axis
 
 
@@ -72,6 +73,8 @@ def delete(arr, obj, axis: int | None = None, *, assume_unique_indices: bool = F
         return concatenate(
             [getitem(arr, (*lead, slice(0, at))), getitem(arr, (*lead, slice(at + 1, None)))], axis
         )
+    if value.dtype != np.bool_:
+        value = machine_integers(value)
     keep = np.delete(np.arange(n, dtype=np.int32), value)
     return getitem(arr, (*lead, keep))
 
@@ -131,6 +134,7 @@ def insert(arr, obj, values, axis: int | None = None) -> Array:
     known = known_value(where)
     if known is not None and type(n) is not Dim:
         # As NumPy: negative positions count from the end, others are moved to the ends.
+        known = machine_integers(known)  # which hold the length
         known = np.clip(np.where(known < 0, known + n, known), 0, n)
         positions = np.broadcast_to(known, (count,))
         # New values are numbered behind the old ones; NumPy puts the numbers in order.

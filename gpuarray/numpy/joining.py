@@ -438,6 +438,8 @@ def _repeat_traced(a: Array, repeats: Any, axis: int, total: int) -> Array:
     if repeats.ndim > 1 or repeats.size not in (1, n):
         raise ValueError(f"repeats of shape {repeats.shape} do not fit axis {axis} of length {n}")
     counts = stretch(repeats, (n,))
+    if counts.dtype.itemsize < 4:  # their sum is larger than each of them
+        counts = lax.convert_element_type(counts, np.int32)
     # Element i begins where the counts of all before it add up to.
     begins = lax.sub(lax.cumsum(counts), counts)
     # An element that is not repeated begins where the next one does: both marks add up, and the

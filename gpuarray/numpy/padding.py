@@ -17,7 +17,7 @@ from gpuarray.core.dims import Dim, larger
 from gpuarray.core.value import Array
 from gpuarray.lax.convert import host_constant
 from gpuarray.numpy.axes import flip, moveaxis
-from gpuarray.numpy.construct import as_type
+from gpuarray.numpy.construct import as_type, numbers
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.joining import stack, unstack
@@ -148,9 +148,10 @@ def _pairs(given, ndim: int, what: str) -> list[tuple[Any, Any]]:
 
 def _value_pairs(values, x: Array, what: str) -> list[tuple[Any, Any]]:
     """Padding values in the dtype of `x`, (before, after) for every axis."""
+    values = numbers(values)
     if not isinstance(values, Array):  # scalars of the host are written into the program
         with np.errstate(all="ignore"):
-            return _pairs(host_constant(np.asarray(values), x.dtype), x.ndim, what)
+            return _pairs(host_constant(values, x.dtype), x.ndim, what)
     pairs = _pairs(values, x.ndim, what)
     return [tuple(lax.convert_element_type(v, x.dtype) for v in pair) for pair in pairs]  # pyright: ignore
 
@@ -158,7 +159,7 @@ def _value_pairs(values, x: Array, what: str) -> list[tuple[Any, Any]]:
 def _pad_constant(x: Array, widths, values) -> Array:
     pairs = _value_pairs(values, x, "constant_values")
     # One value: one operation for all axes.
-    if np.ndim(values) == 0:
+    if numbers(values).ndim == 0:
         return (
             lax.pad(x, pairs[0][0] if pairs else 0, [(a, b, 0) for a, b in widths]) if pairs else x
         )

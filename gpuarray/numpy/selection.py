@@ -7,6 +7,7 @@ elements a condition selects is free outside transformations, and takes a `size`
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.layout import cuts_of
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
+from gpuarray.functions.vmap import vmap
 from gpuarray.lax.lengths import typed
 from gpuarray.lax.slicing import reaching
 from gpuarray.numpy.arithmetic import mod
@@ -190,7 +192,8 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
             "Calling nonzero on 0d arrays is not allowed. Use jnp.atleast_1d(scalar).nonzero() "
             "instead."
         )
-    fills: tuple = fill_value if isinstance(fill_value, tuple) else (fill_value or 0,) * a.ndim
+    fills: Any = 0 if fill_value is None else fill_value
+    fills = fills if isinstance(fills, tuple) else (fills,) * a.ndim
     if len(fills) != a.ndim:
         raise ValueError(
             f"fill_value has {len(fills)} entries for {a.ndim} axes: give one value, or one for "
@@ -386,8 +389,9 @@ def piecewise(x, condlist, funclist: list[Any], *args, **kw) -> Array:
     """A function given piece by piece: where condlist[i] holds, funclist[i] of `x`; the last
     condition that holds wins.
 
-    An extra function is for places where none holds (0 otherwise). Functions may be numbers; they
-    see all of `x`.
+    An extra function is for places where none holds (0 otherwise). Functions may be numbers. A
+    function gets one element, of no axes, as under `vmap`, so it may branch and loop by its value
+    (`lax.cond`); in NumPy it gets all elements of its piece at once.
 
     >>> import gpuarray.numpy as gnp
     >>> x = gnp.array([-2., 3.])
@@ -409,10 +413,24 @@ def piecewise(x, condlist, funclist: list[Any], *args, **kw) -> Array:
             f"{len(functions)}"
         )
 
+    def one(f, element):
+        part = array("piecewise", f(element, *args, **kw))
+        if part.shape:
+            raise TypeError(
+                "a function of piecewise gets one element and returns one, of no axes; "
+                f"{f!r} returned shape {part.shape}"
+            )
+        return part
+
     def piece(f):
-        part = array("piecewise", f(x, *args, **kw) if callable(f) else f)
+        part = f
+        if callable(f):
+            each = functools.partial(one, f)
+            for _ in x.shape:
+                each = vmap(each)
+            part = each(x)
         # All pieces have the dtype of x, as in NumPy.
-        return stretch(lax.convert_element_type(part, x.dtype), x.shape)
+        return stretch(lax.convert_element_type(array("piecewise", part), x.dtype), x.shape)
 
     out = piece(default)
     # A later condition that holds wins, as in NumPy.

@@ -25,6 +25,7 @@ from gpuarray.primitives.define import do
 from gpuarray.primitives.indexing.ops import (
     GatherScatterMode,
     ScatterDimensionNumbers,
+    machine_integers,
     scatter_add_p,
     scatter_max_p,
     scatter_min_p,
@@ -70,7 +71,7 @@ def _count(name: str, ids: Any, num_segments: Any) -> int:
                 f"{name}() `num_segments` argument: how many segments there are decides a shape. "
                 "Pass num_segments.",
             )
-        num_segments = np.asarray(ids).max(initial=-1) + 1
+        num_segments = machine_integers(np.asarray(ids)).max(initial=-1) + 1
     count = util.index(num_segments)
     if count < 0:
         raise ValueError(f"num_segments must be non-negative, got {count}.")

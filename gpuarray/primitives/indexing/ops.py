@@ -56,6 +56,11 @@ def machine_integers(indices) -> np.ndarray:
     return np.asarray(indices.astype(np.intp))
 
 
+def _indexes(dtype: np.dtype) -> bool:
+    """Whether NumPy takes indices of this type as they are: not of four bits, nor huge ones."""
+    return dtype.kind in "iu" and dtype != np.uint64
+
+
 class _WindowIndexer:
     """Converts index vectors to NumPy indices, for gather and scatter alike.
 
@@ -165,7 +170,7 @@ class _WindowIndexer:
             return self.linear(starts), good
         # Windows of one element along axes that all have an index: component by component.
         stride = {d: math.prod(self.shape[e] for e in self.indexed if e > d) for d in self.indexed}
-        if indices.dtype == np.uint64:
+        if not _indexes(indices.dtype):
             indices = machine_integers(indices)
         total, good = None, None
         for k, d in enumerate(self.mapped):
@@ -273,7 +278,7 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
 
             def take(x, at):
                 at = at[..., 0]
-                out = take_rows(x, at if at.dtype != np.uint64 else machine_integers(at))
+                out = take_rows(x, at if _indexes(at.dtype) else machine_integers(at))
                 return out if permutation is None else out.transpose(permutation)
 
             return take

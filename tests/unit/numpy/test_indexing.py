@@ -7,7 +7,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import errors
+from gpuarray import errors, lax
 from gpuarray.config import oob
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -459,3 +459,47 @@ def test_unravel_index_keeps_the_dtype_of_the_indices(kind, jit):
 def test_unravel_index_of_narrow_indices_and_long_axes():
     rows, columns = gnp.unravel_index(gnp.array([-1], "int8"), (2, 1000))
     assert (int(rows[0]), int(columns[0])) == (1, 999) and columns.dtype == "int32"
+
+
+def test_piecewise_gives_functions_one_element():
+    x = gnp.array([0.35, -0.8, 1.2])
+
+    def pieces(x):
+        # Functions branch and reduce: over one element, not over all of them.
+        first, second = lambda v: v - v.mean() + v.ndim, lambda v: lax.cond(v > 1, gnp.sqrt, abs, v)
+        return gnp.piecewise(x, [x < 0, x > 1], [first, second, 0.5])
+
+    expected = np.array([0.5, 0.0, np.sqrt(1.2)], np.float32)
+    for f in (pieces, ga.jit(pieces)):
+        np.testing.assert_allclose(f(x), expected, rtol=1e-6)
+    np.testing.assert_allclose(pieces(x[:, None]), expected[:, None], rtol=1e-6)
+    with pytest.raises(TypeError, match="returned shape"):
+        gnp.piecewise(x, [x > 0], [lambda v: gnp.stack([v, v])])
+
+
+TRACED_SEQUENCES = {
+    "roll": lambda xp, x, k, f: xp.roll(x, (k, 1), (0, 1)),
+    "roll along one": lambda xp, x, k, f: xp.roll(x, [k, 1], 0),
+    "pad": lambda xp, x, k, f: xp.pad(x, 1, constant_values=(f, 2.0)),
+    "pad each": lambda xp, x, k, f: xp.pad(x, 1, constant_values=[[f, 1.0], [2.0, f]]),
+    "pad with ramps": lambda xp, x, k, f: xp.pad(x, 2, "linear_ramp", end_values=(f, 1.0)),
+    "histogram": lambda xp, x, k, f: xp.histogram(x, bins=[0.0, f, 9.0])[0],
+}
+
+
+@pytest.mark.parametrize("name", TRACED_SEQUENCES)
+def test_sequences_with_traced_numbers(name):
+    f = TRACED_SEQUENCES[name]
+    x = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    expected = f(np, x, 2, 1.25)
+    given = (gnp.asarray(x), gnp.array(2), gnp.array(1.25))
+    run = lambda x, k, v: f(gnp, x, k, v)
+    np.testing.assert_allclose(ga.jit(run)(*given), expected, rtol=1e-6)
+    rows = ga.vmap(run, (None, 0, 0))(given[0], given[1][None], given[2][None])
+    np.testing.assert_allclose(rows[0], expected, rtol=1e-6)
+
+
+def test_traced_fill_of_positions():
+    mask = gnp.array([0, 1, 0, 1])
+    found = ga.jit(lambda k: gnp.nonzero(mask, size=3, fill_value=k)[0])(7)
+    assert found.tolist() == [1, 3, 7]

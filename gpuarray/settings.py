@@ -34,7 +34,7 @@ ALIASES = {"cuda": "gpu"}
 
 
 def _check_device(value: Any) -> Any:
-    # Whether there is such a device is seen when it is used: settings do not look for devices.
+    # Whether there is such a device, runtime/device.py looks.
     if isinstance(value, str):
         if value in PLATFORMS or value in ALIASES:
             return value

@@ -15,6 +15,7 @@ from gpuarray.core.dims import Dim
 from gpuarray.core.value import Array
 from gpuarray.lax.lengths import typed
 from gpuarray.lax.slicing import reaching
+from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import numbers
 from gpuarray.numpy.operands import array, as_tuple
 from gpuarray.numpy.shapes import ravel, reshape
@@ -235,10 +236,16 @@ def roll(a, shift, axis: int | Sequence[int] | None = None) -> Array:
         for i, ax in enumerate(axes):
             a = _roll_dynamic(a, lax.index_in_dim(amounts, i, keepdims=False), ax)
         return a
-    # A known shift is two slices, joined the other way round.
-    for amount, ax in zip(np.broadcast_to(shifts, (len(axes),)), axes, strict=True):
+    amounts = np.broadcast_to(shifts, (len(axes),)).tolist()
+    return _roll_known(a, shifts=tuple(amounts), axes=tuple(axes))
+
+
+@composite(static=("shifts", "axes"), inline=True, eager=False, name="roll")
+def _roll_known(a: Array, *, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Array:
+    # Two slices, joined the other way round.
+    for amount, ax in zip(shifts, axes, strict=True):
         n = a.shape[ax]
-        move = int(amount) % n if n else 0
+        move = amount % n if n else 0
         if move:
             tail = lax.slice_in_dim(a, n - move, n, axis=ax)
             a = lax.concatenate([tail, lax.slice_in_dim(a, 0, n - move, axis=ax)], ax)

@@ -1,7 +1,8 @@
 """Functions of several primitives that run as one where that is faster.
 
 Floor 6. In: a function of arrays. Out: the same function. On small arrays it runs compiled, one
-call for all its primitives; on big or pending ones its primitives are recorded, so that they fuse
+call for all its primitives, and so it does over several devices, where what lies between its
+primitives need not be whole; on big or pending ones its primitives are recorded, so that they fuse
 with what comes before and after; in a traced function it is one `jit` equation, or its primitives.
 """
 
@@ -59,6 +60,8 @@ def composite(
             limit = _state.lazy_threshold
             for a in args:
                 if type(a) is ArrayImpl:
+                    if a._place.is_spread and is_base():
+                        return compiled(*args, **kwargs)
                     # Pending, or big.
                     if a._work is not None or a.aval.size >= limit:
                         return function(*args, **kwargs)

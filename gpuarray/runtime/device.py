@@ -249,6 +249,22 @@ def _check_visible(value: str) -> None:
 
 
 config.on_update("cuda_visible_devices", _check_visible)
+
+
+def _check_there(value: Any) -> None:
+    """Refuse the name of a platform that cannot be used here."""
+    # Nothing is asked of devices yet: their number may be set, and processes joined, after it.
+    name = ALIASES.get(value, value) if isinstance(value, str) else ""
+    if name == "simulator":
+        hostcc.compiler()  # raises
+    if name == "gpu" and (why := missing()):
+        raise ValueError(
+            "default_device must be a Device or the name of a platform that can be used here, "
+            f"got: {value!r}. {why}"
+        )
+
+
+config.on_update("default_device", _check_there)
 config.on_update("num_cpu_devices", _check_count)
 config.on_update("num_gpu_devices", _check_gpu_count)
 

@@ -34,6 +34,7 @@ from gpuarray.transforms.partition.cuts import as_type_says, wanted_of_operands
 from gpuarray.transforms.partition.divide import division, wants
 from gpuarray.transforms.partition.halos import evened, slid
 from gpuarray.transforms.partition.inside import beside, by_rule, only, through
+from gpuarray.transforms.partition.joining import joined
 from gpuarray.transforms.partition.moves import moved, position, settled, start_of
 from gpuarray.transforms.partition.pieces import (
     PLACES,
@@ -255,9 +256,9 @@ class _Splitter:
             return self.once(eqn, pieces)
         if prim.kind is Kind.CALL:
             return self.whole(eqn, pieces)
-        # Parts of cut axes and windows over them first: they are sent by the rim. Everything else
-        # goes by its factors.
-        found = windowed(eqn, pieces, self) or slid(eqn, pieces, self)
+        # Parts of cut axes and windows over them first: they are sent by the rim. Pieces that are
+        # joined change devices. Everything else goes by its factors.
+        found = windowed(eqn, pieces, self) or slid(eqn, pieces, self) or joined(eqn, pieces, self)
         return self.by_factors(eqn, pieces, wanted) if found is None else found
 
     def as_typed(self, eqn: Eqn, pieces: Sequence[Piece]) -> None:

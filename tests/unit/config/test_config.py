@@ -25,7 +25,7 @@ from gpuarray.config import (
     transfer_guard,
 )
 from gpuarray.core.graph import subgraphs
-from gpuarray.runtime import garbage
+from gpuarray.runtime import device, garbage
 from gpuarray.settings import checked, from_environment
 
 #: The module: the attribute `gpuarray.config` is the settings object.
@@ -222,6 +222,15 @@ def test_flags_default_to_on_and_values_are_required():
         numpy_dtype_promotion("foo")
     with pytest.raises(TypeError, match="not a flag"):
         bool(enable_x64)
+
+
+def test_a_default_device_that_cannot_be_used_is_refused_at_the_call(monkeypatch):
+    monkeypatch.setattr(device, "missing", lambda: "There is no GPU.")
+    for name in ("gpu", "cuda"):
+        for set_it in (default_device, lambda name: config.update("jax_default_device", name)):
+            with pytest.raises(ValueError, match=f"got: '{name}'. There is no GPU."):
+                set_it(name)
+    assert state.default_device is None
 
 
 def test_default_device():

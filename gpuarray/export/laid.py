@@ -67,7 +67,10 @@ class Laid(NamedTuple):
 def laid_of(stage: Traced) -> Laid:
     """Return how the arguments and results of a traced function lie."""
     count = len(stage.jaxpr.outvars)
-    ins = [p.sharding if p is not None and p.committed else None for p in stage._places]
+    ins: list[Any] = list(stage._promised or (None,) * len(stage._places))
+    for i, place in enumerate(stage._places):
+        if place is not None and place.committed:
+            ins[i] = place.sharding
     outs: list[Any] = [None] * count
     if (where := stage._where) is not None:
         ins = [given or own for given, own in zip(where.ins, ins, strict=True)]

@@ -28,7 +28,7 @@ from gpuarray.core.tracebacks import boundary, clean
 from gpuarray.functions import argnums, misses, stages, structs
 from gpuarray.functions.donation import donated_leaves, given_away
 from gpuarray.functions.outputs import checked_output
-from gpuarray.functions.shardings import ShardingOptions, Where, run
+from gpuarray.functions.shardings import ShardingOptions, Where, is_abstract, run
 from gpuarray.primitives.reshard import laid
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, fastpath, host, key_reuse, lazy
@@ -277,9 +277,7 @@ class Jitted:
         dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
         if shardings is not None:
             given = shardings.for_arguments(dynamic, kwargs, avals, info.arg_names)
-            avals = [
-                a if s is None else laid_out(s).typed(a) for a, s in zip(avals, given, strict=True)
-            ]
+            avals = [a if s is None else _typed(a, s) for a, s in zip(avals, given, strict=True)]
         # Run the Python function once, on tracers.
         traced = monitoring.timed(monitoring.TRACED, fun_name=self.__name__)
         misses.explain(self._cache, key, info)
@@ -317,6 +315,8 @@ class Jitted:
         # Trace (unless `trace` or an outer jit has), then compile.
         program = self._cache.programs.get_or_make(key, lambda: self._program(call, key))
         graph = program.graph
+        if program.where is not None:
+            program.where.check_runs()
         # What `trace` shows is what the user donates; what runs takes only what is of use to it.
         program = program._replace(donated=given_away(graph, program.donated))
         executable, constants = cache.compiled_graph(graph, self.__name__, reason, program.donated)
@@ -396,6 +396,7 @@ class Jitted:
             program.where,
             tuple(map(_place_of, call.leaves)),
             program.info.arg_names,
+            tuple(map(_promised, call.leaves)),
         )
 
     @boundary
@@ -480,6 +481,19 @@ def _place_of(x: Any) -> Place | None:
             sharding = over_devices(sharding)  # None: no devices are known yet
         return None if sharding is None else laid_out(sharding)
     return None
+
+
+def _typed(aval: ShapedArray, sharding: Sharding) -> ShapedArray:
+    """Return the type of an argument that is laid as in_shardings say."""
+    if is_abstract(sharding):
+        return aval.update(sharding=sharding)
+    return laid_out(sharding).typed(aval)
+
+
+def _promised(x: Any) -> NamedSharding | None:
+    """Return how an argument of `trace` is cut along axes of which no devices are known yet."""
+    sharding = x.sharding if isinstance(x, stages.ShapeDtypeStruct) else None
+    return sharding if is_abstract(sharding) and over_devices(sharding) is None else None
 
 
 def _launch(

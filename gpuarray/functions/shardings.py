@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gpuarray.control.call import same_device
 from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import ShapedArray
@@ -72,14 +74,11 @@ class Prefix(NamedTuple):
         if isinstance(leaf, PartitionSpec):
             with_mesh = what == "pjit"
             leaf = sharding_in_context(leaf, what, self.name, with_mesh, RuntimeError)
-        if isinstance(leaf, NamedSharding) and isinstance(leaf.mesh, AbstractMesh):
+        if is_abstract(leaf):
+            # Of the devices in context; or of those that `Lowered.compile` is given later.
             mesh = get_mesh() if contexts.concrete else None
-            if mesh is None or mesh.abstract_mesh.shape_tuple != leaf.mesh.shape_tuple:
-                raise ValueError(
-                    f"{what}: {self.name} {leaf} is over an AbstractMesh, which has no devices. "
-                    "Set the mesh of devices that it stands for with gpuarray.set_mesh(mesh)."
-                )
-            leaf = leaf.update(mesh=mesh)
+            if mesh is not None and mesh.abstract_mesh.shape_tuple == leaf.mesh.shape_tuple:
+                leaf = leaf.update(mesh=mesh)
         return leaf
 
 
@@ -121,6 +120,8 @@ class ShardingOptions(NamedTuple):
         # One device, or one set of devices, for all that is said: by `device=`, by shardings, and
         # by the mesh in context.
         named = [s for s in (*ins, *outs) if s is not None]
+        if any(map(is_abstract, named)):
+            return Where(None, False, tuple(ins), tuple(outs), _mesh_of(self.what))
         device = self.device
         around = _mesh_of(self.what, spread=False)
         if device is not None and around is not None:
@@ -160,6 +161,25 @@ class Where(NamedTuple):
     outs: tuple[Sharding | None, ...]
     mesh: Mesh | None
 
+    @property
+    def abstract(self) -> list[NamedSharding]:
+        """Those of the shardings that name no devices: such a program can be lowered, not run."""
+        return [s for s in (*self.ins, *self.outs) if is_abstract(s)]
+
+    def check_runs(self) -> None:
+        """Refuse to run a program of which some shardings name no devices."""
+        if abstract := self.abstract:
+            raise ValueError(
+                f"jit got the sharding {abstract[0]} over an AbstractMesh, which has no devices. "
+                "Set the mesh of devices that it stands for with gpuarray.set_mesh(mesh), or give "
+                "them to jit(f).lower(...).compile(device_assignment=devices)."
+            )
+
+    def over(self, given: Sequence[Device]) -> Where:
+        """Return the same with these devices for those that no sharding names."""
+        ins, outs = (tuple(with_devices(s, given) for s in row) for row in (self.ins, self.outs))
+        return self._replace(device=given[0] if len(given) == 1 else None, ins=ins, outs=outs)
+
     def places(self, avals: Sequence[ShapedArray]) -> list[Place]:
         """Return the Place of each result, of these types, of a program for one device."""
         assert self.device is not None
@@ -168,6 +188,25 @@ class Where(NamedTuple):
             there.holding(a) if s is None else devices.place_for(s)
             for s, a in zip(self.outs, avals, strict=True)
         ]
+
+
+def is_abstract(sharding: Any) -> bool:
+    """Whether a sharding is over the axes of a mesh, and names no devices."""
+    return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
+
+
+def with_devices(sharding: Any, given: Sequence[Device]) -> Any:
+    """Return a sharding that names no devices over these; any other one as it is."""
+    if not is_abstract(sharding):
+        return sharding
+    mesh = sharding.mesh
+    if mesh.size != len(given):
+        raise ValueError(
+            f"The size of abstract mesh {mesh.size} in {mesh} must match the length of device "
+            f"assignment: {len(given)}"
+        )
+    shaped = np.array(given, dtype=object).reshape(mesh.axis_sizes)
+    return sharding.update(mesh=Mesh(shaped, mesh.axis_names, mesh.axis_types))
 
 
 def run(

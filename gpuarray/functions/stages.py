@@ -17,11 +17,19 @@ from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.core.avals import aval_of
 from gpuarray.core.formats import format_of
 from gpuarray.core.graph import Graph
-from gpuarray.core.sharding import Device, Place
+from gpuarray.core.mesh import NamedSharding
+from gpuarray.core.sharding import Device, Place, laid_out
 from gpuarray.core.trace import Tracer
 from gpuarray.functions.compiler_options import check_options
 from gpuarray.functions.donation import given_away
-from gpuarray.functions.shardings import Where, delete_moved, run, same_pieces, team_for
+from gpuarray.functions.shardings import (
+    Where,
+    delete_moved,
+    run,
+    same_pieces,
+    team_for,
+    with_devices,
+)
 from gpuarray.functions.structs import ShapeDtypeStruct as ShapeDtypeStruct
 from gpuarray.functions.structs import check_stated as check_stated
 from gpuarray.functions.structs import struct_of as struct_of
@@ -81,6 +89,7 @@ class Stage:
         where: Where | None = None,
         places: tuple[Place | None, ...] = (),
         arg_names: tuple[str, ...] = (),
+        promised: tuple[NamedSharding | None, ...] = (),
     ):
         self.jaxpr = graph
         self._where = where
@@ -91,6 +100,8 @@ class Stage:
         # Where each flat argument lies, as far as it is known.
         self._places = places or (None,) * len(graph.invars)
         self._arg_names = arg_names
+        # How it is cut along axes of which no devices are known yet.
+        self._promised = promised
         #: For a function of mutable references: those it closes over. Its program takes the
         #: values of references before the arguments, and returns the new ones before the result.
         self.touched: list[Ref] | None = None
@@ -152,7 +163,7 @@ class Stage:
     def _next(self, kind: type) -> Any:
         # All that is known so far goes on to the next stage.
         about = (self._in_spec, self._out_spec, self._donated, self.fun_name, self._where)
-        new = kind(self.jaxpr, *about, self._places, self._arg_names)
+        new = kind(self.jaxpr, *about, self._places, self._arg_names, self._promised)
         new.touched = self.touched
         return new
 
@@ -160,7 +171,7 @@ class Stage:
         """Return this stage for a function of other arguments, which have the same leaves."""
         about = (self._out_spec, self._donated, self.fun_name, self._where, self._places)
         in_spec = tree.flatten_raw((args, kwargs))[1]
-        return type(self)(self.jaxpr, in_spec, *about, tuple(names))
+        return type(self)(self.jaxpr, in_spec, *about, tuple(names), self._promised)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fun_name}>"
@@ -199,10 +210,12 @@ class Lowered(Stage):
     ) -> Compiled:
         """The function compiled for these argument types, to be called.
 
-        `device_assignment` says which devices it has to be for; what decides about them is where
-        arguments lie.
+        `device_assignment` says which devices it is for, where arguments and shardings are over an
+        AbstractMesh; else it has to be those where arguments lie.
         """
         check_options(compiler_options)
+        if self._abstract:
+            return self._over(device_assignment).compile()
         compiled = self._next(Compiled)
         if device_assignment is not None and tuple(device_assignment) != compiled._devices():
             raise ValueError(
@@ -211,6 +224,36 @@ class Lowered(Stage):
                 f"{list(compiled._devices())}; got {list(device_assignment)}"
             )
         return compiled
+
+    @property
+    def _abstract(self) -> list[NamedSharding]:
+        """The shardings of arguments and results that name no devices."""
+        return [
+            *(s for s in self._promised if s is not None),
+            *(() if self._where is None else self._where.abstract),
+        ]
+
+    def _over(self, given: Sequence[Device] | None) -> Lowered:
+        """Return this stage over devices: these, or else those where other arguments lie."""
+        if given is None:
+            put = (p for p in self._places if p is not None and p.committed)
+            given = next((p.all_devices for p in put), None)
+        if given is None:
+            raise RuntimeError(
+                "device_assignment cannot be `None` during compilation of a function that was "
+                f"lowered for {self._abstract[0]}: that is over an AbstractMesh, which has no "
+                "devices. Give it to `.compile`, as in device_assignment=tuple(mesh.devices.flat)."
+            )
+        promised = self._promised or (None,) * len(self._places)
+        places = tuple(
+            p if s is None else laid_out(with_devices(s, given))
+            for p, s in zip(self._places, promised, strict=True)
+        )
+        where = self._where and self._where.over(given)
+        about = (self._in_spec, self._out_spec, self._donated, self.fun_name, where, places)
+        new = Lowered(self.jaxpr, *about, self._arg_names)
+        new.touched = self.touched
+        return new
 
     @property
     def plan(self):
@@ -231,6 +274,8 @@ class Lowered(Stage):
     @cached_property
     def _team(self) -> Team | None:
         """The program of several devices; None for one."""
+        if self._abstract:
+            return None
         executable, constants = self._program
         return team_for(executable, self._places, self._where, constants)
 

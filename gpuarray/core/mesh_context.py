@@ -47,10 +47,10 @@ def mesh_of_new_arrays() -> Mesh | None:
     """The devices that `set_mesh` has set for arrays that nothing else places, if it has.
 
     Their axes are those that `use_abstract_mesh` says. None inside of `shard_map`, where arrays are
-    pieces, and for a mesh of one device of which types say nothing.
+    pieces.
     """
     mesh, axes = contexts.concrete, contexts.abstract
-    if mesh is None or not mesh.is_spread or axes is None or axes.manual_axes:
+    if mesh is None or axes is None or axes.manual_axes:
         return None
     # `use_abstract_mesh` may have cut the same devices into other axes.
     if axes is mesh.abstract_mesh:

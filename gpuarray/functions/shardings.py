@@ -245,7 +245,7 @@ def _run(
     constants: Constants,
     info: TracedFunction | None,
 ) -> list[ArrayImpl]:
-    mesh = _mesh_of("jit") if where is None else where.mesh
+    mesh = _mesh_of("jit", spread=False) if where is None else where.mesh
     if mesh is not None:
         _check_in_context(inputs, mesh, info)
     # The place that the inputs agree on, but for those that may be moved.
@@ -266,8 +266,9 @@ def _run(
         if place is not None:
             lazy.common_place(place, chosen)  # raises
         place = chosen
-    # No inputs at all, or all of them moved.
-    place = place or devices.default_place()
+    # No inputs at all, all of them moved, or none that was put anywhere: the mesh in context says.
+    else:
+        place = spread.place_of_work(place)
     # Deleted inputs raise here, before anything is launched.
     for x in inputs:
         if x.is_deleted():

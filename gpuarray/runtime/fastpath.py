@@ -37,8 +37,8 @@ def generate(
 ) -> Callable[..., Any]:
     """Return a function of the program's inputs (ArrayImpls) for this signature.
 
-    It is specialised to the number of inputs, the structure of the result and the default place; a
-    further one is made for every other place in which all inputs are.
+    It is specialised to the number of inputs, the structure of the result and the place of new
+    arrays; a further one is made for every other place in which all inputs are.
     """
     made: dict[Place, Callable[..., Any]] = {}
     wanted = (None,) * len(executable.out_avals)
@@ -50,12 +50,15 @@ def generate(
         place = arrays[0]._place
         if any(x._place is not place for x in arrays) or place.is_spread:
             return over_several(*arrays)
+        # A place that nobody has asked for gives way to the mesh in context.
+        if not place.committed and spread.place_of_work(place) is not place:
+            return general(*arrays)
         found = made.get(place)
         if found is None:
             found = made[place] = _written(executable, constants, out_spec, place, general, general)
         return found(*arrays)
 
-    place = devices.default_place()
+    place = spread.place_of_work(None)
     return _written(executable, constants, out_spec, place, general, elsewhere)
 
 

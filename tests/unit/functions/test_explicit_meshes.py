@@ -190,27 +190,31 @@ def test_an_abstract_mesh_keeps_the_kind_of_memory(mesh):
         assert found.sharding == NamedSharding(mesh, P("x"), memory_kind="pinned_host")
 
 
+@pytest.mark.parametrize("kind", [EXPLICIT, AUTO])
 @pytest.mark.parametrize("count", [1, 8])
-def test_every_call_in_the_context_of_a_mesh_lies_over_it(count):
-    over: Any = Mesh(np.array(ga.devices()[:count]), "x", (EXPLICIT,))
+def test_every_call_in_the_context_of_a_mesh_lies_over_it(count, kind):
+    over: Any = Mesh(np.array(ga.devices()[-count:]), "x", (kind,))
     f = ga.jit(lambda v: v * 2)
+    # Where types say how a value lies, they name every axis of it.
+    cut, whole = (P("x", None), P(None, None)) if kind is EXPLICIT else (P("x"), P())
     with ga.set_mesh(over):
-        placed = ga.device_put(X, P("x"))
+        placed, made = ga.device_put(X, P("x")), gnp.ones(X.shape)
         for _ in range(3):
-            assert f(placed).sharding == NamedSharding(over, P("x", None))
-            assert f(X).sharding == NamedSharding(over, P(None, None))
+            assert f(placed).sharding == NamedSharding(over, cut)
+            assert f(X).sharding == f(made).sharding == NamedSharding(over, whole)
             np.testing.assert_array_equal(f(placed), 2 * X)
     # Outside of it, what nobody placed is on one device.
     for _ in range(3):
         assert f(gnp.asarray(X)).sharding.num_devices == 1
 
 
-@pytest.mark.parametrize(("count", "kind"), [(1, EXPLICIT), (8, EXPLICIT), (8, AUTO)])
+@pytest.mark.parametrize("kind", [EXPLICIT, AUTO])
+@pytest.mark.parametrize("count", [1, 8])
 def test_what_nobody_placed_lies_over_the_mesh_in_context_whatever_transforms_it(count, kind):
     def double(v):
         return v * 2
 
-    over: Any = Mesh(np.array(ga.devices()[:count]), "x", (kind,))
+    over: Any = Mesh(np.array(ga.devices()[-count:]), "x", (kind,))
     x, one = X[0], ga.devices()[0]
     before = gnp.asarray(x)  # on one device
     with ga.set_mesh(over):

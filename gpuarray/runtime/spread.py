@@ -100,8 +100,7 @@ class SpreadProgram:
             else laid_out(
                 _of_sums(grid, v.aval)
                 or _as_said(grid, spec, own, v.aval.ndim)
-                or words.get(spec)
-                or _in_full(grid.sharding(spec), v.aval)
+                or _in_full(words.get(spec) or grid.sharding(spec), v.aval)
             ).holding(v.aval)
             for s, spec, own, v in zip(wanted, self.parts.outs, said, graph.outvars, strict=True)
         ]
@@ -162,10 +161,12 @@ def _over_another(grid: Grid, sharding: Sharding | None) -> NamedSharding | None
     return None
 
 
-def _in_full(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
+def _in_full(sharding: Sharding, aval: ShapedArray) -> Sharding:
     """Return a layout that names every axis of a value, if its type says how any is cut."""
     cuts = cuts_of(aval.layout)
-    return sharding._of_rank(aval.ndim) if cuts and any(cuts) else sharding
+    if not cuts or not any(cuts) or not isinstance(sharding, NamedSharding):
+        return sharding
+    return sharding._of_rank(aval.ndim)
 
 
 def _of_sums(grid: Grid, aval: ShapedArray) -> NamedSharding | None:

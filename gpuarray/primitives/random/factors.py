@@ -13,18 +13,17 @@ import numpy as np
 from gpuarray.core.factors import Factors, elementwise
 from gpuarray.primitives.define import do
 from gpuarray.primitives.movement.factors import converted, positions
-from gpuarray.primitives.random.parts import bits_at
+from gpuarray.primitives.random.parts import bits_at, original_bits_at
 
 _COUNTERS = 2**31  # positions that an int32 counts
 
 
 def bits_factors(avals, out_avals, params) -> Factors:
-    """Axes of the keys; and those of each key's numbers, where number i is made of counter i."""
+    """Axes of the keys; and those of each key's numbers, where number i is made of its place."""
     (keys,), (out,), shape = avals, out_avals, params["shape"]
-    lead = keys.ndim
-    # Other streams pair distant numbers, or run through a state.
-    counted = params.get("partitionable", False) and keys.dtype.impl.name == "threefry2x32"
-    if not counted or math.prod(shape) > _COUNTERS:
+    lead, size = keys.ndim, math.prod(shape)
+    # Other algorithms run through a state.
+    if keys.dtype.impl.name != "threefry2x32" or size > _COUNTERS:
         return elementwise(avals, out_avals, params)
     strides = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
 
@@ -35,12 +34,15 @@ def bits_factors(avals, out_avals, params) -> Factors:
         inner = params["shape"]
         if not any(d >= lead for d in starts):
             return [do.random_bits(*operands, **params)]
-        # The counters of the whole, row-major.
+        # The places in the whole, row-major: the counters of a partitionable stream.
         along = [
             do.mul(converted(positions(inner, d, starts.get(lead + d)), np.uint32), np.uint32(n))
             for d, n in enumerate(strides)
         ]
-        return [bits_at(operands[0], functools.reduce(do.add, along), params["bit_width"])]
+        places, width = functools.reduce(do.add, along), params["bit_width"]
+        if params.get("partitionable", False):
+            return [bits_at(operands[0], places, width)]
+        return [original_bits_at(operands[0], places, width, size)]
 
     ins, outs = [list(range(lead))], [list(range(out.ndim))]
     return Factors.named(avals, out_avals, ins, outs, resize=resize, piece=piece)

@@ -163,6 +163,42 @@ def bits_at(keys, counters, bit_width: int):
     return _wide(a, b) if bit_width == 64 else _cast(do.xor(a, b), np.dtype(f"uint{bit_width}"))
 
 
+def original_bits_at(keys, places, bit_width: int, size: int):
+    """Return the numbers of an original stream of `size` numbers at uint32 places, for each key."""
+    count, shape = -(-size * bit_width // 32), aval_of(places).shape
+    if bit_width >= 32:
+        first = _words_at(keys, places, count)
+        if bit_width == 32:
+            return first
+        return _wide(first, _words_at(keys, do.add(places, _full(size, shape)), count))
+    # Words hold several numbers, lowest bits first.
+    each = _full(32 // bit_width, shape)
+    words = _words_at(keys, do.div(places, each), count)
+    by = do.mul(do.rem(places, each), _full(bit_width, shape))
+    by = _over_keys(by, keys)
+    return _cast(do.shift_right_logical(words, by), np.dtype(f"uint{bit_width}"))
+
+
+def _words_at(keys, places, size: int):
+    """Return words of an original stream of `size` words: `_stream`, at some places."""
+    shape = aval_of(places).shape
+    half = _full((size + 1) // 2, shape)
+    behind = do.ge(places, half)
+    first = do.select_n(behind, places, do.sub(places, half))
+    second = do.add(first, half)
+    if size % 2:  # an odd stream has no last partner
+        last = do.eq(second, _full(size, shape))
+        second = do.select_n(last, second, _full(0, shape))
+    return do.select_n(_over_keys(behind, keys), *_pairs(keys, first, second))
+
+
+def _over_keys(x, keys):
+    """Broadcast a value of places over the keys, whose axes come first."""
+    lead, shape = aval_of(keys).shape, aval_of(x).shape
+    axes = tuple(range(len(lead), len(lead) + len(shape)))
+    return do.broadcast_in_dim(x, shape=(*lead, *shape), broadcast_dimensions=axes, sharding=None)
+
+
 def bits_parts(keys, *, bit_width: int, shape: tuple[int, ...], partitionable: bool = False):
     """`random_bits`, of many keys."""
     aval = aval_of(keys)

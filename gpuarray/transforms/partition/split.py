@@ -35,6 +35,7 @@ from gpuarray.transforms.partition.divide import division, wants
 from gpuarray.transforms.partition.halos import evened, slid
 from gpuarray.transforms.partition.inside import beside, by_rule, only, through
 from gpuarray.transforms.partition.joining import joined
+from gpuarray.transforms.partition.made import Made
 from gpuarray.transforms.partition.moves import moved, position, settled, start_of
 from gpuarray.transforms.partition.pieces import (
     PLACES,
@@ -149,26 +150,34 @@ class _Splitter:
             piece.static = np.asarray(a.val)
             return piece
 
+        def evaluate(eqn: Eqn, outs: list[Spec | None]) -> None:
+            sites.replaying.site = eqn.site
+            given = [read(a) for a in eqn.invars]
+            found = self.eqn(eqn, given, outs)
+            self.as_typed(eqn, found)
+            for i, v in enumerate(eqn.outvars):
+                if (want := self.fixed.get(v)) is not None:
+                    laid = self.to(found[i], want, v.aval, "where it was computed it lay so")
+                    found[i] = Piece(laid.value, want)
+            if eqn.primitive.name in PLACES:
+                found[0].static = static_value(eqn, given)
+            for v, piece in zip(eqn.outvars, found, strict=True):
+                piece.site = piece.site or eqn.site
+                # An equation may hand its operand on: a piece then has several names.
+                piece.read_once &= reads[v] <= 1
+                env[v] = piece
+
         # What is bound for an equation carries the user's line of that equation, also in notes of
         # what is sent.
         before = sites.replaying.site
+        made = Made(self, env, wanted, evaluate)
         try:
             for eqn in eqns:
-                sites.replaying.site = eqn.site
-                given = [read(a) for a in eqn.invars]
-                found = self.eqn(eqn, given, [wanted.get(v) for v in eqn.outvars])
-                self.as_typed(eqn, found)
-                for i, v in enumerate(eqn.outvars):
-                    if (want := self.fixed.get(v)) is not None:
-                        laid = self.to(found[i], want, v.aval, "where it was computed it lay so")
-                        found[i] = Piece(laid.value, want)
-                if eqn.primitive.name in PLACES:
-                    found[0].static = static_value(eqn, given)
-                for v, piece in zip(eqn.outvars, found, strict=True):
-                    piece.site = piece.site or eqn.site
-                    # An equation may hand its operand on: a piece then has several names.
-                    piece.read_once &= reads[v] <= 1
-                    env[v] = piece
+                if not self.inside and made.waits(eqn):
+                    continue
+                made.needed(eqn.invars, eqn)
+                evaluate(eqn, [wanted.get(v) for v in eqn.outvars])
+            made.needed(graph.outvars)
         finally:
             sites.replaying.site = before
         return [read(a) for a in graph.outvars]

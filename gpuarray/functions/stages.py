@@ -196,7 +196,11 @@ class Traced(Stage):
                     f"'cpu' and 'cuda' (or 'gpu'), not for {name!r}."
                 )
         given_away(self.jaxpr, self._donated)  # warns
-        return self._next(Lowered)
+        lowered = self._next(Lowered)
+        # Where other arguments tell the devices, it is known now whether they are as many.
+        if lowered._abstract and lowered._put is not None:
+            lowered._over(lowered._put)  # raises
+        return lowered
 
 
 class Lowered(Stage):
@@ -233,11 +237,15 @@ class Lowered(Stage):
             *(() if self._where is None else self._where.abstract),
         ]
 
+    @property
+    def _put(self) -> tuple[Device, ...] | None:
+        """The devices that some argument was put on; None if none was."""
+        put = (p for p in self._places if p is not None and p.committed)
+        return next((p.all_devices for p in put), None)
+
     def _over(self, given: Sequence[Device] | None) -> Lowered:
         """Return this stage over devices: these, or else those where other arguments lie."""
-        if given is None:
-            put = (p for p in self._places if p is not None and p.committed)
-            given = next((p.all_devices for p in put), None)
+        given = self._put if given is None else given
         if given is None:
             raise RuntimeError(
                 "device_assignment cannot be `None` during compilation of a function that was "

@@ -7,7 +7,7 @@ arguments may be moved to them, and where each result is said to lie.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -190,7 +190,7 @@ class Where(NamedTuple):
         ]
 
 
-def is_abstract(sharding: Any) -> bool:
+def is_abstract(sharding: Any) -> TypeGuard[NamedSharding]:
     """Whether a sharding is over the axes of a mesh, and names no devices."""
     return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
 

@@ -26,6 +26,7 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, databas
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="also run tests marked slow")
     parser.addoption("--fuzz", type=int, default=400, metavar="N", help="random programs to try")
+    parser.addoption("--fuzz-from", type=int, default=0, metavar="SEED", help="the first of them")
 
 
 def pytest_configure(config):
@@ -112,6 +113,12 @@ def rng():
 def fuzz_count(request):
     """How many random programs a fuzz test tries: --fuzz N."""
     return request.config.getoption("--fuzz")
+
+
+@pytest.fixture
+def fuzz_from(request):
+    """The seed of the first random program of native code: --fuzz-from SEED."""
+    return request.config.getoption("--fuzz-from")
 
 
 @pytest.fixture

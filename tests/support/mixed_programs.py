@@ -9,9 +9,8 @@ longer one of the same seed.
 
 from __future__ import annotations
 
-import math
 import random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -19,29 +18,18 @@ import numpy as np
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-FLOATS = ("float32", "float32", "float64", "float16", "bfloat16")
-DTYPES = (*INTEGERS, *FLOATS, *FLOATS, "bool", "complex64", "complex128")
-LENGTHS = (1, 1, 2, 3, 4, 5, 7, 8, 16, 33)
-LARGEST = 3000
-#: Digits of what is not exact, relative to the largest element.
-NEAR = {"float64": 1e-9, "complex128": 1e-9, "float32": 2e-4, "complex64": 2e-4}
-NEAR |= {"float16": 0.06, "bfloat16": 0.3}
-
-
-#: How graphs write these types.
-SHORT = {"float64": "f64", "complex128": "c128", "float32": "f32", "complex64": "c64"}
-SHORT |= {"float16": "f16", "bfloat16": "bf16"}
-
-
-class Value(NamedTuple):
-    x: Any
-    exact: bool
-
-    @property
-    def kind(self) -> str:
-        return "f" if self.x.dtype == ml_dtypes.bfloat16 else np.dtype(self.x.dtype).kind
+from tests.support.mixed_functions import FunctionSteps
+from tests.support.mixed_values import (
+    DTYPES,
+    INTEGERS,
+    LARGEST,
+    LENGTHS,
+    NEAR,
+    SHORT,
+    Value,
+    but,
+    spread,
+)
 
 
 class Drawn(NamedTuple):
@@ -88,7 +76,7 @@ def _input(rng: random.Random, numbers: np.random.Generator, shape: tuple) -> np
     return x.astype(np.dtype(getattr(ml_dtypes, dtype, None) or dtype))
 
 
-class _Maker:
+class _Maker(FunctionSteps):
     """Applies the steps of a seed to values."""
 
     def __init__(self, seed: int, xs):
@@ -126,7 +114,7 @@ class _Maker:
 
     def partner(self, v: Value) -> Value:
         """A value of this dtype that spreads over this one, or the other way."""
-        fits = [o for o in self.values if _spread(v.x.shape, o.x.shape) is not None]
+        fits = [o for o in self.values if spread(v.x.shape, o.x.shape) is not None]
         o = self.rng.choice(fits)
         if o.x.dtype == v.x.dtype:
             return o
@@ -163,7 +151,10 @@ class _Maker:
             (self.pointwise, 6), (self.binary, 8), (self.compared, 2), (self.chosen, 3),
             (self.moved, 8), (self.joined, 3), (self.folded, 6), (self.cumulative, 2),
             (self.gathered, 4), (self.updated, 4), (self.converted, 4), (self.ordered, 3),
-            (self.product, 1), (self.made_of_indices, 1), (self.loop, 2), (self.branch, 1),
+            (self.product, 1), (self.made_of_indices, 1), (self.indexed, 3),
+            (self.product_of_mixed, 1), (self.folded_by_function, 1), (self.windows_by_function, 1),
+            (self.scanned_by_function, 1), (self.applied, 1), (self.derivative, 2),
+            (self.loop, 2), (self.branch, 1),
         )  # fmt: skip
         if self.depth:
             kinds = kinds[:-2] if self.depth > 1 else kinds
@@ -253,7 +244,7 @@ class _Maker:
         o = self.partner(v)
         if o.x.dtype != v.x.dtype:
             return None
-        shape = _spread(c.x.shape, _spread(v.x.shape, o.x.shape))
+        shape = spread(c.x.shape, spread(v.x.shape, o.x.shape))
         if shape is None or np.prod(shape, initial=1) > LARGEST:
             return None
         return Value(gnp.where(c.x, v.x, o.x), v.exact and o.exact)
@@ -311,7 +302,7 @@ class _Maker:
         axis = self.axis(v.x)
         fits = [
             o for o in self.values
-            if o.x.ndim == v.x.ndim and _but(o.x.shape, axis) == _but(v.x.shape, axis)
+            if o.x.ndim == v.x.ndim and but(o.x.shape, axis) == but(v.x.shape, axis)
         ]  # fmt: skip
         o = self.cast(self.rng.choice(fits), v.x.dtype)
         if o is None:
@@ -418,7 +409,7 @@ class _Maker:
         x, axis, rng = v.x, self.axis(v.x), self.rng
         k = rng.randint(1, x.shape[axis])
         o = self.partner(v)
-        fits = o.exact and _spread(o.x.shape, x.shape) == x.shape
+        fits = o.exact and spread(o.x.shape, x.shape) == x.shape
         other = gnp.broadcast_to(o.x, x.shape) if fits else x
         at = lax.broadcasted_iota("int32", x.shape, axis)
         made = rng.choice([
@@ -530,19 +521,6 @@ class _Maker:
         return Value(made, False) if v.kind in "fc" else None
 
 
-def _but(shape: tuple, axis: int) -> tuple:
-    return (*shape[:axis], *shape[axis + 1 :])
-
-
-def _spread(a: tuple | None, b: tuple | None):
-    try:
-        shape = np.broadcast_shapes(a, b)  # pyright: ignore
-    except (ValueError, TypeError):
-        return None
-    most = max(LARGEST, math.prod(a or ()), math.prod(b or ()))
-    return shape if math.prod(shape) <= most else None
-
-
 def graph_of(drawn: Drawn):
     """The graph of a program, and of each result how far it may be off: 0 where it is exact, else
     as far as the shortest of the program's floats allow.
@@ -559,22 +537,3 @@ def graph_of(drawn: Drawn):
     text = str(graph)
     near = max([NEAR[n] for n, s in SHORT.items() if f":{s}[" in text], default=0.0)
     return graph, [0.0 if e else near for e in exact]
-
-
-def compare(found: np.ndarray, expected: np.ndarray, near: float, what: str) -> None:
-    """Assert that two results are equal, or near."""
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype), what
-    name = expected.dtype.name
-    if near == 0.0 or name not in NEAR:
-        a, b = np.asarray(found), np.asarray(expected)
-        same = (a == b) | ((a != a) & (b != b))
-        assert same.all(), (
-            f"{what}\n{a[~same][:5]} is not {b[~same][:5]} ({(~same).sum()} elements)"
-        )
-        return
-    wide = "complex128" if name.startswith("complex") else "float64"
-    a, b = found.astype(wide), expected.astype(wide)
-    finite = np.isfinite(b)
-    scale = max(1.0, np.abs(b[finite]).max(initial=0.0))
-    far = ~np.isclose(a, b, near, near * scale, equal_nan=True)
-    assert not far.any(), f"{what}\n{a[far][:5]} is not near {b[far][:5]} ({far.sum()} elements)"

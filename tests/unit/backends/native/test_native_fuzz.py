@@ -1,6 +1,7 @@
 """Random programs as native code: what NumPy makes of them, in double.
 
---fuzz N tries N of them (a twentieth of it here: the compiler takes its time).
+--fuzz N tries N of them (a twentieth of it here: the compiler takes its time), --fuzz-from SEED
+others than these.
 """
 
 import numpy as np
@@ -11,12 +12,17 @@ import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.backends.numpy import program as host
 from gpuarray.compiler.pipeline import plan_graph
-from tests.support import mixed_programs, natively, programs
+from tests.support import mixed_programs, mixed_values, natively, programs
 
 natively.need_compiler()
 
 RTOL, ATOL = 1e-9, 1e-11
 TOGETHER = 20
+
+
+def seeds(count, first):
+    """The first seed of each unit for the compiler."""
+    return range(first, first + max(TOGETHER, count // 20), TOGETHER)
 
 
 def as_it_is(body):
@@ -52,10 +58,10 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_random_programs(way, fuzz_count):
+def test_random_programs(way, fuzz_count, fuzz_from):
     written, reference = WAYS[way]
     with ga.enable_x64(True):
-        for first in range(0, max(TOGETHER, fuzz_count // 20), TOGETHER):
+        for first in seeds(fuzz_count, fuzz_from):
             drawn = [(s, programs.generate(s)) for s in range(first, first + TOGETHER)]
             made = []
             for seed, program in drawn:
@@ -73,11 +79,11 @@ def test_random_programs(way, fuzz_count):
             ga.clear_caches()
 
 
-def test_random_programs_of_all_dtypes(fuzz_count):
+def test_random_programs_of_all_dtypes(fuzz_count, fuzz_from):
     """Views of views, updates, folds and loops over every dtype. Integers, and floats made by what
     IEEE rounds, have the same bits; donated arrays are written over only where they are given.
     """
-    for first in range(0, max(TOGETHER, fuzz_count // 20), TOGETHER):
+    for first in seeds(fuzz_count, fuzz_from):
         made = []
         for seed in range(first, first + TOGETHER):
             drawn = mixed_programs.draw(seed)
@@ -96,7 +102,7 @@ def test_random_programs_of_all_dtypes(fuzz_count):
                 found = native(*given, *([owned] if donated else []))
                 what = f"seed {drawn.seed}, {owned=}"
                 for f, e, n in zip(found, expected, near, strict=True):
-                    mixed_programs.compare(f, e, n, what)
+                    mixed_values.compare(f, e, n, what)
                 for k, (x, y) in enumerate(zip(given, drawn.inputs, strict=True)):
                     assert k in (owned or ()) or x.tobytes() == y.tobytes(), f"{what}: input {k}"
         ga.clear_caches()

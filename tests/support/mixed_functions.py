@@ -168,9 +168,10 @@ class FunctionSteps:
         geometry = (window, some(2), pads, some(2), inner)
         if v.exact and rng.random() < 0.4:
             xs, f, start, exact = self.pair(v)
-            return Value(lax.reduce_window(xs, start, f, *geometry)[rng.randrange(2)], exact)
-        f, start, exact = self.function(v)
-        made = lax.reduce_window(v.x, start, f, *geometry)
+            made = lax.reduce_window(xs, start, f, *geometry)[rng.randrange(2)]
+        else:
+            f, start, exact = self.function(v)
+            made = lax.reduce_window(v.x, start, f, *geometry)
         return Value(made, exact) if made.size else None
 
     def scanned_by_function(self) -> Value | None:

@@ -169,9 +169,9 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         steps = self.steps[number:end]
         work = [s for s in steps if not self.is_alias(s)]
         held = any(isinstance(s, Eqn) and _replaces_calls(s) for s in work)
-        # A product that is a program by itself is for the threads of BLAS.
+        # A product that is a program by itself is for the threads of BLAS; several share ours.
         whole = sum(not self.is_alias(s) for s in self.steps)
-        held = held or (whole > 1 and any(_is_product(s) for s in work))
+        held = held or any((_is_product(s) if whole > 1 else _is_batch(s)) for s in work)
         if not held and sum(isinstance(s, Kernel) for s in work) < 2:
             return None
         # What later steps or the caller read, and what the views of it look at.
@@ -306,6 +306,14 @@ def _replaces_calls(eqn: Eqn) -> bool:
 
 def _is_product(step: DeviceStep) -> bool:
     return isinstance(step, Eqn) and step.primitive.rewrite.product is not None
+
+
+def _is_batch(step: DeviceStep) -> bool:
+    """Whether a step is several products, of which NumPy would have the library compute each on all
+    threads.
+    """
+    rules = step.primitive.rewrite.product if isinstance(step, Eqn) else None
+    return rules is not None and math.prod(rules.extents(step).batch) > 1
 
 
 def compile_kernels(writers: Iterable[NativeProgramWriter]) -> None:

@@ -172,3 +172,15 @@ def test_narrow_integers_are_exact(left, right, out, steps, rng):
     wanted = x.astype(np.int64) @ y.astype(np.int64)
     found = p(x, y)[0]
     np.testing.assert_array_equal(found, wanted.astype(found.dtype))
+
+
+@pytest.mark.parametrize("words,alone", [("bik,bkj->bij", False), ("ik,kj->ij", True)])
+def test_a_batch_is_for_our_threads_and_one_product_for_those_of_the_library(words, alone, rng):
+    """A library divides each product of a batch among its threads, and on a busy machine waits for
+    them as often.
+    """
+    xs = operands(words, (64, 64, 64, 3), "float32", rng)
+    made = natively.written(ga.jit(lambda x, y: gnp.einsum(words, x, y)).lower(*xs).jaxpr)
+    assert len(made.kernels) == (not alone)
+    natively.compile_all([made])
+    np.testing.assert_array_equal(made(*xs)[0], np.einsum(words, *xs))

@@ -14,6 +14,7 @@ import gpuarray as ga
 from bench import (
     clocks,
     cpu,
+    cpu_torch,
     floors,
     host,
     limits,
@@ -398,6 +399,11 @@ def test_the_rows_for_cpus_are_many_and_of_all_kinds():
     kinds += " top_k segment_sum segment_rows conv_norm_gradient softmax mandelbrot digamma erf"
     kinds += " map_coordinates solve_2x2 expm interp searchsorted nuts gather normal boolean_chain"
     assert all(any(name.startswith(kind) for name in names) for kind in kinds.split())
+
+
+def test_texts_for_pytorch_are_of_rows():
+    named = {*cpu_torch.WHOLE, *cpu_torch.TURNS}
+    assert named <= {row.name for row in cpu.rows("")} and len(named) >= 75
 
 
 @pytest.mark.parametrize("row", cpu.rows("segment|kalman|^scan|^while$|top_k|interp|bf16_chain"))

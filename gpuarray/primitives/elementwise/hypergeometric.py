@@ -52,16 +52,74 @@ def _by_parameter(name: str, of: int):
     return lambda t, y, *operands: do.mul(t, getattr(do, slope)(*operands, of=of))
 
 
+# ---- NumPy's rules ----
+#: Beyond, SciPy's 1F1 takes seconds (from 1e8) or for ever, or leaves its stack, which ends the
+#: process. It also does for some first operands of about 1e-300.
+_FAR, _TINY = 1e6, 1e-290
+#: Terms of a series, which is nan where they are not enough.
+_TERMS = 1000
+
+
+def _hyp1f1(a, b, x):
+    near = (np.abs(a) <= _FAR) & (np.abs(b) <= _FAR) & (np.abs(x) <= _FAR)
+    near &= (a == 0) | (np.abs(a) >= _TINY)
+    out = sp.hyp1f1(*(np.where(near, v, 1.0) for v in (a, b, x)))
+    if np.all(near):
+        return out
+    return np.where(near, out, _far_1f1(*(np.where(near, 1.0, v) for v in (a, b, x))))
+
+
+def _far_1f1(a, b, x):
+    """1F1 of large operands: as far as a series says it, otherwise nan."""
+    pole = lambda v: (v <= 0) & (v == np.floor(v))
+    ends = pole(a)  # a polynomial
+    left = (x < 0) & ~ends  # 1F1(a, b, x) = e^x 1F1(b - a, b, -x) (13.2.39)
+    p, size, turned = np.where(left, b - a, a), np.where(left, -x, x), np.where(left, x, 0.0)
+    # For large x the terms of another series shrink (13.7.2).
+    far = ~ends & (size >= 40 + 2 * (p * p + b * b))
+    kind = lambda here, there: np.where(far, here, there)
+    term, total, most = (np.ones_like(size) for _ in range(3))
+    going, turns = np.full(size.shape, True), np.full(size.shape, False)
+    for k in range(_TERMS):
+        ratio = kind(
+            (b - p + k) * (1 - p + k) / ((k + 1.0) * size), (p + k) / ((b + k) * (k + 1.0)) * size
+        )
+        term = np.where(going, term * ratio, term)
+        turns |= going & (ratio < 0)
+        going &= ~(far & (np.abs(ratio) > 1))  # no better than this
+        total = np.where(going, total + term, total)
+        most = np.maximum(most, np.abs(term))
+        going &= np.abs(term) > 1e-17 * np.abs(total)
+        if not going.any():
+            break
+    # What is left of larger terms, of both signs, has no digits.
+    lost = turns & ((most > 1e12 * np.abs(total)) | np.isinf(most))
+    total = np.where((going & ~far) | lost, np.nan, total)
+    logs = [sp.gammaln(b), -sp.gammaln(p), size + turned, (p - b) * np.log(np.abs(size))]
+    power = np.where(np.isinf(size) & ~left, np.inf, sum(logs))
+    lost = (sum(map(np.abs, logs)) > 1e6) & (np.abs(power) < 1e3)
+    sign = np.where(lost, np.nan, sp.gammasgn(b) * sp.gammasgn(p))
+    out = total * kind(np.where(pole(p), 0.0, sign * np.exp(power)), np.exp(turned))
+    out = np.where(pole(b) & ~(ends & (a >= b)), np.inf, out)
+    return np.where((a == 0) | (x == 0), 1.0, np.where(np.isnan(a + b + x), np.nan, out))
+
+
+def _hyp2f1(a, b, c, x):
+    # SciPy's leaves its stack for some operands of which another is nan.
+    known = ~np.isnan(a + b + c + x)
+    return np.where(known, sp.hyp2f1(*(np.where(known, v, 0.5) for v in (a, b, c, x))), np.nan)
+
+
 hyp1f1_p = special_function(
     "hyp1f1",
-    in_double(lambda *operands: sp.hyp1f1(*operands)),
+    in_double(_hyp1f1),
     3,
     weight=300,
     jvp=(_by_parameter("hyp1f1", 0), _by_parameter("hyp1f1", 1), _by_x("hyp1f1")),
 )
 hyp2f1_p = special_function(
     "hyp2f1",
-    in_double(lambda *operands: sp.hyp2f1(*operands)),
+    in_double(_hyp2f1),
     4,
     weight=600,
     jvp=(*(_by_parameter("hyp2f1", i) for i in range(3)), _by_x("hyp2f1")),
@@ -125,5 +183,5 @@ def _slope(name: str, function, arity: int, weight: float) -> Primitive:
     )
 
 
-hyp1f1_slope_p = _slope("hyp1f1", lambda *operands: sp.hyp1f1(*operands), 3, 2400)
-hyp2f1_slope_p = _slope("hyp2f1", lambda *operands: sp.hyp2f1(*operands), 4, 4800)
+hyp1f1_slope_p = _slope("hyp1f1", _hyp1f1, 3, 2400)
+hyp2f1_slope_p = _slope("hyp2f1", _hyp2f1, 4, 4800)

@@ -283,28 +283,24 @@ GA_OUTLINE double ga_random_gamma_grad(double a, double x) {
 }
 
 //@ ga_beta_fraction
-// The continued fraction of the incomplete beta function (modified Lentz).
-GA_OUTLINE double ga_beta_fraction(double a, double b, double x) {
-    const double tiny = 1e-300;
-    double c = 1.0, d = 1.0 - (a + b) * x / (a + 1.0);
-    d = 1.0 / (fabs(d) < tiny ? tiny : d);
-    double h = d;
-    for (int n = 1; n < 20000; ++n) {
-        double k = n * (b - n) * x / ((a + 2 * n - 1.0) * (a + 2 * n));
-        d = 1.0 + k * d;
+// x^a (1 - x)^b / (B(a, b) I_x(a, b)) by the even part of its continued fraction (modified Lentz), below the mean. `apart` is
+// a (1 - x) - b x, which the caller knows better than it follows from a rounded 1 - x.
+GA_OUTLINE double ga_beta_fraction(double a, double b, double x, double apart) {
+    const double tiny = 1e-308;
+    double out = a * (apart + 1.0) / (a + 1.0), c, d = 0.0;
+    out = fabs(out) < tiny ? tiny : out;
+    c = out;
+    for (double n = 1.0; n < 20000.0; n += 1.0) {
+        const double in = x / (a + (2.0 * n - 1.0)), k = (a + (n - 1.0)) * (a + b + (n - 1.0)) * n * (b - n) * in * in;
+        const double next = n + n * (b - n) * in + (a + n) / (a + 2.0 * n + 1.0) * (apart + 1.0 + n * (2.0 - x));
+        d = next + k * d;
         d = 1.0 / (fabs(d) < tiny ? tiny : d);
-        c = 1.0 + k / c;
+        c = next + k / c;
         c = fabs(c) < tiny ? tiny : c;
-        h *= d * c;
-        k = -(a + n) * (a + b + n) * x / ((a + 2 * n) * (a + 2 * n + 1.0));
-        d = 1.0 + k * d;
-        d = 1.0 / (fabs(d) < tiny ? tiny : d);
-        c = 1.0 + k / c;
-        c = fabs(c) < tiny ? tiny : c;
-        h *= d * c;
+        out *= d * c;
         if (fabs(d * c - 1.0) < 1e-16) break;
     }
-    return h;
+    return out;
 }
 
 //@ ga_beta_apart
@@ -318,6 +314,8 @@ GA_INLINE double ga_beta_apart(double a, double b, double x) {
 // x^a (1 - x)^b / B(a, b). The logarithms of large factors would cancel.
 GA_OUTLINE double ga_beta_density(double a, double b, double x) {
     const double log_x = log(x), log_y = log1p(-x);
+    if (a < 20.0 && b < 20.0 && fmin(a, b) > 1e-300)
+        return tgamma(a + b) / (tgamma(a) * tgamma(b)) * pow(x, a) * (x < 0.5 ? exp(b * log_y) : pow(1.0 - x, b));
     if (a < 20.0 && b < 20.0) return exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log_x + b * log_y);
     if (a >= 20.0 && b >= 20.0) {
         const double apart = ga_beta_apart(a, b, x);
@@ -359,18 +357,19 @@ GA_OUTLINE double ga_beta_of_many(double a, double b, double x) {
 GA_OUTLINE double ga_regularized_incomplete_beta(double a, double b, double x) {
     if (!(a >= 0) || !(b >= 0) || !(x >= 0) || x > 1.0) return GA_NAN;
     // All of the distribution is at 0, or at 1.
-    const bool first = a == 0 || b == GA_INF, last = b == 0 || a == GA_INF;
+    const bool first = a <= 1e-305 * b || b == GA_INF, last = b <= 1e-305 * a || a == GA_INF;
     if (first && last) return GA_NAN;
     if (x == 0 || x == 1.0) return x;
     if (first || last) return first ? 1.0 : 0.0;
-    if (fmin(a, b) > 1e7) return ga_beta_of_many(a, b, x);
+    if (fmin(a, b) > 2e10) return ga_beta_of_many(a, b, x);
     // Of one that is far larger than the other, a gamma distribution (M. E. Wise's of 1950).
-    if (b > 1e6 * fmax(a, 1.0)) return ga_igamma(a, -(b + 0.5 * (a - 1.0)) * log1p(-x));
-    if (a > 1e6 * fmax(b, 1.0)) return ga_igammac(b, -(a + 0.5 * (b - 1.0)) * log(x));
+    if (b > 1e9 * fmax(a, 1.0)) return ga_igamma(a, -(b + 0.5 * (a - 1.0)) * log1p(-x));
+    if (a > 1e9 * fmax(b, 1.0)) return ga_igammac(b, -(a + 0.5 * (b - 1.0)) * log(x));
     // The fraction converges fast on one side of the mean; the other side is its complement.
-    if (x < (a + 1.0) / (a + b + 2.0)) return ga_beta_density(a, b, x) * ga_beta_fraction(a, b, x) / a;
+    const double apart = ga_beta_apart(a, b, x);
+    if (x < (a + 1.0) / (a + b + 2.0)) return ga_beta_density(a, b, x) / ga_beta_fraction(a, b, x, -apart);
     if (b < 1e-7) return ga_beta_of_few(a, b, 1.0 - x);
-    return 1.0 - ga_beta_density(a, b, x) * ga_beta_fraction(b, a, 1.0 - x) / b;
+    return 1.0 - ga_beta_density(a, b, x) / ga_beta_fraction(b, a, 1.0 - x, apart);
 }
 
 //@ ga_bessel

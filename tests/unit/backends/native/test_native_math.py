@@ -329,6 +329,31 @@ def test_incomplete_functions_of_orders_of_every_size(rng):
             assert errors(i, special.betainc(a_, b_, y_)).max() <= most
 
 
+def _of_binomials(a: int, b: int, x: float) -> float:
+    """I_x(a, b) of integers: how likely at least a of a + b - 1 throws are hits."""
+    (hit, of), n = x.as_integer_ratio(), a + b - 1
+    ways = (math.comb(n, k) * hit**k * (of - hit) ** (n - k) for k in range(a, n + 1))
+    return sum(ways) / of**n
+
+
+def test_incomplete_beta_function_to_its_last_digits():
+    """Against sums of integers, halves, and powers: also where SciPy has lost most digits."""
+    whole = [(1, 1), (2, 5), (7, 3), (19, 19), (3, 150), (150, 3), (60, 90)]
+    rows = [
+        (a, b, x, _of_binomials(a, b, x))
+        for a, b in whole
+        for x in (a / (a + b) + off / (a + b) for off in (-0.5, 0.0, 0.5))
+    ]
+    rows += [(a, a, 0.5, 0.5) for a in (0.25, 3e4, 1e6, 1.5e7, 1e9, 1e10)]
+    rows += [(a, 1.0, x, x**a) for a, x in ((1e4, 0.9999), (1e8, 1 - 2.0**-27), (1e-9, 0.25))]
+    rows += [(1.0, b, x, -math.expm1(b * math.log1p(-x))) for b, x in ((1e4, 1e-4), (1e8, 3e-8))]
+    a, b, x, wanted = np.array(rows).T
+    with ga.enable_x64(True):
+        program = natively.written(ga.jit(lax.betainc).lower(a, b, x).jaxpr)
+        natively.compile_all([program])
+        np.testing.assert_allclose(program(a, b, x)[0], wanted, 3e-14)
+
+
 def test_zeta_far_below_zero_ends():
     """A sum with a term for each number up to 0 would take years; SciPy's does."""
     q = np.array([-150.25, -1000.5, -(2.0**50) + 0.5, -(2.0**40) - 0.25])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from gpuarray.core.memories import Space
@@ -353,27 +353,20 @@ def out_given(sharding: Any) -> Any:
 _AS_THE_RULE = contextlib.nullcontext()
 
 
-class unclear_is_whole:
+@contextlib.contextmanager
+def unclear_is_whole() -> Iterator[None]:
     """Context manager in which no layout is an error: what does not follow is whole.
 
     It is for programs that are derived from others, whose operations the user did not write, and
     for operations whose result is laid out by an argument.
     """
-
-    _is_open = False
-
-    def __enter__(self) -> None:
-        resolving.depth += 1
-        self._is_open = True
-
-    def __exit__(self, *_: object) -> None:
+    # A generator, which ends by itself where an interrupt (Ctrl-C) comes before `__exit__` has run;
+    # a `__del__` would do so too, but an interrupt that comes in there is lost.
+    resolving.depth += 1
+    try:
+        yield
+    finally:
         resolving.depth -= 1
-        self._is_open = False
-
-    def __del__(self):
-        # An interrupt (Ctrl-C) can come before `__exit__` has run.
-        if self._is_open:
-            resolving.depth -= 1
 
 
 _Rule = Callable[[Any, Sequence[Any], Sequence[Any], dict], list[Layout | None]]

@@ -199,7 +199,7 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
             f"fill_value has {len(fills)} entries for {a.ndim} axes: give one value, or one for "
             "each axis"
         )
-    if size is not None:
+    if size is not None or fill_value is not None:
         fills = tuple([_position(f) for f in fills])
     # Known values: NumPy finds them. Traced ones need a size, and a scan; so do those that are cut
     # along Explicit axes, as it is an error there to need them whole, or over several processes,

@@ -19,6 +19,8 @@ LIBRARY = frozenset(
     "rng_uniform "
     # copies between kinds of memory
     "device_put "
+    # elements of users' dtypes, made and opened
+    "to_edtype from_edtype "
     # the host
     "pure_callback io_callback debug_callback debug_print optimization_barrier".split()
 )

@@ -168,7 +168,7 @@ SHARED = [
     ("random_bits", [(4, "key<fry>")], {"bit_width": 32, "shape": (6, 2), "partitionable": True},
      "a->abc"),
     ("random_bits", [(4, "key<fry>")], {"bit_width": 32, "shape": (6, 2), "partitionable": False},
-     "a->a.."),
+     "a->abc"),
     ("random_bits", [(4, "key<rbg>")], {"bit_width": 32, "shape": (6, 2), "partitionable": True},
      "a->a.."),
     ("random_bits", [(4, "key<fry>")],

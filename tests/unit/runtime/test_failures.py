@@ -289,9 +289,10 @@ def test_an_interrupt_leaves_no_trace_behind(stride=9973):
 
 def test_an_interrupt_does_not_make_unclear_layouts_whole():
     """Where a context is left that derived programs are in, none is left behind."""
+    at_end = type(unclear_is_whole()).__exit__.__code__
 
     def at_exit(frame, event, _):
-        if event == "call" and frame.f_code is unclear_is_whole.__exit__.__code__:
+        if event == "call" and frame.f_code is at_end:
             sys.settrace(None)
             raise KeyboardInterrupt
 

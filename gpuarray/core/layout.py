@@ -362,11 +362,12 @@ def unclear_is_whole() -> Iterator[None]:
     """
     # A generator, which ends by itself where an interrupt (Ctrl-C) comes before `__exit__` has run;
     # a `__del__` would do so too, but an interrupt that comes in there is lost.
-    resolving.depth += 1
+    depth = resolving.depth
     try:
+        resolving.depth = depth + 1
         yield
     finally:
-        resolving.depth -= 1
+        resolving.depth = depth
 
 
 _Rule = Callable[[Any, Sequence[Any], Sequence[Any], dict], list[Layout | None]]

@@ -58,7 +58,7 @@ class NativeProgramWriter(host.NumpyProgramWriter):
     """Writes plans whose kernels are compiled functions."""
 
     def __init__(self, plan: Plan, consts: Sequence, donated: frozenset[int], space: dict):
-        super().__init__(plan, consts, donated, compile_graph)
+        super().__init__(plan, consts, donated, self.compile_inside)
         space.update(self.space)
         self.space = space
         self.sources: dict[str, Source] = {}  # by the name in the generated text
@@ -66,9 +66,16 @@ class NativeProgramWriter(host.NumpyProgramWriter):
         self.arity: dict[str, int] = {}  # how many arrays each of them takes
         self.calls: list[tuple[Source, list[DeviceStep]]] = []  # and the steps that each runs
         self.by_host: dict[int, str] = {}  # steps (by id) that NumPy runs, and why
+        self.kernels_inside = False  # whether loops that Python turns have any in their bodies
         self.over: set[Var] = set()  # updates that are written into their operand
         self.into: dict[Var, int] = {}  # results in the memory of a donated input: its number
         self.find_updates()
+
+    def compile_inside(self, graph: Graph, *args: Any, **kwargs: Any) -> Callable[..., list]:
+        """Compile a Graph that a step of this plan holds."""
+        made = compile_graph(graph, *args, **kwargs)
+        self.kernels_inside |= hasattr(made, "kernels")
+        return made
 
     def find_updates(self) -> None:
         """Find the updates of donated inputs, one after another, that can do without a copy."""
@@ -377,9 +384,10 @@ def _built(plan: Plan, consts: Sequence, donated: frozenset[int], space: dict | 
     """Return the function with its kernels, in the space of another one if it is given; None if
     there would be no kernel in it.
     """
-    writer = NativeProgramWriter(plan.on_native, consts, donated, {} if space is None else space)
+    lowered = plan.on_native.overlapped if plan.overlaps else plan.on_native
+    writer = NativeProgramWriter(lowered, consts, donated, {} if space is None else space)
     function: Any = writer.function()
-    if not writer.sources:
+    if not writer.sources and not writer.kernels_inside:
         return None
     compile_kernels([writer])
     _succeeded()

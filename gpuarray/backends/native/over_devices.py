@@ -1,0 +1,122 @@
+"""Programs over several devices that NumPy runs until they are compiled behind it.
+
+Floor 4. In: a Plan, NumPy's function of it, and how long its calls take. Out: a compiled function,
+and whether it computes what NumPy does: as in `later`, but all devices of a call run the same code,
+or their last digits would differ where they have to branch alike. What exchanges values is tried
+without another exchange: each device is told what it was told when NumPy ran.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray.backends.native.later import background, compared, native
+from gpuarray.compiler.pipeline import Plan
+from gpuarray.config import config
+from gpuarray.core import dtypes
+from gpuarray.core.target import PROCESSOR
+
+_log = logging.getLogger("gpuarray")
+
+#: What a device was answered at its exchanges, in their order.
+Heard = list[Any]
+
+
+class CompiledLater:
+    """A program over devices that is compiled when it has run for a while.
+
+    `new` is its compiled function as soon as there is one, until the fleet takes it for a trial.
+    """
+
+    def __init__(self, plan: Plan, consts: Sequence, donated: frozenset[int], plain: Any):
+        self.plan, self.consts, self.donated, self.plain = plan, consts, donated, plain
+        self.new: Any = None
+        self.calls, self.seconds = 0, 0.0
+        self.waits = True  # until it is asked for, or not worth it
+
+    def count(self, seconds: float, devices: int) -> None:
+        """Count a call; ask for compiled code when calls have taken as long as a compiler would."""
+        # Threads may lose each other's counts.
+        self.calls, self.seconds = self.calls + 1, self.seconds + seconds
+        if self.calls > 1 and self.seconds * 1000 >= config.values["native_after"]:
+            self.waits = False
+            # Weakly: a program that nobody holds any more is not worth compiling.
+            this = weakref.ref(self)
+            background.submit(lambda: _compile(this))
+        elif self.calls == PROCESSOR.trial_calls:
+            # What native code could save is less than the rest of such a call takes.
+            self.waits = self.seconds >= self.calls * devices * PROCESSOR.trial_seconds
+
+    def agrees(self, new: Any, rows: list[tuple], wanted: list[list], heard: list[Heard]) -> bool:
+        """Whether a compiled function makes, of the operands of each device and of what it hears,
+        the results that NumPy made of them.
+        """
+        name, why = self.plan.graph.debug_name, "computes something else than NumPy"
+        try:
+            agree = self._agree(new, rows, wanted, heard)
+        except Exception as error:  # NumPy has an answer: no error of the call
+            agree, why = False, f"could not be tried ({error!r})"
+        if not agree:
+            _log.info("%s over devices: native code %s; NumPy goes on", name, why)
+        return agree
+
+    def _agree(self, new: Any, rows: list[tuple], wanted: list[list], heard: list[Heard]) -> bool:
+        if new.talks != self.plain.talks:
+            return False
+        avals = [a.aval for e in self.plan.graph.eqns for a in (*e.invars, *e.outvars)]
+        exact = not any(dtypes.issubdtype(a.dtype, np.inexact) for a in avals)
+        for row, want, answers in zip(rows, wanted, heard, strict=True):
+            given = row[: len(self.plan.graph.invars)]
+            told = [value for answer in answers for value in answer]
+            found = _told(new, row, answers)
+            if compared.agree(found, want, [*given, *told], exact):
+                continue
+            # A chain that accepts or rejects, a step of chaos: NumPy does not agree with itself.
+            other = None if exact else compared.nudged(given)
+            if other is None or not compared.alike(found, want):
+                return False
+            again = _told(self.plain, (*other, *row[len(given) :]), answers)
+            if compared.agree(again, want, given, exact):
+                return False
+        return True
+
+
+def _compile(this: weakref.ref[CompiledLater]) -> None:
+    later = this()
+    if later is not None:
+        later.new = native.compile_behind(later.plan, later.consts, later.donated, {})
+
+
+def noted(program: Iterator[Any], heard: Heard) -> Iterator[Any]:
+    """Return a device's program that notes what it is answered at its exchanges."""
+    answer: Any = None
+    try:
+        while True:
+            asked = program.send(answer)  # pyright: ignore[reportAttributeAccessIssue]
+            answer = yield asked
+            heard.append(answer)
+    except StopIteration as end:
+        return end.value
+    finally:
+        program.close()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _told(run: Callable[..., Any], row: Sequence, heard: Heard) -> list:
+    """Return what a device's function makes of its operands and of answers that it is given."""
+    program = run(*row)
+    if not run.talks:  # pyright: ignore[reportFunctionMemberAccess]
+        return program
+    try:
+        program.send(None)
+        for answer in heard:
+            program.send(answer)
+    except StopIteration as end:
+        return end.value
+    finally:
+        program.close()
+    raise RuntimeError("it exchanges more values than NumPy did")

@@ -343,6 +343,8 @@ def compiled(
             line = CompileRecord(kind, name or graph.debug_name, planned + built, why or reason)
             history.append(line)
             monitoring.lasted(monitoring.BUILT, built, fun_name=line.name)
+            if why is not None and kind == "jit" and state.explain_cache_misses:
+                _log.warning("%s is partitioned anew because: %s", line.name, why)
             report(line, program)
 
         with ranges.during(f"compile {name or graph.debug_name}", "compile"):

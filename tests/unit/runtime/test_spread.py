@@ -161,6 +161,17 @@ def test_the_cache_report_says_whose_layout_changed():
     assert "-> NamedSharding" in why(asked(P("y")), laid())
 
 
+def test_misses_for_the_layout_are_explained(caplog):
+    f = ga.jit(lambda a: a * 13)
+    with ga.explain_cache_misses(True), caplog.at_level("WARNING", "gpuarray"):
+        f(laid("x"))
+        caplog.clear()
+        f(laid("x"))
+        assert not caplog.records
+        f(laid("y"))
+    assert "<lambda> is partitioned anew because: the layout of input 0 changed" in caplog.text
+
+
 def test_donated_pieces_are_written_over():
     def places(x: Any) -> list[int]:
         return [buffer.ctypes.data for buffer in x._buffers()]

@@ -46,7 +46,7 @@ class CompiledLater:
         if self.calls > 1 and self.seconds * 1000 >= config.values["native_after"]:
             self.waits = False
             # Weakly: a program that nobody holds any more is not worth compiling.
-            this = weakref.ref(self)
+            this: weakref.ref[CompiledLater] = weakref.ref(self)
             background.submit(lambda: _compile(this))
         elif self.calls == PROCESSOR.trial_calls:
             # What native code could save is less than the rest of such a call takes.

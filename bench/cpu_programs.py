@@ -153,6 +153,25 @@ def _hmc(m) -> Callable:
     return lambda x: m.lax.scan(step, x, m.random.split(m.random.key(0), 50))[1]
 
 
+def _walks(m) -> Callable:
+    """16 chains of 500 proposals each, 10 dimensions."""
+
+    def likely(x):
+        return -0.5 * m.np.sum(x**2) - m.np.log1p(m.np.sum(x**4))
+
+    def step(x, key):
+        first, second = m.random.split(key)
+        new = x + 0.3 * m.random.normal(first, x.shape)
+        gain = likely(new) - likely(x)
+        x = m.np.where(m.np.log(m.random.uniform(second)) < gain, new, x)
+        return x, x
+
+    def chain(key, x):
+        return m.np.mean(m.lax.scan(step, x, m.random.split(key, 500))[1], 0)
+
+    return lambda x: m.top.vmap(chain)(m.random.split(m.random.key(0), len(x)), x)
+
+
 def _nuts(m) -> Callable:
     """30 trees that grow until the path turns round, in steps of a while loop."""
 
@@ -463,6 +482,7 @@ PROGRAMS = (
     Row("hmm", "forward algorithm, 8 states, 200 steps", _hmm, _hmm_data, tolerance=1e-3),
     Row("viterbi", "most likely path, 8 states, 200 steps", _viterbi, _hmm_data),
     Row("hmc", "50 proposals of 10 leapfrog steps", _hmc, _vector(10), random=True),
+    Row("walks", "random walks of 16 chains, 500 steps", _walks, normal(16, 10), random=True),
     Row("nuts", "30 paths until they turn", _nuts, _vector(8), random=True),
     Row("lbfgs", "60 steps, history of 8", _lbfgs, _vector(20, 0.1), tolerance=float("inf")),
     Row("adam", "500 steps of Adam, 20 numbers", _adam, _vector(20, 0.1), tolerance=1e-2),

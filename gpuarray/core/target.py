@@ -412,10 +412,9 @@ class Processor(Struct):
     #: Operations that are done again and again rather than once in a kernel of their own: that
     #: costs no launch, but their results go through a near cache. Measure: life, cloth, wave.
     apart_work: float = float(1 << 18)
-    #: Multiply-adds of operations that take long (`worth_keeping`) which are done again for each
-    #: position along a broadcast axis, in all and for each element: more are a kernel of their own.
-    #: Measure: Newton's method for a logistic regression.
-    computed_again: float = float(1 << 14)
+    #: The same for operations that take long (`worth_keeping`), in all and for each element.
+    #: Measure: Newton's method for a logistic regression, random walks of a few chains.
+    computed_again: float = float(1 << 11)
     again_each: float = 24.0
     #: Bytes of a line of a cache, at which values between steps begin.
     line: int = 64

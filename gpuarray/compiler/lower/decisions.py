@@ -181,9 +181,17 @@ class InlineCandidate(Struct, frozen=False, eq=False):
     @property
     def launch_work(self) -> float:
         """Multiply-adds that take as long as another kernel: for a GPU a launch, for a CPU next to
-        nothing.
+        nothing, and less than that beside operations that take long.
         """
-        return PROCESSOR.apart_work if self.serial else TARGET.launch_work
+        if not self.serial:
+            return TARGET.launch_work
+        heavy = any(cost > PROCESSOR.worth_keeping for cost in self.work.values())
+        return PROCESSOR.computed_again if heavy else PROCESSOR.apart_work
+
+    @property
+    def takes_less_than_a_kernel(self) -> bool:
+        """Whether all repetitions together take less time than a kernel that makes it once."""
+        return self.cost <= TARGET.once and self.again * self.value.aval.size <= self.launch_work
 
 
 # ---- what is stored whatever it costs ----
@@ -204,6 +212,15 @@ TOGETHER = Reason("together", False, "another result of its step is stored, so i
 CHANGING = Reason("changing", False, "an update in place changes what it is computed from")
 
 # ---- what is decided for each value ----
+
+#: What `takes_less_than_a_kernel` depends on.
+LAUNCH = (
+    "Target.once",
+    "Target.launch_work",
+    "Processor.apart_work",
+    "Processor.computed_again",
+    "Processor.worth_keeping",
+)
 
 #: In the order in which they are asked for.
 RULES = (
@@ -273,8 +290,8 @@ RULES = (
         "several",
         False,
         "computing it in each step that reads it takes longer than moving its bytes",
-        ("Target.instructions_a_byte",),
-        lambda c: len(c.readers) > 1,
+        LAUNCH,
+        lambda c: len(c.readers) > 1 and (c.serial or not c.takes_less_than_a_kernel),
     ),
     # One reader: what repetitions add must be less than memory or another kernel.
     Reason(
@@ -302,14 +319,14 @@ RULES = (
         "launch",
         True,
         "all repetitions together take less time than another kernel",
-        ("Target.once", "Target.launch_work", "Processor.apart_work"),
-        lambda c: c.cost <= TARGET.once and c.again * c.value.aval.size <= c.launch_work,
+        LAUNCH,
+        lambda c: c.takes_less_than_a_kernel,
     ),
     Reason(
         "often",
         False,
         "its elements would be computed too often",
-        ("Target.repeated", "Target.once", "Target.launch_work", "Processor.apart_work"),
+        ("Target.repeated", *LAUNCH),
         lambda c: True,
     ),
 )

@@ -16,6 +16,7 @@ from gpuarray.compiler.native.folds import FoldWriter, declared
 from gpuarray.compiler.native.schedule import end_of_piece, pieces_of
 from gpuarray.compiler.native.writer import NativeSource
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.reader import bracketed
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.graph import Var
 from gpuarray.core.target import PROCESSOR
@@ -26,8 +27,6 @@ class ColumnsWriter(FoldWriter):
 
     def __init__(self, kernel: Columns | Rows, user_lines: bool = False):
         super().__init__(kernel, user_lines)
-        # Room for so many elements there never is: values are computed again in each pass.
-        self.passes = self.passes_of(kernel.passes, 1 << 62)
         *self.outer, self.across = self.parallel
         self.storing = False  # whether the place of a result is written
         self.columns = self.axes[self.across]
@@ -35,6 +34,7 @@ class ColumnsWriter(FoldWriter):
         rows = PROCESSOR.row_block // max(1, self.length) // PROCESSOR.lanes * PROCESSOR.lanes
         most = PROCESSOR.columns if isinstance(kernel, Columns) else rows
         self.width = min(PROCESSOR.columns, most, self.columns)
+        self.passes = self.passes_of(kernel.passes, self.length * self.width)
         self.blocks = -(-self.columns // self.width)
         self.tasks = self.blocks * math.prod(self.axes[i] for i in self.outer)
 
@@ -48,6 +48,8 @@ class ColumnsWriter(FoldWriter):
             return self.in_pieces(self.passes[0], pieces, cut)
         with self.over(1, "task", "first", "last"):
             self.define_block(2, "task")
+            at = bracketed(self.at(self.position_along(self.reduced)))
+            self.declare_kept(2, self.length * self.width, f"{at} * {self.width} + lane")
             # Passes one after another, over a block of columns that stays in the cache.
             stored: set[Var] = set()
             for number, one in enumerate(self.passes):

@@ -25,6 +25,8 @@ from gpuarray.core.target import PROCESSOR
 class FoldWriter(NativeWriter):
     """Partial results, and what is kept from pass to pass."""
 
+    passes: list[Pass]
+
     def __init__(self, kernel: Rows | Columns, user_lines: bool = False):
         super().__init__(kernel, user_lines)
         self.parallel, self.reduced = self.spaces()
@@ -56,6 +58,15 @@ class FoldWriter(NativeWriter):
         if room * sum(storage_dtype(v.aval).itemsize for v in kept) <= PROCESSOR.row_bytes:
             return chosen
         return once_each(self.group, list(passes), lambda _: False, True)
+
+    def declare_kept(self, depth: int, elements: int, at: str) -> None:
+        """Arrays for what is kept from pass to pass, of so many elements, with that of a turn at
+        `at`.
+        """
+        for v in (v for one in self.passes for v in one.carried):
+            name = f"kept{len(self.carried)}"
+            self.line(depth, f"GA_LOCAL {ct.memory_type(v.aval)} {name}[{elements}];")
+            self.carried[v] = f"{name}[{at}]"
 
     def later_reads(self, passes: list[Pass], number: int) -> set[Var]:
         """What the passes after one read of it or of those before, and the outputs over rows."""

@@ -13,7 +13,6 @@ from gpuarray.compiler.native.folds import FoldWriter, alone, declared, in_order
 from gpuarray.compiler.native.nests import Bounds, Lanes
 from gpuarray.compiler.native.schedule import end_of_piece, lanes_of, pieces_of
 from gpuarray.compiler.native.writer import NativeSource
-from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.graph import Var
 
@@ -38,12 +37,7 @@ class RowsWriter(FoldWriter):
             return self.in_pieces(self.passes[0], pieces, cut)
         with self.over(1, "row", "first", "last"):
             self.define_axes(2, "row", self.parallel)
-            # Kept values: as many as the row has elements.
-            for one in self.passes:
-                for v in one.carried:
-                    name = f"kept{len(self.carried)}"
-                    self.line(2, f"GA_LOCAL {ct.memory_type(v.aval)} {name}[{self.length}];")
-                    self.carried[v] = f"{name}[{self.at(self.position_along(self.reduced))}]"
+            self.declare_kept(2, self.length, self.at(self.position_along(self.reduced)))
             # What is read once a row, in any pass, is known to all passes after it.
             scope: Fetched = {}
             stored: set[Var] = set()

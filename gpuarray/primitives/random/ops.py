@@ -375,6 +375,7 @@ random_split_p = Primitive(
     **discrete(split_batch),
     factors=leading(0),
     show=hide_stream,
+    weight=80.0,
 )
 
 
@@ -405,6 +406,7 @@ random_fold_in_p = Primitive(
     decompose=parts.fold_in_parts,
     **discrete(fold_in_batch),
     factors=elementwise,
+    weight=80.0,
 )
 
 

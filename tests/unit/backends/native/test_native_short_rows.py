@@ -6,6 +6,8 @@ beside them. Out: NumPy's values, and texts in which it is so.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import scipy.special
@@ -128,6 +130,11 @@ CASES |= {
         lambda x, i: np.exp(x)[i],
         (floats(5000), np.array([3, 4999, 0], np.int32)),
     ),
+    "two sums of exponentials, and these": (
+        lambda x: (e := gnp.exp(x)) / (e.sum(1, keepdims=True) + (e * e).sum(1, keepdims=True)),
+        lambda x: (e := np.exp(x)) / (e.sum(1) + (e * e).sum(1))[:, None],
+        (floats(37, 10),),
+    ),
     "joined work": (
         lambda x, y: gnp.concatenate([gnp.exp(x), gnp.log1p(y * y)], 1),
         lambda x, y: np.concatenate([np.exp(x), np.log1p(y * y)], 1),
@@ -177,6 +184,34 @@ def test_short_rows_stand_side_by_side():
     four = lowered("softmax 1030x4").cpp_source()
     assert "in0[i0 * 4" in four
     assert "out0[i0 * apart4" in four
+
+
+def test_what_takes_long_is_kept_for_the_passes_that_follow():
+    source = lowered("two sums of exponentials, and these").cpp_source()
+    assert re.findall(r"= ga_exp\((\w+)\)", source) == ["x0"]
+    # Where the rows that stand side by side are as large as a cache, it is computed again.
+    x = ga.ShapeDtypeStruct((5000, 300), "float32")
+    long = ga.jit(lambda x: nn.softmax(x, 0)).lower(x).cpp_source()
+    assert len(re.findall(r"= ga_exp\((\w+)\)", long)) == 2
+
+
+def step_of_a_chain(keys, x):
+    """What a random walk of several chains does in a turn."""
+
+    def moved(key, x):
+        ours, theirs = ga.random.split(key)
+        y = x + ga.random.normal(ours, x.shape)
+        return gnp.where(ga.random.uniform(theirs) < gnp.exp(-(y**2).sum()), y, x)
+
+    return ga.vmap(moved)(keys, x)
+
+
+def test_keys_are_split_once_and_not_for_each_number():
+    source = ga.jit(step_of_a_chain).lower(ga.random.split(ga.random.key(0), 16), floats(16, 10))
+    functions = source.cpp_source().split("\nGA_TASKS ")[1:]
+    split = [f for f in functions if "split<" in f or "ga_split(" in f]
+    assert len(split) == 1
+    assert "ga_erf_inv(" not in split[0]
 
 
 @pytest.mark.parametrize(

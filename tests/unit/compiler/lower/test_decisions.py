@@ -105,7 +105,7 @@ def test_reasons(name):
         ("tiny", {"few_elements": 0}, "launch"),
         ("tiny", {"cheap": 0}, "launch"),
         ("free", {"free": 0}, "bytes"),
-        ("bytes", {"instructions_a_byte": 0}, "several"),
+        ("bytes", {"instructions_a_byte": 0}, "repeated"),
         ("several", {"instructions_a_byte": math.inf}, "bytes"),
         ("read once", {"once": 0}, "costly"),
         ("costly", {"once": math.inf}, "read once"),

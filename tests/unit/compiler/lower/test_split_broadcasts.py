@@ -53,7 +53,7 @@ CASES = {
         (floats(40), Y),
         [(40, 600)],
     ),
-    "few": (lambda m, x, y: m.exp(m.sin(x))[None] * y, (floats(6), floats(40, 6)), [(40, 6)]),
+    "few": (lambda m, x, y: m.exp(m.sin(x))[None] * y, (floats(6), floats(8, 6)), [(8, 6)]),
     "again once": (lambda m, x, y: m.exp(x)[None] * y, (X, floats(2, 600)), [(2, 600)]),
     "conditions": (
         lambda m, x, y: m.where(m.exp(m.sin(x)) > 1, y, -y),

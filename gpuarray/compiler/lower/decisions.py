@@ -290,7 +290,7 @@ RULES = (
         "several",
         False,
         "computing it in each step that reads it takes longer than moving its bytes",
-        LAUNCH,
+        ("Target.instructions_a_byte", *LAUNCH),
         lambda c: len(c.readers) > 1 and (c.serial or not c.takes_less_than_a_kernel),
     ),
     # One reader: what repetitions add must be less than memory or another kernel.

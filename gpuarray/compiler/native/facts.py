@@ -74,11 +74,14 @@ class Known(NamedTuple):
         Whether there is a choice in it.
     is_flag :
         Whether it is the read of a bool at positions of loops.
+    is_half :
+        Whether it is the read of a half, along neighbours in the innermost loop.
     """
 
     reads: bool = False
     chooses: bool = False
     is_flag: bool = False
+    is_half: bool = False
 
 
 NOTHING = Known()

@@ -15,6 +15,7 @@ from gpuarray.compiler.fuse.group import Load, Member
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.native.accesses import always_looked_up, heavy_parts
 from gpuarray.compiler.native.facts import FlagRead, Front, LoopHead, SearchLine
+from gpuarray.compiler.native.halves import STORED, HalfLine, in_block
 from gpuarray.compiler.native.schedule import end_of_piece
 from gpuarray.compiler.native.values import ValueWriter
 from gpuarray.compiler.text import types as ct
@@ -225,9 +226,24 @@ class NestWriter(ValueWriter):
             if self.flags_before and axis == self.inner:
                 turn = self.read_flags(depth, axis, bounds, turn)
             with self.searched_before(depth, axis, bounds, turn) as (depth, bounds, turn):
+                bounds = self.halves_before(depth, axis, bounds, turn)
                 self.open_axis(depth, axis, *bounds, comment)
                 self.lines += turn
                 self.close_axis(depth, axis)
+
+    def halves_before(self, depth: int, axis: int, bounds: Bounds, turn: list[str]) -> Bounds:
+        """A loop over blocks of turns that convert halves, and the bounds of what is left of the
+        axis for a loop behind it; none where a turn converts none.
+        """
+        i, (begin, end) = self.axis_name[axis], bounds
+        block = in_block(i, turn) if axis == self.inner else None
+        if block is None or self.axes[axis] < PROCESSOR.line:
+            return bounds
+        head = f"for (ga_index {i} = {begin}; {i} + GA_HALVES <= {end}; {i} += GA_HALVES) {{"
+        self.line(depth, head)
+        self.lines += block.lines(depth + 1)
+        self.line(depth, "}")
+        return f"{end} - ({end} - {begin}) % GA_HALVES", end
 
     def in_pieces_of(
         self,
@@ -393,11 +409,16 @@ class NestWriter(ValueWriter):
     def write(self, depth: int, v: Var) -> None:
         """Store one element of a result."""
         if v in self.streams:
-            self.line(depth, f"{self.streams.pop(v)} = {self.as_stored(v)};")
-            return
-        self.facts.arrays.add(v)
-        self.facts.conditional |= bool(self.first_thread_guard(v))
-        super().write(depth, v)
+            place = self.streams.pop(v)
+            self.line(depth, f"{place} = {self.as_stored(v)};")
+        else:
+            place = f"{self.out_name[v]}[{self.at(self.output_index(v))}]"
+            self.facts.arrays.add(v)
+            self.facts.conditional |= bool(self.first_thread_guard(v))
+            super().write(depth, v)
+        along = self.inner is not None and self.output_index(v).coefficient(self.inner) == 1
+        if along and self.as_stored(v).startswith(STORED) and not self.first_thread_guard(v):
+            self.lines[-1] = HalfLine(self.lines[-1], STORED, self.names[v], place)
 
     def first_thread_guard(self, v: Var) -> str:
         """The condition under which an output that lacks some of the axes is written: at their

@@ -6,12 +6,16 @@ decides how the loops around it are written (facts.py).
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.native.accesses import always_read, chosen_from
 from gpuarray.compiler.native.facts import NOTHING, Facts, FlagRead, Front, Known, SearchLine
+from gpuarray.compiler.native.halves import READ, ROUNDED, HalfLine
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import chooses
+from gpuarray.compiler.text.reader import is_call
 from gpuarray.compiler.text.statements import Fetched, Statements
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.element import (
@@ -79,16 +83,21 @@ class ValueWriter(Statements):
 
     def read(self, load: Load) -> str:
         text = super().read(load)
-        self.note_flag(text, self.load_index(load), load.source.aval)
+        self.note_kind(text, self.load_index(load), load.source.aval)
         return text
 
     def loaded(self, access: Element, depth: int, scope: Fetched) -> str:
         text = super().loaded(access, depth, scope)
-        self.note_flag(text, access.index, access.source.aval)
+        self.note_kind(text, access.index, access.source.aval)
         return text
 
-    def note_flag(self, text: str, index: Index, aval: ShapedArray) -> None:
-        """Note the read of a bool that may be read before the loop: see `nests.py`."""
+    def note_kind(self, text: str, index: Index, aval: ShapedArray) -> None:
+        """Note the read of a bool that may be read before the loop (see `nests.py`), and of a half
+        among neighbours (see `halves.py`).
+        """
+        along = self.inner is not None and index.coefficient(self.inner) == 1
+        if storage_dtype(aval) == np.float16 and along:
+            self.known[text] = Known(reads=True, is_half=True)
         axes = all(isinstance(a, Axis) and a.number >= 0 for a, _ in index.terms)
         if storage_dtype(aval).kind == "b" and axes:
             self.known[text] = Known(reads=True, is_flag=True)
@@ -99,6 +108,10 @@ class ValueWriter(Statements):
         super().define(depth, aval, name, text, comment)
         if self.known_of(text).is_flag:
             self.lines[-1] = FlagRead(self.lines[-1], depth, name, text, comment)
+        elif self.known_of(text).is_half:
+            self.lines[-1] = HalfLine(self.lines[-1], READ, name, text[len(READ) : -1])
+        elif text.startswith(ROUNDED) and is_call(text):
+            self.lines[-1] = HalfLine(self.lines[-1], ROUNDED, name, text[len(ROUNDED) : -1])
 
     def place_type(self, atom: Lookup) -> str:
         """Positions that are looked up and are never negative have 32 bits where all arrays are so

@@ -53,7 +53,7 @@ _CALL = re.compile(r"\w+(<[^()]*>)?\(")
 _BITS = re.compile(r"(?<!&)&(?!&)|(?<!\|)\|(?!\|)|\^|~")
 
 
-def _is_call(text: str) -> bool:
+def is_call(text: str) -> bool:
     """Whether an expression is one call: its first bracket closes at the end."""
     found = _CALL.match(text)
     depth = 0
@@ -309,7 +309,7 @@ class Reader:
         text = expression(access.eqn, texts)[access.number]
         # C computes with short integers as with ints: inside an expression nothing would cut them.
         dtype = storage_dtype(access.aval)
-        short = dtype.kind in "iu" and dtype.itemsize < 4 and not _is_call(text)
+        short = dtype.kind in "iu" and dtype.itemsize < 4 and not is_call(text)
         if short or (dtype.kind == "b" and _BITS.search(text)):
             return f"({ct.value_type(access.aval)}){bracketed(text)}"
         return text

@@ -103,8 +103,9 @@ def test_arguments_are_those_that_the_lines_name():
             assert not any(f"{other}[" in text for other in ({"in0", "in1", "out0"} - names))
 
 
-#: Where text is what comes in: names of a unit's functions, and of functions with a shorter way.
-OF_TEXT = {"emit", "writer"}
+#: Where text is what comes in: names of a unit's functions, of functions with a shorter way, and of
+#: the values that a line of a turn reads.
+OF_TEXT = {"emit", "writer", "halves"}
 
 
 def test_no_module_searches_what_it_wrote():

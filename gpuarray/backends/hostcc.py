@@ -133,10 +133,11 @@ def _watched(path: str) -> tuple[str, ...]:
     return (*_WATCHED, *([_FILLED] if knows else []))
 
 
-def accepts(command: str, flag: str) -> bool:
-    """Whether a compiler knows a flag."""
+def accepts(command: str, *flags: str) -> bool:
+    """Whether a compiler knows flags."""
+    nothing = ("-fsyntax-only", "-x", "c++", os.devnull)
     try:
-        run([*words(command), "-Werror", flag, "-fsyntax-only", "-x", "c++", os.devnull], PATIENCE)
+        run([*words(command), "-Werror", *flags, *nothing], PATIENCE)
     except CompileError:
         return False
     return True

@@ -54,14 +54,14 @@ template <> __forceinline__ float ga_round<ga_bf16>(float x) {
 constexpr int GA_HALVES = 16;
 typedef short ga_half_bits __attribute__((vector_size(32)));
 typedef float ga_half_floats __attribute__((vector_size(64)));
-GA_INLINE ga_half_floats ga_widened(ga_half_bits x) { return __builtin_ia32_vcvtph2ps512_mask(x, ga_half_floats{}, -1, 4); }
-GA_INLINE ga_half_bits ga_narrowed(ga_half_floats x) { return __builtin_ia32_vcvtps2ph512_mask(x, 0, ga_half_bits{}, -1); }
+GA_INLINE ga_half_floats ga_half_to_float(ga_half_bits x) { return __builtin_ia32_vcvtph2ps512_mask(x, ga_half_floats{}, -1, 4); }
+GA_INLINE ga_half_bits ga_float_to_half(ga_half_floats x) { return __builtin_ia32_vcvtps2ph512_mask(x, 0, ga_half_bits{}, -1); }
 #elif defined(__F16C__) && !defined(__clang__)
 constexpr int GA_HALVES = 8;
 typedef short ga_half_bits __attribute__((vector_size(16)));
 typedef float ga_half_floats __attribute__((vector_size(32)));
-GA_INLINE ga_half_floats ga_widened(ga_half_bits x) { return __builtin_ia32_vcvtph2ps256(x); }
-GA_INLINE ga_half_bits ga_narrowed(ga_half_floats x) { return __builtin_ia32_vcvtps2ph256(x, 0); }
+GA_INLINE ga_half_floats ga_half_to_float(ga_half_bits x) { return __builtin_ia32_vcvtph2ps256(x); }
+GA_INLINE ga_half_bits ga_float_to_half(ga_half_floats x) { return __builtin_ia32_vcvtps2ph256(x, 0); }
 #else
 constexpr int GA_HALVES = 16;
 struct ga_half_bits {
@@ -70,12 +70,12 @@ struct ga_half_bits {
 struct ga_half_floats {
     float x[GA_HALVES];
 };
-GA_INLINE ga_half_floats ga_widened(ga_half_bits from) {
+GA_INLINE ga_half_floats ga_half_to_float(ga_half_bits from) {
     ga_half_floats to;
     for (int l = 0; l < GA_HALVES; ++l) to.x[l] = ga_value(from.x[l]);
     return to;
 }
-GA_INLINE ga_half_bits ga_narrowed(ga_half_floats from) {
+GA_INLINE ga_half_bits ga_float_to_half(ga_half_floats from) {
     ga_half_bits to;
     for (int l = 0; l < GA_HALVES; ++l) to.x[l] = ga_f16(from.x[l]);
     return to;
@@ -84,19 +84,19 @@ GA_INLINE ga_half_bits ga_narrowed(ga_half_floats from) {
 GA_INLINE void ga_widen(float* to, const ga_f16* from) {
     ga_half_bits x;
     __builtin_memcpy(&x, from, sizeof x);
-    const ga_half_floats y = ga_widened(x);
+    const ga_half_floats y = ga_half_to_float(x);
     __builtin_memcpy(to, &y, sizeof y);
 }
 GA_INLINE void ga_narrow(ga_f16* to, const float* from) {
     ga_half_floats x;
     __builtin_memcpy(&x, from, sizeof x);
-    const ga_half_bits y = ga_narrowed(x);
+    const ga_half_bits y = ga_float_to_half(x);
     __builtin_memcpy(to, &y, sizeof y);
 }
 GA_INLINE void ga_as_halves(float* at) {
     ga_half_floats x;
     __builtin_memcpy(&x, at, sizeof x);
-    x = ga_widened(ga_narrowed(x));
+    x = ga_half_to_float(ga_float_to_half(x));
     __builtin_memcpy(at, &x, sizeof x);
 }
 // A turn for each place of a block: not unrolled, since compilers make a vector of a loop.

@@ -65,7 +65,9 @@ _GATHERS = tuple(
 )
 _LINKED = ("-shared", "-Wl,-Bsymbolic")
 #: What units are linked with: nothing of the C++ library, for which a linker looks as long again.
-_ALONE = ("-nostdlib", "-lgcc", "-lm", "-lc")
+_ALONE = ("-nostdlib", "-lgcc")
+#: Functions of C's for which it looks as long as for all else, and that the process has.
+_OF_C = ("malloc", "memcpy", "fmod", "lgamma")
 
 #: Functions of Python's that loops call.
 _PYTHON = {
@@ -154,9 +156,18 @@ def load(text: str) -> Unit:
         raise TooManyError(f"{PROCESSOR.units} units of native code are loaded")
     # A compiler takes long: other threads do not wait for it. Of two that compile the same text,
     # the unit of the first is kept.
-    made = _loaded("unit.cpp", text, _ALONE, Unit)
+    made = _loaded("unit.cpp", text, (*_ALONE, *_libraries_of_c()), Unit)
     with _lock:
         return _units.setdefault(text, made)
+
+
+@functools.cache
+def _libraries_of_c() -> tuple[str, ...]:
+    """Return C's libraries as a linker names them; none where a unit that is loaded finds their
+    functions among those of the process.
+    """
+    process = ctypes.CDLL(None)
+    return () if all(hasattr(process, name) for name in _OF_C) else ("-lm", "-lc")
 
 
 T = TypeVar("T")
@@ -199,8 +210,13 @@ def _compiled(name: str, text: str, libraries: tuple[str, ...]) -> pathlib.Path:
 @functools.cache
 def _tuned(cxx: str) -> tuple[str, ...]:
     """Return the flags of `_CHOICES` that the compiler has."""
+    wanted = (*_CHOICES, *([_GATHERS] if _gathers_fast() else []))
+    # Most compilers have the first of each: that is one question.
+    first = tuple(choices[0] for choices in wanted)
+    if hostcc.accepts(cxx, *first):
+        return first
     found: tuple[str, ...] = ()
-    for choices in (*_CHOICES, *([_GATHERS] if _gathers_fast() else [])):
+    for choices in wanted:
         for flag in choices:
             if hostcc.accepts(cxx, flag):
                 found += (flag,)

@@ -540,6 +540,9 @@ class Processor(Struct):
     #: Bytes of such blocks on the stack of a thread, in the second cache, of values that nothing
     #: else reads.
     chain_bytes: int = 1 << 18
+    #: Products of a batch from which on each goes through the steps that are made of it before the
+    #: next: of fewer, threads would wait for the last. Measure: attention.
+    chained_batches: int = 8
     #: Operations on a block after which a loop looks for signals.
     patience: int = 1 << 26
     #: Calls after which a program that takes so few seconds each is left to NumPy: what native code

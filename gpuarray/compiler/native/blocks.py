@@ -9,16 +9,32 @@ of them before the next. Blocks are shared out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from gpuarray.compiler.lower.choose import loop_order
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, Map, Rows
-from gpuarray.compiler.lower.steps import contiguous_view, step_outputs, step_work
+from gpuarray.compiler.lower.steps import (
+    contiguous_view,
+    step_inputs,
+    step_outputs,
+    step_work,
+)
 from gpuarray.core.element import sources
 from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.index import Index
 from gpuarray.core.target import PROCESSOR
+
+
+class TaskCall(NamedTuple):
+    """A call of a function for its tasks, of which a thread takes `grain` at a time."""
+
+    function: str
+    tasks: int
+    grain: int
+    arguments: Sequence[str]
 
 
 def independent_elements(
@@ -122,3 +138,65 @@ def _own_position(step: DeviceStep) -> Index | None:
     axes = step.order if isinstance(step, Map) else step.group.parallel
     here = step.accesses.position_along(axes)
     return here if len(here.terms) == 1 else None
+
+
+def batch_by_batch(steps: Sequence[DeviceStep]) -> tuple[int, list[int]]:
+    """How many batches there are in each of some steps, products and what is made of them by rows,
+    and how many tasks each of the steps has, from the first on, if element i of a batch of their
+    results depends on the same batch of one another's alone.
+    """
+    made: set[Var] = set()
+    batches, tasks = 0, []
+    for step in steps:
+        count = _tasks_of_batches(step, batches, made)
+        if not count or (made and made.isdisjoint(step_inputs(step))):
+            break
+        if not batches:
+            # The first has to be a product.
+            if not isinstance(step, Eqn) or count < PROCESSOR.chained_batches:
+                break
+            batches = count
+        tasks.append(count)
+        made.update(step_outputs(step))
+    return batches, tasks
+
+
+def _tasks_of_batches(step: DeviceStep, batches: int, made: set[Var]) -> int:
+    """How many tasks a step has, of which each batch has as many; 0 if it goes by no batches, or
+    reads others of the values.
+    """
+    if isinstance(step, Eqn):
+        rules = step.primitive.rewrite.product
+        if rules is None:
+            return 0
+        count = math.prod(rules.extents(step).batch)
+        # The axes of batches are the first ones of the result, and have to be those of an operand.
+        for a, role in zip(step.invars, rules.roles(step), strict=True):
+            if a in made and role.batch != tuple(range(len(role.batch))):
+                return 0
+        return count if count == (batches or count) else 0
+    if not isinstance(step, Rows) or step.aliases or not batches:
+        return 0
+    # Tasks are rows, in the order of the result.
+    order, reduced = loop_order(step.accesses), step.group.reduced
+    parallel = [i for i in order if i not in reduced]
+    whole = step.accesses.position_along((*parallel, *(i for i in order if i in reduced)))
+    rows = step.accesses.position_along(parallel)
+    count = math.prod(step.accesses.axes[i] for i in parallel)
+    in_rows = all(
+        step.accesses.output_index(v) in (whole, rows) and v.aval.size % count == 0
+        for v in step_outputs(step)
+    )
+    if count % batches or not in_rows or not _reads_only_at(step, whole, made):
+        return 0
+    return count
+
+
+def as_many_each(batches: int, tasks: Sequence[int], calls: Sequence[TaskCall]) -> bool:
+    """Whether each batch has as many tasks of each call as `batch_by_batch` says. Products may have
+    several for each, but no more than a thread takes at a time: others are to be shared.
+    """
+    return len(calls) == len(tasks) and all(
+        call.tasks == n or (n == batches and call.tasks % n == 0 and call.tasks <= n * call.grain)
+        for call, n in zip(calls, tasks, strict=True)
+    )

@@ -14,7 +14,12 @@ from typing import Any, ClassVar, NamedTuple
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel, NoKernel, Scatter
 from gpuarray.compiler.lower.lifetimes import Lifetimes
 from gpuarray.compiler.lower.steps import contiguous_view, step_inputs, step_outputs
-from gpuarray.compiler.native.blocks import one_after_another
+from gpuarray.compiler.native.blocks import (
+    TaskCall,
+    as_many_each,
+    batch_by_batch,
+    one_after_another,
+)
 from gpuarray.compiler.native.code import Code
 from gpuarray.compiler.native.emit import emit
 from gpuarray.compiler.native.integers import IntegerProduct, integer_product
@@ -62,15 +67,6 @@ class Routine(Struct, eq=False):
     loops: bool
 
 
-class TaskCall(NamedTuple):
-    """A call of a function for its tasks, of which a thread takes `grain` at a time."""
-
-    function: str
-    tasks: int
-    grain: int
-    arguments: Sequence[str]
-
-
 class Near(NamedTuple):
     """A value that only the steps of a chain read: blocks of it, or all of it, in memory."""
 
@@ -106,6 +102,8 @@ class StepsWriter(Code):
         self.shared = False  # whether such blocks have memory that is the same for all
         self.chain: list[TaskCall] = []  # calls that take turns
         self.left = 0  # steps of a chain that are to come
+        self.batches = 0  # batches that go through a chain; 0: blocks of elements do
+        self.batch_tasks: list[int] = []  # the tasks of its steps then
         self.within: set[Var] = set()  # values that only its steps read
         self.near: list[Near] = []  # memory for these
         self.work = 0.0
@@ -298,12 +296,18 @@ class StepsWriter(Code):
         return targets
 
     def open_chain(self, steps: Sequence[DeviceStep], number: int, lives: Lifetimes) -> None:
-        """Begin a run of kernels whose elements each go through all of them, block by block."""
+        """Begin a run of steps whose elements each go through all of them: kernels block by block,
+        products and what is made of them batch by batch.
+        """
         if self.left or self.length:
             return
         chain = steps[number : number + PROCESSOR.routine]
         count = one_after_another(chain)
         if count < 2:
+            batches, tasks = batch_by_batch(chain)
+            if len(tasks) > 1:
+                self.batches, self.batch_tasks = batches, tasks
+                self.left, self.chain, self.near = len(tasks), [], []
             return
         self.left, self.chain, self.near = count, [], []
         # Blocks of what is not read later may be in the same memory, which stays in a cache.
@@ -323,8 +327,11 @@ class StepsWriter(Code):
         # Steps of a chain have one task for each element; then blocks of tasks are blocks of
         # elements.
         numbers = {call.tasks for call in calls}
-        if len(numbers) > 1:
-            # A form of which a task is not one element.
+        batches, self.batches = self.batches, 0
+        if batches and as_many_each(batches, self.batch_tasks, calls):
+            self.call_batches(batches, calls)
+        elif len(numbers) > 1 or batches:
+            # A form of which a task is not one element, or not one row.
             for value in self.near:
                 self.in_room(value.kind, value.name, value.elements * value.itemsize)
             for call in calls:
@@ -339,6 +346,19 @@ class StepsWriter(Code):
                 for call in calls:
                     self.line(f"{call.function}(first, last, {', '.join(call.arguments)});")
         return True
+
+    def call_batches(self, n: int, calls: Sequence[TaskCall]) -> None:
+        """Call functions for each of `n` batches: what one makes is in the second cache when the
+        next reads it.
+        """
+        # The step with most work says how many batches a thread takes at a time.
+        grain = max(1, min(call.grain * n // call.tasks for call in calls))
+        head = f"ga_blocks(0, {n}, {n}, 1, {grain}, [&](ga_index first, ga_index last) {{"
+        with self.block(head, "});"):
+            for call in calls:
+                each = f" * {call.tasks // n}" if call.tasks > n else ""
+                given = ", ".join(call.arguments)
+                self.line(f"{call.function}(first{each}, last{each}, {given});")
 
     def step(self, step: DeviceStep, targets: dict[Var, str]) -> None:
         """Write one step; where it has no native text, the NoKernel says why."""
@@ -523,6 +543,9 @@ class StepsWriter(Code):
                 at[f"out{i}"] = self.made(v, targets)
             if source.begins is not None and self.place(source.begins) != at["out0"]:
                 self.copy(at["out0"], self.place(source.begins), v.aval.size)
+        if source.room:
+            # Other steps get it before a batch has gone through all of them.
+            self.batch_tasks = []
         for part, (kind, elements) in source.room.items():
             # 16 bytes are enough for whatever a partial result is made of, such as a value and its
             # position.

@@ -184,3 +184,64 @@ def test_a_batch_is_for_our_threads_and_one_product_for_those_of_the_library(wor
     assert len(made.kernels) == (not alone)
     natively.compile_all([made])
     np.testing.assert_array_equal(made(*xs)[0], np.einsum(words, *xs))
+
+
+def _rows(m, q, k):
+    """Scores and what a softmax does to them, but exact."""
+    s = _scores(m, q, k)
+    return s - m.max(s, -1, keepdims=True)
+
+
+def _scores(m, q, k):
+    return m.einsum("...qd,...kd->...qk", q, k)
+
+
+def _mixed(m, s, v):
+    return m.einsum("...qk,...kd->...qd", s, v)
+
+
+def _turned(m, s, q):
+    return m.einsum("...qk,...qd->...kd", s, q)
+
+
+#: What is made of products of a batch, and whether each batch goes through it by itself.
+CHAINS = {
+    "mixed": (lambda m, q, k, v: _mixed(m, _rows(m, q, k), v), True),
+    "turned": (lambda m, q, k, v: _turned(m, _rows(m, q, k), q), True),
+    "folds": (lambda m, q, k, v: m.sum(_rows(m, q, k), -1), True),
+    "masks": (lambda m, q, k, v: _mixed(m, m.where(m.tri(33) > 0, _rows(m, q, k), 0), v), True),
+    "several results": (
+        lambda m, q, k, v: (s := _rows(m, q, k), _mixed(m, s, v) + 1, _turned(m, s, q)), True
+    ),
+    "a sum over batches": (lambda m, q, k, v: m.sum(_rows(m, q, k), 0), True),
+    "the last first": (lambda m, q, k, v: _mixed(m, _rows(m, q, k)[::-1], v), True),
+    "rows of other batches": (
+        lambda m, q, k, v: (s := _scores(m, q, k)) - m.max(s[::-1], -1, keepdims=True), False
+    ),
+    "columns": (
+        lambda m, q, k, v: m.max(s := _scores(m, q, k), -2) - m.min(s, -2), False
+    ),
+}  # fmt: skip
+
+
+def test_batches_go_through_what_is_made_of_them(threads, rng):
+    """Each by itself where nothing reads another; with the bits of NumPy, whose sums are exact."""
+    shapes = [(9, 33, 20), (4, 2, 33, 20)]
+    made, wanted, given = {}, {}, {}
+    for name, (f, _) in CHAINS.items():
+        for shape in shapes:
+            xs = given[name, shape] = [
+                rng.integers(-3, 4, shape).astype(np.float32) for _ in range(3)
+            ]
+            graph = ga.jit(lambda *xs, f=f: f(gnp, *xs)).lower(*xs).jaxpr
+            made[name, shape], wanted[name, shape] = natively.written(graph), f(np, *xs)
+    natively.compile_all([*made.values()])
+    for (name, shape), program in made.items():
+        want = wanted[name, shape]
+        want = want if isinstance(want, tuple) else (want,)
+        for n in (1, 2, 7):
+            threads(n)
+            for found, w in zip(program(*given[name, shape]), want, strict=True):
+                np.testing.assert_array_equal(found, w, err_msg=f"{name}, {shape}")
+        chained = any("ga_blocks" in source.text for source in program.kernels)
+        assert chained == CHAINS[name][1], name

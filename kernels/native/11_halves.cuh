@@ -65,10 +65,10 @@ GA_INLINE ga_half_bits ga_float_to_half(ga_half_floats x) { return __builtin_ia3
 #else
 constexpr int GA_HALVES = 16;
 struct ga_half_bits {
-    ga_f16 x[GA_HALVES];
+    GA_LOCAL ga_f16 x[GA_HALVES];
 };
 struct ga_half_floats {
-    float x[GA_HALVES];
+    GA_LOCAL float x[GA_HALVES];
 };
 GA_INLINE ga_half_floats ga_half_to_float(ga_half_bits from) {
     ga_half_floats to;
@@ -83,21 +83,21 @@ GA_INLINE ga_half_bits ga_float_to_half(ga_half_floats from) {
 #endif
 GA_INLINE void ga_widen(float* to, const ga_f16* from) {
     ga_half_bits x;
-    __builtin_memcpy(&x, from, sizeof x);
+    __builtin_memcpy(&x, from, GA_HALVES * sizeof *from);
     const ga_half_floats y = ga_half_to_float(x);
-    __builtin_memcpy(to, &y, sizeof y);
+    __builtin_memcpy(to, &y, GA_HALVES * sizeof *to);
 }
 GA_INLINE void ga_narrow(ga_f16* to, const float* from) {
     ga_half_floats x;
-    __builtin_memcpy(&x, from, sizeof x);
+    __builtin_memcpy(&x, from, GA_HALVES * sizeof *from);
     const ga_half_bits y = ga_float_to_half(x);
-    __builtin_memcpy(to, &y, sizeof y);
+    __builtin_memcpy(to, &y, GA_HALVES * sizeof *to);
 }
 GA_INLINE void ga_as_halves(float* at) {
     ga_half_floats x;
-    __builtin_memcpy(&x, at, sizeof x);
+    __builtin_memcpy(&x, at, GA_HALVES * sizeof *at);
     x = ga_half_to_float(ga_float_to_half(x));
-    __builtin_memcpy(at, &x, sizeof x);
+    __builtin_memcpy(at, &x, GA_HALVES * sizeof *at);
 }
 // A turn for each place of a block: not unrolled, since compilers make a vector of a loop.
 template <class F> GA_INLINE void ga_each_half(ga_index first, F turn) {

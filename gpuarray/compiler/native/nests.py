@@ -19,7 +19,7 @@ from gpuarray.compiler.native.halves import STORED, HalfLine, in_block
 from gpuarray.compiler.native.schedule import end_of_piece
 from gpuarray.compiler.native.values import ValueWriter
 from gpuarray.compiler.text import types as ct
-from gpuarray.compiler.text.reader import commented
+from gpuarray.compiler.text.reader import bracketed, commented
 from gpuarray.compiler.text.statements import Fetched
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import Index, axes_of
@@ -243,7 +243,7 @@ class NestWriter(ValueWriter):
         self.line(depth, head)
         self.lines += block.lines(depth + 1)
         self.line(depth, "}")
-        return f"{end} - ({end} - {begin}) % GA_HALVES", end
+        return f"{end} - ({end} - {bracketed(begin)}) % GA_HALVES", end
 
     def in_pieces_of(
         self,

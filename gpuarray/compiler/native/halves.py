@@ -20,6 +20,10 @@ _WORD = re.compile(r"\w+")
 _NAMED = re.compile(r"const ([\w ]+) (\w+) = .*;")
 _STORE = re.compile(r"\w+\[[^=]*\] = .*;")
 
+#: Types as wide as floats, and what is compared or counts: compilers make no vectors of so short a
+#: loop with others in it.
+_KINDS = {"float", "int", "unsigned", "bool", "ga_index"}
+
 
 class HalfLine(str):
     """A line that reads, rounds or stores a half; reads and stores along neighbours in memory.
@@ -86,10 +90,12 @@ class Block:
             return half.variable in self._kinds
         text, _, comment = (part.strip() for part in line.partition("  // "))
         named = _NAMED.fullmatch(text)
-        if named is None and not _STORE.fullmatch(text):
+        if not (named[1] in _KINDS if named else _STORE.fullmatch(text)) or "ga_flag(" in text:
             return False
         # In the first stage in which all that it reads is there.
         read = set(_WORD.findall(text)) & set(self._kinds)
+        if named is None and any(self._kinds[v] == "bool" for v in read):
+            return False  # a store of bytes
         stage = max((self._first[v] for v in read), default=0)
         for v in read:
             self._readers[v].add(stage)
@@ -116,15 +122,17 @@ class Block:
         held |= {line.name for line in lines if line.is_rounded}
         held |= {v for v, readers in self._readers.items() if readers - {self._first[v]}}
         made: list[str] = []
-        for kind in dict.fromkeys(self._kinds[v] for v in self._kinds if v in held):
-            arrays = [f"{v}_[GA_HALVES]" for v, k in self._kinds.items() if v in held and k == kind]
+        # Bools as numbers: a loop whose conditions are in memory as they are becomes no vector.
+        kinds = {v: "int" if k == "bool" else k for v, k in self._kinds.items() if v in held}
+        for kind in dict.fromkeys(kinds.values()):
+            arrays = [f"{v}_[GA_HALVES]" for v, k in kinds.items() if k == kind]
             made.append(f"{begin}GA_LOCAL {kind} {', '.join(arrays)};")
         made += [f"{begin}ga_widen({x.variable}_, &{x.what});" for x in self._reads]
         for number, stage in enumerate(self._stages):
             made.append(f"{begin}ga_each_half({at}, [&](ga_index {at}, int l) GA_STEP {{")
             own = {line.name for line in stage}
             made += [
-                f"{begin}    const {kind} {v} = {v}_[l];"
+                f"{begin}    const {kind} {v} = {v}_[l]{' != 0' if kind == 'bool' else ''};"
                 for v, kind in self._kinds.items()
                 if number in self._readers[v] and v not in own
             ]

@@ -1,7 +1,7 @@
 """Blocks of turns that convert halves: every half, every rest behind the blocks, beside NumPy.
 
-In: all halves, in pairs by chance. Out: results to the bit, whatever of them are halves, floats and
-bools; instructions that convert whole vectors.
+In: all halves, in pairs by chance. Out: results to the bit, halves and floats; instructions that
+convert whole vectors.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ ALL = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 
 
 def program(x, y, s):
-    """Values of a stage that later ones read, places in the array, results of other types."""
+    """Values and conditions of a stage that later ones read, places in the array, floats."""
     product = x * y
     places = gnp.arange(x.shape[0], dtype="float32")
     return (
         gnp.maximum(product + x, 0) * y - s,
         (x / y).astype("float32") * 2,
         gnp.where(product > 1, x + y, gnp.abs(y)),
-        product < x + 1,
         (gnp.sqrt(gnp.abs(x)).astype("float32") + places).astype("float16"),
     )
 
@@ -44,7 +43,6 @@ def reference(x, y, s):
         np.maximum(x * y + x, np.float16(0)) * y - s,
         (x / y).astype(np.float32) * np.float32(2),
         np.where(x * y > 1, x + y, np.abs(y)),
-        x * y < x + np.float16(1),
         (root + places).astype(np.float16),
     )
 
@@ -59,6 +57,7 @@ def check(sizes):
     ]
     programs = [natively.written(graph) for graph in graphs]
     natively.compile_all(programs)
+    assert "ga_as_halves(" in programs[-1].kernels[0].text
     for n, function in zip(sizes, programs, strict=True):
         with np.errstate(all="ignore"):
             wanted = reference(x[:n], y[:n], s)
@@ -105,6 +104,21 @@ def test_halves_through_views():
         )
     for found, want in zip(function(x), wanted, strict=True):
         np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, m, b: (x > 0, x * 2),
+        lambda x, m, b: gnp.where(m, x * 2 + 1, 0),
+        lambda x, m, b: x * b + 1,
+    ],
+)
+def test_bytes_are_not_mixed_with_halves_in_blocks(function):
+    """g++ makes no vectors of so short a loop over both."""
+    shape = ga.ShapeDtypeStruct
+    given = [shape((1000,), kind) for kind in ("float16", "bool", "int8")]
+    assert "ga_as_halves" not in ga.jit(function).lower(*given).cpp_source()
 
 
 @needs_packed

@@ -417,6 +417,7 @@ BOUNDED = {
         "backends/native/library.py:_tuned", "backends/native/library.py:_processor",
         "backends/native/library.py:_pool", "backends/native/library.py:_pool_with_blas",
         "backends/native/library.py:_functions", "backends/native/arrays.py:are_readable",
+        "backends/native/library.py:_libraries_of_c",
     ],
     "by a limit of its own": [
         "backends/cuda/cubins.py:_known", "backends/numpy/memory.py:_free",

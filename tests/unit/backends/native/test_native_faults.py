@@ -14,6 +14,7 @@ import sys
 import pytest
 
 from gpuarray.backends import store
+from gpuarray.backends.native import library
 from tests.support import natively
 
 natively.need_compiler()
@@ -371,3 +372,9 @@ program.NativeProgramWriter.write_steps = mistaken
         assert units == 0
         assert len(warned) == 1
         assert "a mistake" in warned[0]
+
+
+def test_functions_of_c_that_a_process_lacks_are_linked(monkeypatch):
+    """Else a unit is linked with none of C's libraries, and finds them when it is loaded."""
+    monkeypatch.setattr(library, "_OF_C", ("malloc", "no_such_function"))
+    assert library._libraries_of_c.__wrapped__() == ("-lm", "-lc")

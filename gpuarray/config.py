@@ -16,12 +16,13 @@ import contextlib
 import difflib
 import itertools
 import logging
+import operator
 import os
 import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from gpuarray.settings import Setting as Setting
@@ -61,6 +62,8 @@ class TraceKey:
         return [f"{name}: {old!r} -> {new!r}" for name, old, new in self.differing(other)]
 
 
+# Stands for "no value given", since None is a value.
+_UNSET: Any = object()
 # In the order of the table, as in TraceKey.values.
 _TRACED = tuple(row.name for row in settings.values() if row.traced)
 #: Keys that are in use, and the latest ones, which keep their memos.
@@ -70,10 +73,8 @@ _latest_keys: collections.deque[TraceKey] = collections.deque(maxlen=64)
 _lock = threading.RLock()
 # A forked child has only the forking thread: nobody would release a lock held by another.
 os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # pyright: ignore[reportAttributeAccessIssue]
-# The values for threads that do not override them.
+# The values for threads that do not override them; another dict after each change.
 _global: dict[str, Any] = {row.name: row.default for row in settings.values()}
-# Stands for "no value given", since None is a value.
-_UNSET: Any = object()
 
 
 class _Thread:
@@ -81,21 +82,45 @@ class _Thread:
 
     def __init__(self, values: dict[str, Any]):
         self.values = values
-        self.overrides: dict[str, Any] = {}
-        self.context: Any = None
+        # Beside the values, so that one call changes all.
+        values.update(_overrides={}, _context=None)
 
-    # Recompute some values and the trace key after a change.
-    def refresh(self, *names: str) -> None:
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """What this thread overrides; another dict after each change."""
+        return self.values["_overrides"]
+
+    def refresh(
+        self,
+        names: Iterable[str],
+        overrides: dict[str, Any] | None = None,
+        context: Any = _UNSET,
+    ) -> None:
+        """Recompute some values and the trace key, after a change or for one: all or nothing.
+
+        What may raise (an interrupt, too deep a recursion) comes before anything is changed.
+        """
         values = self.values
-        for name in names:
-            values[name] = self.overrides.get(name, _global[name])
+        overrides = self.overrides if overrides is None else overrides
+        context = values["_context"] if context is _UNSET else context
+        after = {name: overrides.get(name, _global[name]) for name in names}
         # One object for equal combinations, so that caches compare keys by identity.
-        key = tuple(values[name] for name in _TRACED)
-        found = _trace_keys.get((key, self.context))
+        key = tuple([after[name] if name in after else values[name] for name in _TRACED])
+        found = _trace_keys.get((key, context))
         if found is None:
-            found = _trace_keys[key, self.context] = TraceKey(key, self.context)
+            found = _trace_keys[key, context] = TraceKey(key, context)
             _latest_keys.append(found)
-        values["trace_key"] = found
+        values.update(after, _overrides=overrides, _context=context, trace_key=found)
+
+    def stands_on(self) -> tuple:
+        """What other values follow from, by identity."""
+        return self.overrides, self.values["_context"], _global
+
+    def override(self, given: dict[str, Any]) -> None:
+        """Override these settings, or no longer where `_UNSET` is given: all or nothing."""
+        with _lock:
+            both = {**self.overrides, **given}
+            self.refresh(given, {name: v for name, v in both.items() if v is not _UNSET})
 
 
 # All threads that have read a setting and still run: a global update rewrites their copies.
@@ -111,7 +136,7 @@ class _State(threading.local):
         with _lock:
             # Runs in each thread at its first read; the attributes are the values themselves.
             thread = _Thread(self.__dict__)
-            thread.refresh(*settings)
+            thread.refresh(settings)
             self._thread = thread
             _threads.add(thread)
 
@@ -129,9 +154,7 @@ def set_context(context: Any) -> None:
     It is part of `state.trace_key`, and costs nothing where nobody sets it.
     """
     with _lock:
-        thread: _Thread = state._thread
-        thread.context = context
-        thread.refresh()
+        state._thread.refresh((), context=context)
 
 
 def _unknown(name: str) -> str:
@@ -183,10 +206,11 @@ class Config:
             hook(value)
         # Some settings set others along with them.
         names = (plain, *row.sets)
-        with _lock:
-            _global.update(dict.fromkeys(names, value))
-            for thread in list(_threads):
-                thread.refresh(*names)
+        try:
+            _set_globally(names, value)
+        except BaseException:  # an interrupt (Ctrl-C): all threads hear of it all the same
+            _set_globally(names, value)
+            raise
 
     def read(self, name: str) -> Any:
         """Return this thread's value of a setting.
@@ -246,6 +270,14 @@ class Config:
         return f"Config({rows})"
 
 
+def _set_globally(names: tuple[str, ...], value: Any) -> None:
+    global _global
+    with _lock:
+        _global = {**_global, **dict.fromkeys(names, value)}
+        for thread in list(_threads):
+            thread.refresh(names)
+
+
 def _warn_xla_only(name: str) -> None:
     why = next(group.why for group in IDLE if _plain(name) in group.defaults)
     warnings.warn(f"the setting {name!r} has no effect in gpuarray: {why}", stacklevel=3)
@@ -267,27 +299,39 @@ class _Override(contextlib.ContextDecorator):
     def __init__(self, names: tuple[str, ...], value: Any):
         self._names = names
         self._value = value
-        # Old values of each entry, as a stack.
-        self._entered: list[list[Any]] = []
+        # As a stack, for each entry: what was overridden before, the values before, and what they
+        # can be put back for.
+        self._entered: list[tuple[dict[str, Any], dict[str, Any], tuple]] = []
 
     def __enter__(self) -> None:
         thread = state._thread
-        with _lock:
-            # What this thread had overridden before, to be restored at the end.
-            self._entered.append([thread.overrides.get(n, _UNSET) for n in self._names])
-            for name in self._names:
-                thread.overrides[name] = self._value
-            thread.refresh(*self._names)
+        before = {name: thread.overrides.get(name, _UNSET) for name in self._names}
+        values = {name: thread.values[name] for name in (*self._names, "_overrides", "trace_key")}
+        try:
+            thread.override(dict.fromkeys(self._names, self._value))
+            self._entered.append((before, values, thread.stands_on()))
+        except BaseException:  # Python does not call `__exit__`
+            thread.values.update(values)
+            raise
 
     def __exit__(self, *exc: object) -> None:
+        try:
+            self._leave()
+        except BaseException:  # an interrupt (Ctrl-C)
+            self._leave()
+            raise
+        finally:
+            self._entered.pop()
+
+    def _leave(self) -> None:
         thread = state._thread
+        before, values, stands_on = self._entered[-1]
         with _lock:
-            for name, old in zip(self._names, self._entered.pop(), strict=True):
-                if old is _UNSET:
-                    thread.overrides.pop(name, None)
-                else:
-                    thread.overrides[name] = old
-            thread.refresh(*self._names)
+            if all(map(operator.is_, stands_on, thread.stands_on())):
+                # Nothing else was changed: one call, where the recursion is too deep for more.
+                thread.values.update(values)
+            elif thread.overrides is not values["_overrides"]:
+                thread.override(before)
 
     def _recreate_cm(self) -> _Override:  # for decorated functions, which threads may share
         return _Override(self._names, self._value)
@@ -409,11 +453,12 @@ config.on_update("debug_log_modules", lambda modules: _print_log(state.logging_l
 
 def _load_environment() -> None:
     found, unknown = from_environment(os.environ)
-    _global.update(found)
+    global _global
+    _global = {**_global, **found}
     if {"logging_level", "debug_log_modules"} & found.keys():
         _print_log(_global["logging_level"], _global["debug_log_modules"])
     # At import: no other thread has a copy yet.
-    state._thread.refresh(*found)
+    state._thread.refresh(found)
     if unknown:
         known = ["GPUARRAY_" + name.upper() for name in settings]
         words = []

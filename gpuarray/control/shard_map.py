@@ -88,7 +88,7 @@ def _whole_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: froze
 class axes_inside:
     """Context manager inside a `shard_map`: its axes have names, and are manual in the mesh."""
 
-    __slots__ = ("_before", "_mesh", "_names")
+    __slots__ = ("_block", "_mesh", "_names")
 
     def __init__(self, mesh: Any, manual: frozenset, typed: bool):
         spoken_of = in_types(mesh) if typed else ()
@@ -102,13 +102,13 @@ class axes_inside:
         self._mesh = around.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
 
     def __enter__(self) -> None:
-        self._before = contexts.abstract
-        contexts.change(abstract=self._mesh)
+        self._block = contexts.changed(abstract=self._mesh)
+        self._block.__enter__()
         self._names.__enter__()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *exc: Any) -> None:
         self._names.__exit__()
-        contexts.change(abstract=self._before)
+        self._block.__exit__(*exc)
 
 
 def _aval(*avals, jaxpr: Graph, mesh, in_specs, out_specs, manual_axes, check_vma):

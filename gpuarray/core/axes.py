@@ -25,10 +25,11 @@ class NamedAxis(NamedTuple):
 
 
 class _Named(threading.local):
-    """Per thread: for each name, the axes that have it, innermost last."""
+    """Per thread: for each name the innermost axis that has it, the outermost name first."""
 
     def __init__(self):
-        self.axes: dict[Any, list[NamedAxis]] = {}
+        # Another dict after each change.
+        self.axes: dict[Any, NamedAxis] = {}
         # Mesh axes along which the axes of vmaps around are cut.
         self.spread: tuple = ()
 
@@ -50,28 +51,26 @@ class named_axes:
         self._axes, self._spread = axes, spread
 
     def __enter__(self) -> None:
-        self._before = _named.spread
-        # A stack for each name: an inner axis of the same name hides the outer one until it ends.
-        _named.spread += self._spread
-        for name, axis in self._axes.items():
-            _named.axes.setdefault(name, []).append(axis)
+        before = self._before = _named.axes, _named.spread
+        # An inner axis of the same name hides the outer one until it ends.
+        outer = {name: axis for name, axis in before[0].items() if name not in self._axes}
+        # In one line, behind all that can fail or be interrupted.
+        _named.axes, _named.spread = outer | self._axes, before[1] + self._spread
 
     def __exit__(self, *_: object) -> None:
-        for name in self._axes:
-            _named.axes[name].pop()
-        _named.spread = self._before
+        _named.axes, _named.spread = self._before
 
 
 def _innermost(name: Any, what: str = "collectives") -> NamedAxis:
     found = _named.axes.get(name)
-    if not found:
-        known = sorted(str(n) for n, axes in _named.axes.items() if axes)
+    if found is None:
+        known = sorted(map(str, _named.axes))
         raise UnboundAxisError(
             f"Found an unbound axis name: {name}. To fix this, please call {what} under "
             f"`jax.shard_map`, pmap or vmap with that axis_name; known here: "
             f"{', '.join(known) or 'none'}"
         )
-    return found[-1]
+    return found
 
 
 def axis_size(name: Any, what: str = "collectives") -> int:
@@ -86,12 +85,12 @@ def typed_names(names: Sequence[Any]) -> frozenset:
 
 def typed_around(names: Iterable[Any]) -> frozenset:
     """Return those of the names that are axes here, and along which types say what varies."""
-    return typed_names([n for n in names if _named.axes.get(n)])
+    return typed_names([n for n in names if n in _named.axes])
 
 
 def axes_around() -> frozenset:
     """Return the names of all axes here."""
-    return frozenset(name for name, axes in _named.axes.items() if axes)
+    return frozenset(_named.axes)
 
 
 def spread_names() -> frozenset:
@@ -105,10 +104,10 @@ def spread_names() -> frozenset:
 def axis_env() -> tuple:
     """Return all named axes around, to be part of a key: what is traced may depend on them."""
     # An outer axis of the same name is hidden, so a trace cannot depend on it.
-    found = tuple((name, *axes[-1]) for name, axes in _named.axes.items() if axes)
+    found = tuple((name, *axis) for name, axis in _named.axes.items())
     return (*found, _named.spread) if _named.spread else found
 
 
 def axis_names() -> list:
     """Return the names of all axes around, the outermost first."""
-    return [name for name, axes in _named.axes.items() if axes]
+    return list(_named.axes)

@@ -11,6 +11,7 @@ import contextlib
 import math
 import threading
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -147,11 +148,16 @@ class Mesh(Axes, contextlib.ContextDecorator):
             category=DeprecationWarning,
             stacklevel=2,
         )
-        contexts.change(entered=(*contexts.entered, self))
+        before = contexts.entered
+        try:
+            contexts.change(entered=(*before, self))
+        except BaseException:  # Python does not call `__exit__`
+            contexts.restore(entered=before)
+            raise
         return self
 
     def __exit__(self, *_: object) -> bool:
-        contexts.change(entered=contexts.entered[:-1])
+        contexts.restore(entered=contexts.entered[:-1])
         return False
 
     def _grid(self, values: list) -> np.ndarray:
@@ -193,15 +199,39 @@ class Contexts(threading.local):
     key: tuple | None = None
 
     def change(self, **values: Any) -> None:
-        """Set some of the four."""
-        for name, value in values.items():
-            setattr(self, name, value)
-        key = (self.abstract, self.concrete, self.entered[-1:], self.users)
-        self.key = None if key == (None, None, (), ()) else key
+        """Set some of the four: all or nothing, where the recursion is too deep."""
+        found = {name: values.get(name, getattr(self, name)) for name in _CONTEXTS}
+        found["entered"] = found["entered"][-1:]
+        key = None if found == _NO_CONTEXT else tuple(found.values())
         # Whatever is traced from here on may depend on them.
-        config.set_context(self.key)
+        config.set_context(key)
+        self.__dict__.update(values, key=key)
+
+    @contextlib.contextmanager
+    def changed(self, **values: Any) -> Iterator[None]:
+        """Set some of the four for a block."""
+        before = {name: getattr(self, name) for name in values}
+        try:
+            try:
+                self.change(**values)
+                yield
+            finally:
+                self.change(**before)
+        except BaseException:  # an interrupt (Ctrl-C) in the line above, perhaps
+            self.change(**before)
+            raise
+
+    def restore(self, **values: Any) -> None:
+        """Set some of the four, also where an interrupt (Ctrl-C) comes."""
+        try:
+            self.change(**values)
+        except BaseException:
+            self.change(**values)
+            raise
 
 
+_CONTEXTS = ("abstract", "concrete", "entered", "users")
+_NO_CONTEXT = dict(zip(_CONTEXTS, (None, None, (), ()), strict=True))
 contexts = Contexts()
 
 #: What is in context where nothing was set.

@@ -112,17 +112,21 @@ class set_mesh:
         # At the call, not in `__enter__`: a bare call sets the mesh for good, and a `with` block
         # undoes it.
         self._before = (contexts.abstract, contexts.concrete)
-        if mesh is None or mesh.empty:
-            contexts.change(abstract=None, concrete=None)
-        else:
-            contexts.change(abstract=mesh.abstract_mesh, concrete=mesh)
+        try:
+            if mesh is None or mesh.empty:
+                contexts.change(abstract=None, concrete=None)
+            else:
+                contexts.change(abstract=mesh.abstract_mesh, concrete=mesh)
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *_: Any) -> None:
         abstract, concrete = self._before
-        contexts.change(abstract=abstract, concrete=concrete)
+        contexts.restore(abstract=abstract, concrete=concrete)
 
 
 class use_abstract_mesh:
@@ -134,7 +138,7 @@ class use_abstract_mesh:
     4
     """
 
-    __slots__ = ("_before", "_mesh")
+    __slots__ = ("_block", "_mesh")
 
     def __init__(self, mesh: AbstractMesh):
         if not isinstance(mesh, AbstractMesh):
@@ -152,8 +156,9 @@ class use_abstract_mesh:
                 f"size={outer.size}"
             )
         # Here and not in `__init__`: the same object may be entered again, later.
-        self._before = contexts.abstract
-        contexts.change(abstract=None if self._mesh is EMPTY_ABSTRACT else self._mesh)
+        abstract = None if self._mesh is EMPTY_ABSTRACT else self._mesh
+        self._block = contexts.changed(abstract=abstract)
+        self._block.__enter__()
 
-    def __exit__(self, *_: Any) -> None:
-        contexts.change(abstract=self._before)
+    def __exit__(self, *exc: Any) -> None:
+        self._block.__exit__(*exc)

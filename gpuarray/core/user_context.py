@@ -43,14 +43,10 @@ class UserContext:
                 f"{type(new_value)}: it is part of the keys of what is traced. Give a tuple "
                 "instead of a list."
             ) from None
-        before = contexts.users
         # Programs made for 1, 1.0 and True differ.
-        others = tuple(entry for entry in before if entry[0] is not self)
-        contexts.change(users=(*others, (self, type(new_value), new_value)))
-        try:
+        others = tuple(entry for entry in contexts.users if entry[0] is not self)
+        with contexts.changed(users=(*others, (self, type(new_value), new_value))):
             yield
-        finally:
-            contexts.change(users=before)
 
     def __repr__(self) -> str:
         return f"UserContext(value={self.value!r})"

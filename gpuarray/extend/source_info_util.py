@@ -82,11 +82,16 @@ def _split(scope: str) -> NameStack:
 @contextlib.contextmanager
 def set_name_stack(name_stack: NameStack) -> Iterator[None]:
     """A context in which the names are these, whatever they were around it."""
-    before = sites.enter_scope(str(name_stack))
+    before = sites.current_scope()
     try:
-        yield
-    finally:
+        try:
+            sites.enter_scope(str(name_stack))
+            yield
+        finally:
+            sites.enter_scope(before)
+    except BaseException:  # an interrupt (Ctrl-C) in the line above, perhaps
         sites.enter_scope(before)
+        raise
 
 
 def reset_name_stack():

@@ -162,19 +162,31 @@ class named_scope(contextlib.ContextDecorator):
         self._around: list[tuple[str, Any, ranges.Range | None]] = []
 
     def __enter__(self) -> None:
-        # Read the scope around, then enter one below it.
-        around = sites.enter_scope("")
-        sites.enter_scope(f"{around}/{_transformed(self.name)}".strip("/"))
+        around, trace = sites.current_scope(), _entered.trace
+        below = f"{around}/{_transformed(self.name)}".strip("/")
         noted = None if ranges.session is None else ranges.Range(self.name, "scope").__enter__()
-        # Kept for `__exit__`: the scope and the trace around.
-        self._around.append((around, _entered.trace, noted))
-        _entered.trace = traces.state.trace
+        try:
+            # Kept for `__exit__`: the scope and the trace around.
+            self._around.append((around, trace, noted))
+            _entered.trace = traces.state.trace
+            sites.enter_scope(below)
+        except BaseException:  # Python does not call `__exit__`
+            _entered.trace = trace
+            sites.enter_scope(around)
+            raise
 
     def __exit__(self, *exc: object) -> None:
-        around, _entered.trace, noted = self._around.pop()
-        if noted is not None:
-            noted.__exit__()
-        sites.enter_scope(around)
+        around, trace, noted = self._around[-1]
+        try:
+            sites.enter_scope(around)
+        except BaseException:  # an interrupt (Ctrl-C)
+            sites.enter_scope(around)
+            raise
+        finally:
+            _entered.trace = trace
+            self._around.pop()
+            if noted is not None:
+                noted.__exit__()
 
     def _recreate_cm(self) -> named_scope:  # a decorated function may run on several threads
         return named_scope(self.name)

@@ -20,7 +20,7 @@ class _Grids(threading.local):
     """The grids of the kernels being traced, innermost last."""
 
     def __init__(self):
-        self.stack: list[tuple[Sequence[Any], Sequence[Any]]] = []
+        self.stack: tuple[tuple[Sequence[Any], Sequence[Any]], ...] = ()
 
 
 _grids = _Grids()
@@ -31,11 +31,12 @@ def at(ids: Sequence[Any], sizes: Sequence[Any]) -> Iterator[None]:
     """Let programs be at a position of a grid, inside the block."""
     # A stack: a kernel may call another pallas_call, whose programs have positions of their
     # own.
-    _grids.stack.append((ids, sizes))
+    before = _grids.stack
     try:
+        _grids.stack = (*before, (ids, sizes))
         yield
     finally:
-        _grids.stack.pop()
+        _grids.stack = before
 
 
 def program_id(axis: int) -> Any:

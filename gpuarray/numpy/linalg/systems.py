@@ -278,6 +278,8 @@ def det(a) -> Array:
     check_square("det()", a)
     n = a.shape[-1]
     # Small ones by formula: no factorisation, and smooth at singular matrices.
+    if n == 1:
+        return a[..., 0, 0]
     if n == 2:
         return a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0]
     if n == 3:

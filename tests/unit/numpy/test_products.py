@@ -417,3 +417,15 @@ def test_errors(name):
     call, error, words = ERRORS[name]
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_the_determinant_is_smooth_at_singular_matrices(n):
+    """Its derivative is the matrix of the cofactors, that of one element 1."""
+    for a in (np.zeros((n, n), np.float32), np.arange(n * n, dtype=np.float32).reshape(n, n)):
+        cofactors = np.empty((n, n))
+        for i, j in np.ndindex(n, n):
+            minor = np.delete(np.delete(a, i, 0), j, 1)
+            cofactors[i, j] = (-1) ** (i + j) * np.linalg.det(minor)
+        close(ga.grad(gnp.linalg.det)(a), cofactors, 1e-5)
+        close(ga.jacfwd(gnp.linalg.det)(a), cofactors, 1e-5)

@@ -31,6 +31,7 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
         a
         for a in gc.get_objects()
         if type(a) is ArrayImpl
+        and hasattr(a, "_work")  # the last that is set: another thread may be making this one
         and not a.is_deleted()
         and (wanted is None or a._place.device.platform == wanted)
     ]

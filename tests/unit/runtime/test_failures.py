@@ -520,6 +520,19 @@ def test_what_was_not_made_is_not_among_the_arrays_alive(monkeypatch):
     assert held.shape == (100_003,)
 
 
+def test_arrays_that_are_being_made_are_not_counted():
+    """By other threads, at any moment: nobody hears of them before they are whole."""
+    kept = gnp.ones(100_003).block_until_ready()
+    fields = {name: getattr(kept, name) for name in ("aval", "_place", "_bufs")}
+    for count in range(len(fields) + 1):
+        part = type(kept).__new__(type(kept))
+        for name in list(fields)[:count]:
+            setattr(part, name, fields[name])
+        assert all(a is not part for a in ga.live_arrays())
+        assert ga.memory_stats()["arrays"] == len(ga.live_arrays())
+        del part
+
+
 def test_what_is_never_held_may_be_larger_than_memory(monkeypatch):
     """A fold takes its operand tile by tile; a view of one number takes no memory."""
     memory.free()

@@ -24,7 +24,7 @@ from gpuarray.primitives.linear import broadcast_like
 
 def on_arrays(graph: Graph) -> Callable[..., list[np.ndarray]]:
     """Return the function `arrays -> arrays` that applies a scalar graph at every index."""
-    if _pointwise(graph):
+    if _pointwise(graph, _run_by):
         # Rules are picked by dtype and rank only: any shape of rank 1 stands for all arrays.
         program = _program(graph, (2,))
 
@@ -50,11 +50,17 @@ def on_arrays(graph: Graph) -> Callable[..., list[np.ndarray]]:
     return each
 
 
-def _pointwise(graph: Graph) -> bool:
+def _run_by(eqn: Eqn) -> Graph | None:
+    """The Graph that a call runs, that of a function with custom rules too: none is asked for."""
+    inline = eqn.primitive.inline
+    return inline(eqn) if eqn.primitive.kind is Kind.CALL and inline is not None else called(eqn)
+
+
+def _pointwise(graph: Graph, inside: Callable[[Eqn], Graph | None] = called) -> bool:
     # One equation that is not pointwise makes the whole graph run element by element.
     for eqn in graph.eqns:
-        inner = called(eqn)
-        if not (_pointwise(inner) if inner else eqn.primitive.kind is Kind.POINTWISE):
+        inner = inside(eqn)
+        if not (_pointwise(inner, inside) if inner else eqn.primitive.kind is Kind.POINTWISE):
             return False
     return True
 
@@ -73,7 +79,7 @@ def _program(graph: Graph, shape: tuple[int, ...]) -> Callable[..., list]:
     # (function, inputs, output variables, whether it returns several) of each equation.
     steps = []
     for eqn in graph.eqns:
-        inner = called(eqn)
+        inner = _run_by(eqn)
         avals = [a.aval if isinstance(a, Literal) else env_avals[a] for a in eqn.invars]
         # A jitted function in the body: its own chain, called as one step.
         if inner is not None:

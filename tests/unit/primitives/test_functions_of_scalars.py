@@ -45,12 +45,41 @@ def calls(a, b):
     return ga.jit(lambda p, q: p * q)(a, b)
 
 
+@ga.custom_jvp
+def with_tangents(a, b):
+    """The sum, with a rule for tangents."""
+    return a + b
+
+
+with_tangents.defjvp(lambda primals, tangents: (with_tangents(*primals), sum(tangents)))
+
+
+@ga.custom_vjp
+def with_cotangents(a, b):
+    """The sum, with a rule for cotangents."""
+    return a + b
+
+
+with_cotangents.defvjp(lambda a, b: (a + b, None), lambda _, ct: (ct, ct))
+
+
+@ga.custom_batching.custom_vmap
+def with_batches(a, b):
+    """The sum, with a rule for batches."""
+    return a + b
+
+
+with_batches.def_vmap(lambda size, batched, a, b: (a + b, True))
+
 FUNCTIONS = {
     branches: (max, -math.inf),
     turns: (lambda a, b: a + b, 0.0),
     until: (lambda a, b: a * b, 1.0),
     vectors: (lambda a, b: a + b, 0.0),
     calls: (lambda a, b: a * b, 1.0),
+    with_tangents: (lambda a, b: a + b, 0.0),
+    with_cotangents: (lambda a, b: a + b, 0.0),
+    with_batches: (lambda a, b: a + b, 0.0),
 }
 
 

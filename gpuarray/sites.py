@@ -232,6 +232,7 @@ _ON_THE_WAY = tuple(
         ("lax", ""),
         ("runtime", ""),
         ("transforms", ""),
+        ("numpy", "composite.py"),
         ("numpy", "dispatch.py"),
         ("numpy", "promotion.py"),
         ("numpy", "selection.py"),

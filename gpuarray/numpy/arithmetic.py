@@ -24,6 +24,7 @@ from gpuarray.numpy.promotion import (
     binary,
     broadcast_to,
     check_arraylike,
+    checking_users,
     constant,
     documented,
     for_bool,
@@ -296,6 +297,7 @@ reciprocal = documented(
 # ---- powers ----
 
 
+@checking_users("power", unless=lambda x1, x2: known_integer(x2) is not None)
 def power(x1, x2, /) -> Array:
     """x1 to the power x2.
 

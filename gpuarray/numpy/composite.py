@@ -51,10 +51,14 @@ def composite(
     function.__name__ = name or function.__name__
     # Wrapped once, at import; traced when a small array first comes.
     compiled = jit(function, static_argnames=static or None)
+    # Of a function of the user's own operands (`promotion.binary`): compiled, it is none.
+    check = getattr(function, "check", None)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
+            if check is not None:
+                check(*args)
             # Compiled is faster for small ready arrays only. Big or pending ones are recorded, so
             # that they fuse with what is around.
             limit = _state.lazy_threshold

@@ -35,6 +35,7 @@ from gpuarray.numpy.promotion import (
     arrays,
     binary,
     check_arraylike,
+    checking_users,
     constant,
     documented,
     select,
@@ -381,6 +382,7 @@ def _round_integers(a: Array, unit: int) -> Array:
     return select(up, add(down, unit), down)
 
 
+@checking_users("clip")
 def clip(arr=None, /, min=None, max=None) -> Array:
     """Values limited to [min, max]; either limit may be left out.
 

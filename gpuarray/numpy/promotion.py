@@ -7,6 +7,7 @@ and `binary` make functions that look the finished call up.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal
@@ -250,6 +251,53 @@ def check_rank_promotion(name: str, shapes: list[tuple[int, ...]]) -> None:
             "jax_numpy_rank_promotion config option to 'allow' to disable this warning.",
             stacklevel=4,
         )
+
+
+def check_users(name: str, to: Callable[[Any], Any] | None, *xs: Any) -> None:
+    """Ask the settings about promotion whether a user's own expression may have these operands.
+
+    For functions of several operations, each of which is the library's and may promote.
+    """
+    if _forbidden() and is_users_expression():
+        check_operands(name, to, *xs)
+
+
+def _forbidden() -> bool:
+    return _state.numpy_rank_promotion != "allow" or _state.numpy_dtype_promotion != "standard"
+
+
+def check_operands(name: str, to: Callable[[Any], Any] | None, *xs: Any) -> None:
+    """Raise, or warn, where these operands are not to be promoted."""
+    check_arraylike(name, *xs)
+    values = [value(x) for x in xs]
+    common_dtype(name, values, to)
+    shapes = [np.shape(v) for v in values]
+    if len({len(s) for s in shapes if s}) > 1:
+        check_rank_promotion(name, shapes)
+
+
+def checking_users(
+    name: str, unless: Callable[..., bool] = lambda *xs, **named: False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator of functions whose operands are promoted to one dtype and shape: see `check_users`.
+
+    Parameters
+    ----------
+    unless :
+        Whether operands are taken as they are. One that is None is not there.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*xs: Any, **named: Any) -> Any:
+            given = [x for x in (*xs, *named.values()) if x is not None]
+            if _forbidden() and is_users_expression() and not unless(*xs, **named):
+                check_operands(name, None, *given)
+            return function(*xs, **named)
+
+        return call
+
+    return decorate
 
 
 def fitting(x: Any, dtype: Any) -> Any:
@@ -501,4 +549,6 @@ def binary(
             raise
 
     function.__name__ = function.__qualname__ = name
+    if not any_ranks:
+        function.check = functools.partial(check_users, name, to)  # pyright: ignore[reportFunctionMemberAccess]
     return function

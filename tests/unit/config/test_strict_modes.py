@@ -5,6 +5,9 @@ numpy_rank_promotion="raise", numpy_dtype_promotion="strict", debug_nans and deb
 arguments give no reason for one; and one where they do.
 """
 
+import functools
+import operator
+
 import numpy as np
 import pytest
 
@@ -348,6 +351,14 @@ def smallest(f):
     return scipy.optimize.minimize(f, gnp.zeros(3), method="BFGS").x
 
 
+#: Functions of two operands that are made of several operations.
+OF_SEVERAL = [
+    operator.mod, operator.floordiv, operator.pow, divmod, gnp.remainder, gnp.fmod, gnp.power,
+    gnp.float_power, gnp.floor_divide, gnp.divmod, gnp.copysign, gnp.logaddexp, gnp.logaddexp2,
+    gnp.hypot, gnp.clip, np.remainder, np.hypot, np.power,
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "call"),
     [
@@ -357,6 +368,10 @@ def smallest(f):
         ("numpy_rank_promotion", lambda: ga.jit(lambda a, b: a * b)(x, v)),
         ("numpy_rank_promotion", lambda: smallest(lambda p: ((p - x) ** 2).sum())),
         ("numpy_rank_promotion", lambda: gnp.maximum(x, v)),
+        *[("numpy_rank_promotion", functools.partial(f, x, v)) for f in OF_SEVERAL],
+        *[("numpy_dtype_promotion", functools.partial(f, h, v)) for f in OF_SEVERAL],
+        ("numpy_rank_promotion", lambda: ga.jit(lambda a, b: a % b)(x, v)),
+        ("numpy_dtype_promotion", lambda: v.clip(0.0, h)),
         ("numpy_dtype_promotion", lambda: h + v),
         ("numpy_dtype_promotion", lambda: gnp.arctan2(h, v)),
         ("numpy_dtype_promotion", lambda: ga.vmap(lambda a, b: a * b)(h, v)),

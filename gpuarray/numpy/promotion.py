@@ -28,6 +28,7 @@ from gpuarray.sites import is_users_expression
 
 _state = config.state
 _PYTHON = frozenset({bool, int, float, complex})
+_WIDE = frozenset({np.int64, np.uint64})
 #: Types that say all there is to know of an operand: Python's and NumPy's scalars.
 SCALARS = _PYTHON | {
     dtypes.as_dtype(name).type for name in dtypes.lattice.NODES if not name.endswith("*")
@@ -132,6 +133,12 @@ def _conversion(
             return lambda x: x if said and is_base() else converted(x, dtype, weak)
         return lambda x: converted(x, dtype, weak)
     kind = dtypes.kind_of(dtype)
+    # Of 64 bits, a NumPy integer too is what an array of it becomes; not beside what has them.
+    if key in _WIDE and kind in "fc" and not dtypes.is_beyond(dtype):
+        narrow = dtypes.canonicalize_dtype(key).type
+        if narrow is not key:
+            rule = _conversion(narrow, dtype, weak, decided)
+            return lambda x: x.astype(narrow) if rule is None else rule(x.astype(narrow))
     # Floats that a setting update narrows become the integers that an array of them becomes.
     if kind in "iu" and dtypes.kind_of(dtypes.as_dtype(key)) in "fc":
         return _to_integer(dtype, weak)

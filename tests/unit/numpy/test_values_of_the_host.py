@@ -79,3 +79,26 @@ def test_values_that_fill_up_promote():
         x.at[5].get(mode="fill", fill_value=[1])
     with pytest.raises(TypeError, match="must be a number"):
         x.at[5].get(mode="fill", fill_value="1")
+
+
+@pytest.mark.parametrize("value", [np.int64(2**40 + 3), np.int64(-(2**33)), np.uint64(2**63 + 5)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        gnp.sqrt,
+        gnp.exp2,
+        lambda v: gnp.float32(1) + v,
+        lambda v: v * gnp.ones(2, "float16"),
+        lambda v: gnp.maximum(v, 1.5),
+        lambda v: gnp.where(True, v, 0.5),
+        lambda v: gnp.power(v, 0.5),
+        lambda v: gnp.arctan2(v, gnp.ones(1, "complex64").real),
+    ],
+)
+def test_wide_integers_of_numpy_are_narrowed_as_their_arrays_are(value, function):
+    """Without x64; by a compiled function too, so a value does not depend on `jit`."""
+    kind = np.uint32 if isinstance(value, np.uint64) else np.int32
+    expected = np.asarray(function(np.asarray([value]).astype(kind)))
+    for given in (value, np.asarray(value), np.asarray([value])):
+        for call in (function, ga.jit(function)):
+            np.testing.assert_allclose(np.ravel(call(given))[-1], expected[-1], rtol=1e-6)

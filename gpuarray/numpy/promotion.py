@@ -297,9 +297,8 @@ def checking_users(
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*xs: Any, **named: Any) -> Any:
-            given = [x for x in (*xs, *named.values()) if x is not None]
             if _forbidden() and is_users_expression() and not unless(*xs, **named):
-                check_operands(name, None, *given)
+                check_operands(name, None, *[x for x in (*xs, *named.values()) if x is not None])
             return function(*xs, **named)
 
         return call

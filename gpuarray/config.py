@@ -75,6 +75,8 @@ _lock = threading.RLock()
 os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # pyright: ignore[reportAttributeAccessIssue]
 # The values for threads that do not override them; another dict after each change.
 _global: dict[str, Any] = {row.name: row.default for row in settings.values()}
+# Of what else all traces depend on, in every thread: the latest values.
+_shared: tuple = ()
 
 
 class _Thread:
@@ -106,15 +108,16 @@ class _Thread:
         after = {name: overrides.get(name, _global[name]) for name in names}
         # One object for equal combinations, so that caches compare keys by identity.
         key = tuple([after[name] if name in after else values[name] for name in _TRACED])
-        found = _trace_keys.get((key, context))
+        seen = (context, _shared) if _shared else context
+        found = _trace_keys.get((key, seen))
         if found is None:
-            found = _trace_keys[key, context] = TraceKey(key, context)
+            found = _trace_keys[key, seen] = TraceKey(key, seen)
             _latest_keys.append(found)
         values.update(after, _overrides=overrides, _context=context, trace_key=found)
 
     def stands_on(self) -> tuple:
         """What other values follow from, by identity."""
-        return self.overrides, self.values["_context"], _global
+        return self.overrides, self.values["_context"], _global, _shared
 
     def override(self, given: dict[str, Any]) -> None:
         """Override these settings, or no longer where `_UNSET` is given: all or nothing."""
@@ -155,6 +158,15 @@ def set_context(context: Any) -> None:
     """
     with _lock:
         state._thread.refresh((), context=context)
+
+
+def set_shared(name: Any, value: Any) -> None:
+    """Make what all threads trace depend on a value too, by a name of any kind."""
+    global _shared
+    with _lock:
+        _shared = (*(entry for entry in _shared if entry[0] is not name), (name, value))
+        for thread in list(_threads):
+            thread.refresh(())
 
 
 def _unknown(name: str) -> str:

@@ -19,7 +19,7 @@ TABLE = {
     "": "",
     "ad_checkpoint": "ad_checkpoint api.checkpoint",
     "ad_util": "compat.leftovers interpreters.ad",
-    "api": "gpuarray",
+    "api": "gpuarray api_util",
     "api_util": "api_util functions.argnums fun_signature=signature_of",
     "array": "runtime.array compat.leftovers _reconstruct_array=unpickled",
     "checkify": "experimental.checkify compat.leftovers",

@@ -2,7 +2,8 @@
 
 Floor 4. In: a flat function, `fwd(primals, perturbed) -> (outputs, residuals)` and `bwd(residuals,
 cotangents) -> cotangents`. Out: the primitive, and the one that stands for its tangents, which are
-known by their transpose only. See `custom_rules` for what it shares with `custom_jvp`.
+known by their transpose only. See `custom_rules` for what it shares with `custom_jvp`. A third one
+stands for a `fwd` that is left out where its residuals are computed again (`optimize_remat`).
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ from gpuarray.control.custom_rules import (
     shown_name,
     without_axis,
 )
-from gpuarray.control.graph_edits import cut, merged
+from gpuarray.control.graph_edits import cut, merged, opened_together, staged
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
+from gpuarray.core.graph import Eqn, Graph, evaluate
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
-from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.primitive import BY_PARTS, NOT_LINEAR, Kind, Primitive
 from gpuarray.transforms.batch import BatchAxis, BatchTrace
+from gpuarray.transforms.dead import set_narrow_rule, shortened
+from gpuarray.transforms.graphs import batch_graph
 from gpuarray.transforms.partial import PartialTrace
 from gpuarray.transforms.tracing import GraphTrace
 
@@ -40,7 +44,10 @@ def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
     check_closed(custom_vjp_call_p, params, tangents[:count])
     # Which primals are differentiated: `fwd` may ask, to save work.
     perturbed = [not is_zero(t) for t in tangents[count:]]
-    out, residuals = params["fwd"](primals[count:], perturbed)
+    if params["optimize_remat"] and isinstance(params["call_jaxpr"], Graph):
+        out, residuals = _forward(primals, perturbed, params)
+    else:
+        out, residuals = params["fwd"](primals[count:], perturbed)
     check_own(custom_vjp_call_p, params, [*out, *residuals])
     avals = tuple(tangent_aval(aval_of(x)) for x in out)
     # Integer results have tangents of dtype float0, which stay symbolic.
@@ -112,6 +119,57 @@ def _narrow_rules(params: dict, used: list[bool], avals: list) -> dict:
         return bwd(residuals, merged(used, cotangents, none))
 
     return {"fwd": named_like(narrow_fwd, fwd), "bwd": named_like(narrow_bwd, bwd)}
+
+
+# ---- `fwd` where the function alone may do: a Graph of each ----
+
+
+def _forward(primals: list, perturbed: list[bool], params: dict) -> tuple[list, list]:
+    """`fwd` as an equation, which becomes the function itself where no residual is read."""
+    alone, count, fwd = params["call_jaxpr"], params["num_consts"], params["fwd"]
+
+    def flat(*values):
+        out, residuals = fwd(values[count:], perturbed)
+        return [*out, *residuals]
+
+    both = staged(flat, [aval_of(x) for x in primals], "custom_vjp fwd", alone.debug_name)
+    (both, alone), consts = opened_together([both, alone])
+    check_own(custom_vjp_call_p, params, consts)
+    found = forward_p.bind(*consts, *primals, jaxpr=both, alone=alone)
+    return cut(found, len(alone.outvars))
+
+
+def _forward_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr: Graph, alone: Graph):
+    jaxpr, alone = (
+        batch_graph(g, axis, tuple(dims), (0,) * len(g.outvars)).graph for g in (jaxpr, alone)
+    )
+    out = forward_p.bind(*args, jaxpr=jaxpr, alone=alone)
+    return out, [0] * len(out)
+
+
+def _forward_narrow(eqn: Eqn, used: list[bool]) -> Eqn:
+    alone = eqn.params["alone"]
+    wanted, residuals = cut(used, len(alone.outvars))
+    # Results alone: in a loop, or in what `checkpoint` computes first.
+    if any(residuals):
+        return eqn
+    short, _ = shortened(alone, wanted)
+    outvars = list(compress(eqn.outvars, used))
+    return eqn.replace(outvars=outvars, params={"jaxpr": short, "alone": short})
+
+
+forward_p = Primitive(
+    "custom_vjp_fwd",
+    Kind.CALL,
+    multiple_results=True,
+    aval=lambda *avals, jaxpr, **_: jaxpr.out_avals,
+    decompose=lambda *args, jaxpr, **_: evaluate(jaxpr, *args),
+    inline=lambda eqn: eqn.params["jaxpr"],
+    jvp=BY_PARTS,
+    transpose=NOT_LINEAR,
+    batch=_forward_batch,
+)
+set_narrow_rule(forward_p, _forward_narrow)
 
 
 # ---- the tangents of a custom_vjp function: known by their transpose only ----

@@ -16,6 +16,7 @@ import numpy as np
 
 from gpuarray import sites, util
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.debug_info import DebugInfo
 from gpuarray.core.effects import Effect
 from gpuarray.core.layout import unclear_is_whole
 from gpuarray.core.primitive import Kind, Primitive
@@ -151,6 +152,7 @@ class Graph:
         "derived",
         "eqns",
         "invars",
+        "origin",
         "outvars",
     )
 
@@ -172,6 +174,8 @@ class Graph:
         # Made on first use: most graphs are never hashed.
         self._key: tuple | None = None
         self.derived = _Derived()  # memo of transformed versions
+        # A DebugInfo, or what has one: the function that it is the trace of.
+        self.origin: Any = None
 
     # Libraries that expect a closed graph read `.jaxpr`, `.literals` and the avals.
     @property
@@ -192,12 +196,21 @@ class Graph:
         names = ("invars", "outvars", "eqns", "constvars", "consts", "debug_name")
         fields: dict[str, Any] = {name: getattr(base, name) for name in names}
         fields.update({"consts": self.consts} | changes)
-        return Graph(**fields)
+        made = Graph(**fields)
+        made.origin = base.origin
+        return made
 
     @property
     def effects(self) -> frozenset[Effect]:
         """The side effects of its equations and the Graphs they hold."""
         return frozenset().union(*(eqn.effects for eqn in self.eqns))
+
+    @property
+    def debug_info(self) -> DebugInfo:
+        """The function that it was traced from: its place, and a name for each input."""
+        if self.origin is None:  # made of another Graph: only the name is known
+            return DebugInfo("", self.debug_name, None)
+        return getattr(self.origin, "debug_info", self.origin)
 
     def pretty_print(self, *, source_info: bool = False, name_stack: bool = False, **_: Any) -> str:
         """Return the text that printing shows; `source_info` adds the users' lines, `name_stack`

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Hashable, Iterator
 from typing import Any
 
+from gpuarray import config
 from gpuarray.core.mesh import contexts
 
 
@@ -32,17 +33,16 @@ class UserContext:
         """Return the value outside of `with` blocks."""
         return self._default
 
+    def set_global(self, new_value: Hashable) -> None:
+        """Set the value outside of `with` blocks, in all threads."""
+        self._default = _hashable(new_value)
+        # As in blocks, programs made for 1, 1.0 and True differ.
+        config.set_shared(self, (type(new_value), new_value))
+
     @contextlib.contextmanager
     def __call__(self, new_value: Hashable) -> Iterator[None]:
         """Replace the value for a `with` block or a decorated function."""
-        try:
-            hash(new_value)
-        except TypeError:
-            raise TypeError(
-                f"the value of a context must be hashable, got {new_value!r} of type "
-                f"{type(new_value)}: it is part of the keys of what is traced. Give a tuple "
-                "instead of a list."
-            ) from None
+        _hashable(new_value)
         # Programs made for 1, 1.0 and True differ.
         others = tuple(entry for entry in contexts.users if entry[0] is not self)
         with contexts.changed(users=(*others, (self, type(new_value), new_value))):
@@ -50,6 +50,17 @@ class UserContext:
 
     def __repr__(self) -> str:
         return f"UserContext(value={self.value!r})"
+
+
+def _hashable(value: Hashable) -> Hashable:
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(
+            f"the value of a context must be hashable, got {value!r} of type {type(value)}: it is "
+            "part of the keys of what is traced. Give a tuple instead of a list."
+        ) from None
+    return value
 
 
 def make_user_context(default_value: Hashable = None) -> UserContext:

@@ -20,8 +20,6 @@ from gpuarray.core.effects import Effect as Effect
 from gpuarray.core.graph import Atom as Atom
 from gpuarray.core.graph import Eqn as JaxprEqn
 from gpuarray.core.graph import Graph, SourceInfo, evaluate, verify
-from gpuarray.core.graph import Graph as ClosedJaxpr
-from gpuarray.core.graph import Graph as Jaxpr
 from gpuarray.core.graph import Literal as Literal
 from gpuarray.core.graph import Var as Var
 from gpuarray.core.graph import eval_jaxpr as eval_jaxpr
@@ -116,6 +114,76 @@ array_types: set[type] = {np.ndarray} | {
 }
 
 
+class _OfGraphs(type):
+    """The type of JAX's two names for programs: every Graph is an instance of both."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Graph)
+
+
+class Jaxpr(Graph, metaclass=_OfGraphs):
+    """A program put together by hand, of variables and equations; its constants have no values yet.
+
+    Programs that are traced are both a Jaxpr and a ClosedJaxpr.
+
+    Parameters
+    ----------
+    effects :
+        Taken for programs that give them: a program has those of its equations.
+
+    Examples
+    --------
+
+    >>> from gpuarray.extend import core
+    >>> x, y = (core.Var(core.ShapedArray((), "float32")) for _ in range(2))
+    >>> eqn = core.new_jaxpr_eqn([x], [y], core.primitives.sin_p, {"accuracy": None})
+    >>> core.ClosedJaxpr(core.Jaxpr((), [x], [y], [eqn]), [])
+    { lambda ; a:f32[]. let b:f32[] = sin a in (b,) }
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        constvars: Sequence[Var],
+        invars: Sequence[Var],
+        outvars: Sequence[Atom],
+        eqns: Sequence[JaxprEqn],
+        effects: Set[Effect] = frozenset(),
+        debug_info: DebugInfo | None = None,
+        is_high: bool = False,
+    ):
+        if is_high:
+            raise ValueError("is_high=True: programs have no types above those of arrays here")
+        name = "" if debug_info is None else debug_info.func_name
+        super().__init__(invars, outvars, eqns, constvars, debug_name=name)
+        self.origin = debug_info
+
+
+class ClosedJaxpr(Graph, metaclass=_OfGraphs):
+    """A program with the values of its constants.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray.extend import core
+    >>> program = ga.make_jaxpr(lambda x: 2 * x)(1.0)
+    >>> core.ClosedJaxpr(program.jaxpr, program.consts) == program
+    True
+    """
+
+    __slots__ = ()
+
+    def __init__(self, jaxpr: Graph, consts: Sequence[Any]):
+        if len(consts) != len(jaxpr.constvars):
+            raise ValueError(
+                f"a program with {len(jaxpr.constvars)} constants takes as many values, got "
+                f"{len(consts)}"
+            )
+        super().__init__(
+            jaxpr.invars, jaxpr.outvars, jaxpr.eqns, jaxpr.constvars, consts, jaxpr.debug_name
+        )
+        self.origin = jaxpr.origin
+
+
 class DropVar(Var):
     """A variable that nothing reads, in an equation made by `new_jaxpr_eqn`.
 
@@ -173,6 +241,11 @@ class Primitive(_Primitive):
     def __reduce__(self):
         # Primitives are pickled by their registered names, and this one has none.
         raise TypeError(f"primitive {self.name!r} was defined by a user and cannot be pickled")
+
+    @property
+    def impl(self) -> Callable[..., Any] | None:
+        """The function that `def_impl` was given."""
+        return self._impl
 
     def def_impl(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Give the function of NumPy arrays that computes the results."""
@@ -259,7 +332,7 @@ def new_jaxpr_eqn(
     >>> x = core.Var(core.ShapedArray((), "float32"))
     >>> y = core.Var(x.aval)
     >>> eqn = core.new_jaxpr_eqn([x], [y], core.primitives.sin_p, {"accuracy": None})
-    >>> graph = core.Jaxpr([x], [y], [eqn])
+    >>> graph = core.Jaxpr((), [x], [y], [eqn])
     >>> core.check_jaxpr(graph), core.eval_jaxpr(graph, [], 0.0)
     (None, [Array(0., dtype=float32, weak_type=True)])
     """

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpuarray import util
+from gpuarray.core.debug_info import DebugInfo as DebugInfo
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime.cache import watch
 
@@ -64,32 +65,6 @@ class Store:
         if self._value is _EMPTY:
             raise StoreException("Store empty: call the function first")
         return self._value
-
-
-class DebugInfo(NamedTuple):
-    """What messages call a traced function, its arguments and its results."""
-
-    traced_for: str
-    func_src_info: str
-    arg_names: tuple[str, ...] | None
-    result_paths: tuple[str, ...] | None = None
-
-    @property
-    def func_name(self) -> str:
-        """The function's name, without the place where it stands."""
-        return self.func_src_info.split(" ")[0]
-
-    @property
-    def func_filename(self) -> str | None:
-        """The file that it stands in."""
-        place = self.func_src_info.partition(" at ")[2]
-        return place.rpartition(":")[0] or None
-
-    @property
-    def func_lineno(self) -> int | None:
-        """The line on which it begins."""
-        line = self.func_src_info.rpartition(":")[2]
-        return int(line) if line.isdigit() else None
 
 
 class _Step(NamedTuple):

@@ -96,7 +96,9 @@ class custom_vjp(CustomFunction):
             `fwd` gets CustomVJPPrimals, which say whether they are differentiated, and cotangents
             that are nothing come to `bwd` as SymbolicZero.
         optimize_remat :
-            Accepted; what `fwd` computes for nobody is dropped in any case.
+            Where `checkpoint` computes the residuals again later, the first pass calls the function
+            instead of `fwd`. Without it what `fwd` computes for nobody is left out all the same;
+            a kernel of the user's that gives residuals too cannot be taken apart so.
         """
         check_rule("defvjp", "fwd", fwd)
         check_rule("defvjp", "bwd", bwd)
@@ -154,6 +156,7 @@ class custom_vjp(CustomFunction):
             bwd=named_like(bwd, self.bwd),
             num_consts=0,
             symbolic_zeros=self.symbolic_zeros,
+            optimize_remat=self.optimize_remat,
         )
         held.write_back(out[: len(refs)])
         return tree.unflatten(results.spec, out[len(refs) :])

@@ -17,7 +17,6 @@ from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.axes import NamedAxis, named_axes
-from gpuarray.core.graph import Graph
 from gpuarray.core.layout import whole_over
 from gpuarray.core.mesh import EMPTY, NamedSharding, contexts
 from gpuarray.core.tracebacks import boundary
@@ -66,7 +65,8 @@ def make_jaxpr(
     @functools.wraps(fun)
     def trace_it(*args, **kwargs) -> Any:
         # A wrapper of its own, not the function's cache: printing must show what tracing does now.
-        jitted = Jitted(lambda *a, **k: fun(*a, **k), JitOptions(static_argnums=nums))
+        own = functools.wraps(fun)(lambda *a, **k: fun(*a, **k))
+        jitted = Jitted(own, JitOptions(static_argnums=nums))
         # The named axes are there for the trace alone.
         given = [util.pair(entry, _AXES) for entry in util.elements(axis_env or (), _AXES)]
         with named_axes({name: NamedAxis(size) for name, size in given}):
@@ -226,4 +226,3 @@ def ensure_compile_time_eval():
 
 
 ShapeDtypeStruct = stages.ShapeDtypeStruct
-ClosedJaxpr = Graph

@@ -14,6 +14,7 @@ import numpy as np
 from gpuarray import config, errors, sites, util
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.debug_info import DebugInfo
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, params_key, verify
 from gpuarray.core.layout import resolving
 from gpuarray.core.linear import check_defined
@@ -39,6 +40,11 @@ class TracedFunction:
         while hasattr(inner, "__wrapped__"):
             inner = inner.__wrapped__
         self.code = getattr(inner, "__code__", None)
+
+    @property
+    def debug_info(self) -> DebugInfo:
+        """The same under JAX's names."""
+        return DebugInfo(self.purpose, str(self), self.arg_names or None)
 
     def __str__(self) -> str:
         code = self.code
@@ -208,7 +214,7 @@ class GraphTrace(traces.Trace):
         pairs = list(self.constvars.values())
         # What it refers to outside is the Graph's from now on: a rule may keep the trace.
         self.constvars, self.copies, self.adopted = {}, {}, {}
-        return Graph(
+        graph = Graph(
             self.invars,
             outvars,
             self.eqns,
@@ -216,6 +222,8 @@ class GraphTrace(traces.Trace):
             [c for _, c in pairs],
             debug_name=self.info.name,
         )
+        graph.origin = self.info
+        return graph
 
     def argument_names(self, var: Var) -> list[str]:
         """Return the names of the function's arguments that a variable depends on."""

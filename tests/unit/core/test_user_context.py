@@ -49,3 +49,28 @@ def test_the_value_outside_of_blocks():
     context = ga.make_user_context(1)
     with context(2):
         assert (context.value, context.get_global()) == (2, 1)
+
+
+def test_the_value_outside_of_blocks_can_be_set_for_all_threads():
+    context = ga.make_user_context(1)
+    f = ga.jit(lambda x: x * context.value)
+    found = []
+
+    def elsewhere():
+        found.append(float(f(1.0)))
+        context.set_global(3)
+        found.append(float(f(1.0)))
+
+    assert f(1.0) == 1
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert found == [1, 3] and f(1.0) == 3 and context.get_global() == 3
+    with context(2):
+        context.set_global(4)
+        assert f(1.0) == 2
+    assert f(1.0) == 4
+    context.set_global(1.0)
+    assert context.value == 1.0 and f(1) == 1.0
+    with pytest.raises(TypeError, match="must be hashable"):
+        context.set_global([])

@@ -181,9 +181,40 @@ def test_rules_of_ones_own_for_dead_code():
 def test_well_formed_programs():
     graph = ga.make_jaxpr(lambda x: gnp.sin(x) + 1)(1.0)
     core.check_jaxpr(graph)
-    wrong = core.Jaxpr(graph.invars, graph.outvars, graph.eqns[::-1])
+    wrong = core.Jaxpr(graph.constvars, graph.invars, graph.outvars, graph.eqns[::-1])
     with pytest.raises(errors.JaxprTypeError, match="before it is defined"):
         core.check_jaxpr(wrong)
+
+
+def test_programs_made_by_hand():
+    def scaled(x, y):
+        return {"out": x["a"] * y + gnp.ones(2)}
+
+    graph = ga.make_jaxpr(scaled)({"a": 1.0}, 2.0)
+    info = graph.jaxpr.debug_info
+    assert (info.func_name, info.arg_names) == ("scaled", ("x['a']", "y"))
+    assert info.func_src_info.startswith("scaled at ") and info.traced_for
+    made = core.Jaxpr(graph.constvars, graph.invars, graph.outvars, graph.eqns, graph.effects, info)
+    closed = core.ClosedJaxpr(made, graph.consts)
+    assert closed == graph and str(closed) == str(graph) and closed.debug_info == info
+    assert graph.replace(consts=graph.consts).debug_info == info
+    for x in (graph, made, closed):
+        assert isinstance(x, core.Jaxpr) and isinstance(x, core.ClosedJaxpr)
+    assert not isinstance(graph.eqns[0], core.Jaxpr)
+    np.testing.assert_array_equal(core.jaxpr_as_fun(closed)(2.0, 3.0)[0], [7.0, 7.0])
+    with pytest.raises(ValueError, match="with 0 constants takes as many values, got 1"):
+        core.ClosedJaxpr(made, [1.0])
+    with pytest.raises(ValueError, match="is_high"):
+        core.Jaxpr((), graph.invars, graph.outvars, graph.eqns, is_high=True)
+    # In messages too, the function is the user's.
+    with pytest.raises(
+        errors.TracerBoolConversionError, match=r"function _branch(.|\n)*argument x"
+    ):
+        ga.make_jaxpr(_branch)(1.0)
+
+
+def _branch(x):
+    return x if x > 0 else -x
 
 
 def test_names_of_scopes():

@@ -487,6 +487,30 @@ def test_missing_arguments_of_custom_vmap():
         f(0.5)
 
 
+@pytest.mark.parametrize("inside", [lambda f: f, ga.jit, ga.vmap], ids=["plain", "jit", "vmap"])
+def test_a_forward_rule_is_left_out_where_its_residuals_are_computed_again(inside):
+    # The function and the result of its rule differ, which shows which of them ran.
+    def value(optimize, around):
+        f = ga.custom_vjp(gnp.tan)
+        f.defvjp(
+            lambda x: (gnp.sin(x), x), lambda x, ct: (gnp.cos(x) * ct,), optimize_remat=optimize
+        )
+        return ga.value_and_grad(lambda x: around(inside(f))(x).sum() * 2)(gnp.array([3.0]))
+
+    same = lambda f: f
+    loop = lambda f: lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=1)[0]
+    for optimize, around, expected in [
+        (True, ga.checkpoint, np.tan),
+        (True, lambda f: ga.checkpoint(loop(f)), np.tan),
+        (True, lambda f: loop(ga.checkpoint(f)), np.tan),
+        (False, ga.checkpoint, np.sin),
+        (True, same, np.sin),
+    ]:
+        found, slope = value(optimize, around)
+        np.testing.assert_allclose(found, 2 * expected(3.0), rtol=1e-5)
+        np.testing.assert_allclose(slope, [2 * np.cos(3.0)], rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     "staged", [lambda f: f, ga.jit, ga.checkpoint], ids=["plain", "jit", "remat"]
 )

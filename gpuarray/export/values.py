@@ -179,7 +179,7 @@ class ValueWriter:
         if type(x) is dict:
             return {"dict": [[self.value(k), self.value(v)] for k, v in x.items()]}
         if isinstance(x, (np.dtype, dtypes.ExtendedDType)):
-            return {"dtype": x.name}
+            return {"dtype": _name(x)}
         if isinstance(x, (np.ndarray, np.generic, ArrayImpl)):
             return {"array": self.array(x)}
         if isinstance(x, Dim):
@@ -223,11 +223,11 @@ class ValueWriter:
         # Arrays of keys are stored as the integers they consist of.
         stored = np.asarray(x._value if isinstance(x, ArrayImpl) else x)
         self.pieces.append(stored.tobytes())  # in C order, whatever the strides
-        return [dtype.name, list(stored.shape), len(self.pieces) - 1]
+        return [_name(dtype), list(stored.shape), len(self.pieces) - 1]
 
     def aval(self, aval: ShapedArray) -> Any:
         # A length with symbols is what it is printed as.
-        found = [aval.dtype.name, [_length(n) for n in aval.shape], aval.weak_type]
+        found = [_name(aval.dtype), [_length(n) for n in aval.shape], aval.weak_type]
         if (known := aval.layout) is not None:
             fields = (known.varying, known.mesh, known.cuts)
             sums = (known.unreduced, known.reduced)
@@ -296,6 +296,16 @@ class ValueWriter:
                 "export.register_pytree_node_serialization or register_namedtuple_serialization."
             )
         return ["node", [node.name, base64.b64encode(node.write(aux)).decode()], inner]
+
+
+def _name(dtype: Any) -> str:
+    if isinstance(dtype, dtypes.ExtendedDType) and not isinstance(dtype, dtypes.KeyDtype):
+        raise TypeError(
+            f"a program with values of dtype {dtype.name} cannot be written: what such a dtype "
+            "means is code of the user's, which does not travel. Convert the values to numbers and "
+            "back outside of the exported function (lax.convert_element_type)."
+        )
+    return dtype.name
 
 
 def _fields(x: Any) -> list:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpuarray as ga
-from gpuarray import dtypes, lax
+from gpuarray import dtypes, export, lax
 from gpuarray import numpy as gnp
 from gpuarray.core.extended import ExtendedDType
 from gpuarray.extend.core import Primitive
@@ -178,3 +178,14 @@ def test_primitives_of_users_return_the_numbers_of_elements():
     assert x.shape == (3, 2) and x.dtype == pair
     numbers = np.arange(12, dtype="uint32").reshape(2, 3, 2)
     assert np.array_equal(lax.convert_element_type(x, "uint32"), numbers.swapaxes(0, 1))
+
+
+def test_programs_with_a_users_dtype_are_not_written():
+    dtype = made_of((), "int8")
+    exported = export.export(ga.jit(lambda n: lax.convert_element_type(n, dtype)))
+    with pytest.raises(TypeError, match=r"dtype made_of_int8\[\] cannot be written.*Convert"):
+        exported(ga.ShapeDtypeStruct((3,), "int8")).serialize()
+    # Of keys the meaning is known everywhere.
+    exported = export.export(ga.jit(lambda n: ga.random.key(n)))
+    data = exported(ga.ShapeDtypeStruct((), "int32")).serialize()
+    assert export.deserialize(data).call(np.int32(3)) == ga.random.key(3)

@@ -155,8 +155,7 @@ def make_array_from_single_device_arrays(
     shape, place = _lengths(shape), _place(what, sharding)
     laid: Sharding = place.sharding
     expected = tuple(laid.shard_shape(shape))
-    # Every piece is checked against its device before anything is said of the whole.
-    by_device: dict[Device, ArrayImpl] = {}
+    # Each piece by itself, before anything is said of the whole.
     for number, x in enumerate(arrays):
         if isinstance(x, Tracer):
             raise ValueError(
@@ -171,29 +170,17 @@ def make_array_from_single_device_arrays(
                 f"shard each. An argument array had {len(x._place.devices)} shard(s): give the "
                 f"pieces of arrays[{number}], x.addressable_shards[i].data"
             )
-        device = x._place.device
-        if device in by_device:
-            raise ValueError(f"{what}: two of the arrays are on {device}: give one for each device")
-        if device not in place.devices:
-            raise ValueError(
-                f"{what}: arrays[{number}] is on {device}, which is not among the devices of "
-                f"{laid}: {list(place.devices)}"
-            )
         if x.shape != expected:
             raise ValueError(
-                f"{what}: arrays[{number}], on {device}, has shape {x.shape}; expected {expected}, "
-                f"the part of {shape} under {laid}"
+                f"{what}: arrays[{number}], on {x._place.device}, has shape {x.shape}; expected "
+                f"{expected}, the part of {shape} under {laid}"
             )
-        by_device[device] = x
     # Without pieces two things may be missing: the dtype, and pieces for devices that need
     # one. One message says both.
     unknown = "" if arrays or dtype is not None else _UNKNOWN.format(what)
-    lacking = [d for d in place.devices if d not in by_device]
-    if lacking:
-        raise ValueError(
-            f"{unknown and unknown + ' '}{what} needs a piece for each of the {len(place.devices)} "
-            f"devices of {laid}, got {len(by_device)}: none is on {lacking}"
-        )
+    by_device = {x._place.device: x for x in arrays}
+    if wrong := _other_devices(what, by_device, len(arrays), place):
+        raise ValueError(f"{unknown} {wrong}" if unknown else wrong)
     if unknown:
         raise ValueError(unknown)
     # A weak type may differ between pieces: the whole has a strong one, and the dtype is what
@@ -208,6 +195,32 @@ def make_array_from_single_device_arrays(
     _check_kind(what, kinds, dtype)
     aval = ShapedArray(shape, kinds.pop())
     return ArrayImpl(place.typed(aval), place, [by_device[d]._buffer() for d in place.devices])
+
+
+def _other_devices(
+    what: str, given: dict[Device, ArrayImpl], count: int, place: Place
+) -> str | None:
+    """What is wrong with the devices of pieces: one for each device of the place is needed."""
+    lacking = [d for d in place.devices if d not in given]
+    if count != len(place.devices):
+        return (
+            f"Expected {len(place.devices)} per-device arrays (this is how many devices are "
+            f"addressable by the sharding), but got {count}: {what} needs a piece for each device "
+            f"of {place.sharding}, and none is on {lacking}"
+        )
+    if len(given) < count:
+        return (
+            "When making an array from single-device arrays, the input arrays must be from "
+            f"distinct devices: several are on the same one, and none is on {lacking}"
+        )
+    if not lacking:
+        return None
+    others = [d for d in given if d not in place.devices]
+    return (
+        "Addressable devices and per-device arrays devices do not match. Sharding contains devices "
+        f"{ {d.id for d in lacking} } that are not present in per-device arrays. Per-device arrays "
+        f"contain devices { {d.id for d in others} } that are not present in the sharding."
+    )
 
 
 def make_array_from_process_local_data(

@@ -173,10 +173,14 @@ def deleted() -> list:
         (
             lambda s: parts(s)[:7],
             ValueError,
-            r"each of the 8 devices .* got 7: none is on \[CpuDevice\(id=7\)\]",
+            r"Expected 8 per-device arrays .* got 7: .* none is on \[CpuDevice\(id=7\)\]",
         ),
-        (lambda s: [], ValueError, "got 0: none is on"),
-        (lambda s: parts(s)[:7] + parts(s)[:1], ValueError, "two of the arrays are on cpu:0"),
+        (lambda s: [], ValueError, "got 0: .* none is on"),
+        (
+            lambda s: parts(s)[:7] + parts(s)[:1],
+            ValueError,
+            "must be from distinct devices: .* none is on",
+        ),
         (
             lambda s: parts(laid("x")),
             ValueError,
@@ -228,9 +232,7 @@ def test_misuse_of_other_arguments_of_pieces():
         make((8, 4), sharding, given, dtype=gnp.int32)
     half = Mesh(np.array(ga.devices()[:4]), ("x",))
     elsewhere = [ga.device_put(VALUE[:2], device) for device in ga.devices()[4:]]
-    with pytest.raises(
-        ValueError, match=r"arrays\[0\] is on cpu:4, which is not among the devices"
-    ):
+    with pytest.raises(ValueError, match=r"arrays contain devices \{4, 5, 6, 7\} that are not"):
         make((8, 4), NamedSharding(half, P("x")), elsewhere)
 
 

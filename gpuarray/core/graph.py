@@ -493,6 +493,11 @@ def eval_jaxpr(graph: Graph, consts: Sequence[Any], *args: Any, **_: Any) -> lis
     [Array(9., dtype=float32, weak_type=True)]
     """
     own = graph.consts
+    if len(consts) != len(graph.constvars):
+        raise TypeError(
+            f"a program with {len(graph.constvars)} constants takes as many values, got "
+            f"{len(consts)}"
+        )
     if len(consts) != len(own) or any(a is not b for a, b in zip(consts, own, strict=True)):
         graph = graph.with_consts(consts)
     return evaluate(graph, *map(immutable, args))

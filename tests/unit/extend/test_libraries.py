@@ -202,6 +202,15 @@ def test_programs_made_by_hand():
         assert isinstance(x, core.Jaxpr) and isinstance(x, core.ClosedJaxpr)
     assert not isinstance(graph.eqns[0], core.Jaxpr)
     np.testing.assert_array_equal(core.jaxpr_as_fun(closed)(2.0, 3.0)[0], [7.0, 7.0])
+    # Constants without values: the program may be looked at, and run with values.
+    w = gnp.arange(3.0)
+    graph = ga.make_jaxpr(lambda x: x * w)(2.0)
+    opened = core.Jaxpr(graph.constvars, graph.invars, graph.outvars, graph.eqns)
+    core.check_jaxpr(opened)
+    np.testing.assert_array_equal(core.eval_jaxpr(opened, [w], 2.0)[0], 2 * np.arange(3))
+    for run in (lambda: core.eval_jaxpr(opened, [], 2.0), lambda: core.jaxpr_as_fun(opened)(2.0)):
+        with pytest.raises(TypeError, match="with 1 constants takes as many values, got 0"):
+            run()
     with pytest.raises(ValueError, match="with 0 constants takes as many values, got 1"):
         core.ClosedJaxpr(made, [1.0])
     with pytest.raises(ValueError, match="is_high"):

@@ -25,7 +25,6 @@ from gpuarray.version import JAX_VERSION as JAX_VERSION
 #: Modules whose counterpart here has another name.
 _ELSEWHERE = {
     "jax.core": "gpuarray.compat.core",
-    "jax.extend.core.primitives": "gpuarray.extend.primitives",
     "jax.lib": "gpuarray.compat.version",
     "jax.version": "gpuarray.compat.version",
     "jaxlib": "gpuarray.compat.version",

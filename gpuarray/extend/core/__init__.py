@@ -34,7 +34,7 @@ from gpuarray.errors import (
     InconclusiveDimensionOperation as InconclusiveDimensionOperation,
 )
 from gpuarray.errors import JaxprTypeError, MissingRuleError
-from gpuarray.extend import primitives as primitives
+from gpuarray.extend.core import primitives as primitives
 from gpuarray.extend.linear_util import DebugInfo, WrappedFun
 from gpuarray.extend.tracing import TraceTag as TraceTag
 from gpuarray.extend.tracing import concrete_or_error as concrete_or_error

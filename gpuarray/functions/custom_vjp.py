@@ -274,8 +274,8 @@ def _cotangents(found: Any, in_avals: list[ShapedArray], in_spec: Any) -> list:
                 f"type {aval_of(ct).str_short()} corresponding to an input of type "
                 f"{aval.str_short()}, so the shapes do not match"
             )
-        # The dtype is made to fit, as JAX does; the shape is not. Cotangents of an extended dtype
-        # add up by its rules.
+        # The dtype is made to fit (JAX passes on what the rule gave); the shape is not. Cotangents
+        # of an extended dtype add up by its rules.
         out.append(
             ct if isinstance(aval_of(ct).dtype, dtypes.ExtendedDType) else cast_like(ct, want)
         )

@@ -137,7 +137,14 @@ class ArrayImpl(Array):
                 f"the buffer protocol is for memory of the host, and this array is on "
                 f"{self._place.device}: copy it with numpy.asarray(x)"
             )
-        return memoryview(self._host("a buffer"))  # pyright: ignore[reportArgumentType]
+        value: Any = self._host("a buffer")
+        try:
+            return memoryview(value)
+        except ValueError:  # NumPy's, of types that the protocol has no letter for
+            raise BufferError(
+                f"Buffers of type {value.dtype} are not supported by the Python buffer protocol: "
+                "give the bits, x.view(dtype) with an integer dtype"
+            ) from None
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         self._one_device("DLPack", BufferError)

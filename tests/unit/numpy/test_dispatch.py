@@ -319,6 +319,8 @@ def test_bytes_are_those_of_the_memory():
     assert view.format == "h" and view.tolist() == [0, 1, 2] and view.readonly
     if sys.version_info >= (3, 12):
         assert bytearray(x) == x.tobytes() and memoryview(x).shape == (3,)
+    with pytest.raises(BufferError, match="type bfloat16 are not supported.*give the bits"):
+        gnp.ones(2, "bfloat16").__buffer__(0)
 
 
 def test_texts_and_none_are_broadcast_beside_arrays():

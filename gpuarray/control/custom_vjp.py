@@ -136,7 +136,8 @@ def _forward(primals: list, perturbed: list[bool], params: dict) -> tuple[list, 
     (both, alone), consts = opened_together([both, alone])
     check_own(custom_vjp_call_p, params, consts)
     found = forward_p.bind(*consts, *primals, jaxpr=both, alone=alone)
-    return cut(found, len(alone.outvars))
+    out, residuals = cut(found, len(alone.outvars))
+    return out, residuals
 
 
 def _forward_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr: Graph, alone: Graph):

@@ -56,6 +56,8 @@ HINTS = {
         interpreters.partial_eval.trace_to_jaxpr_dynamic: lower
         extend.core.get_opaque_trace_state extend.tracing.get_opaque_trace_state: convention
         extend.core.new_jaxpr_eqn: ctx""",
+    "a program has the effects of its equations": """
+        extend.core.Jaxpr extend.core.Jaxpr.__init__: effects""",
     "an operation has one place: there are no more frames of it": """
         extend.source_info_util.summarize: num_frames""",
     "how much is read at a time: arrays are read one after another": """

@@ -144,9 +144,12 @@ def _edge(given: int, at: int, axis: int, n: int) -> int:
 
 def out_of_bounds(given: int, axis: int, n: int) -> IndexError:
     """The error of config.oob='raise', and of static indices with check_static_indices."""
-    why = "'oob' is 'raise'" if _state.oob == "raise" else "'check_static_indices' is on"
+    # In NumPy's words, or in JAX's.
+    said, why = "is out", "'oob' is 'raise'"
+    if _state.oob != "raise":
+        said, why = "out", "'check_static_indices' is on"
     return IndexError(
-        f"index {given} is out of bounds for axis {axis} with size {n} (reported because config "
+        f"index {given} {said} of bounds for axis {axis} with size {n} (reported because config "
         f"{why}; else it would have been moved to the edge)"
     )
 

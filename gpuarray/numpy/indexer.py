@@ -209,6 +209,15 @@ class _TargetBuilder:
         )
 
 
+def check_static(shape: tuple[int, ...], index: Any) -> None:
+    """Raise an IndexError for a number in an index that is out of bounds."""
+    entries, _, shape = _entries(shape, index)
+    for axis, e in enumerate(e for e in entries if e is not None and e is not Ellipsis):
+        n = shape[axis]
+        if isinstance(e, int) and not -n <= e < n:
+            raise out_of_bounds(e, axis, n)
+
+
 def _entries(shape, index):
     """The index with one entry an axis (and the Nones): ints, full slices for an Ellipsis, masks as
     positions. An Ellipsis of no axes stays, since index arrays on its two sides are not adjacent.

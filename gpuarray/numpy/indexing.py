@@ -85,6 +85,8 @@ def getitem(x: Array, index) -> Array:
 
 def _dynamic(x: Array, index) -> Array:
     """Indices with arrays in them: scalars and slices are a dynamic slice, the rest a gather."""
+    if _state.check_static_indices:
+        indexer.check_static(x.shape, index)
     entries = index if isinstance(index, tuple) else (index,)
     # x[i], x[i, 2:5]: a dynamic slice is cheaper than a gather, also to differentiate.
     if is_window(entries):

@@ -53,6 +53,21 @@ def test_static_indices_are_checked(setting):
     for index in (7, -4, (None, 7)):
         with pytest.raises(IndexError, match="index (7|-4) .*check_static_indices"):
             x[index]
+    # Beside index arrays, windows that move, new axes and an Ellipsis; in programs too.
+    y = gnp.zeros((2, 3, 5))
+    array, key = np.arange(2), gnp.int32(1)
+    for index, axis in [
+        ((slice(None), [1, 2], 6), 2),
+        ((array, 6, None), 1),
+        ((..., key, -6), 2),
+        ((None, 2, key), 0),
+        ((gnp.ones((2, 3), bool), -6), 2),
+    ]:
+        for read in (lambda y, i=index: y[i], lambda y, i=index: y.at[i].get()):
+            with pytest.raises(IndexError, match=f"index -?. out of bounds for axis {axis} with"):
+                read(y)
+            with pytest.raises(IndexError, match=f"index -?. out of bounds for axis {axis} with"):
+                ga.eval_shape(read, y)
     assert x[-3] == 0 and ga.jit(lambda i: x[i])(7) == 2
     assert x.at[7].set(5).tolist() == [0, 1, 2]  # of reads only, as in JAX
 

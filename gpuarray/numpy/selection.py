@@ -8,7 +8,7 @@ elements a condition selects is free outside transformations, and takes a `size`
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from gpuarray.lax.lengths import typed
 from gpuarray.lax.slicing import reaching
 from gpuarray.numpy.arithmetic import mod
 from gpuarray.numpy.axes import moveaxis
+from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
@@ -385,6 +386,42 @@ def refuse_inplace(name: str, inplace: bool) -> None:
         )
 
 
+def _with_more(f: Callable, args: tuple, kw: dict[str, Any], element: Array) -> Any:
+    return f(element, *args, **kw)
+
+
+@composite(static=("calls",), inline=True, name="piecewise")
+def _pieces(x: Array, *operands: Array, calls: tuple[Callable | None, ...]) -> Array:
+    """What `piecewise` gives: conditions, and then the numbers that stand where a call is None."""
+    conditions, numbers = operands[: len(calls) - 1], iter(operands[len(calls) - 1 :])
+
+    def one(f, element):
+        part = array("piecewise", f(element))
+        if part.shape:
+            raise TypeError(
+                "a function of piecewise gets one element and returns one, of no axes; "
+                f"{f!r} returned shape {part.shape}"
+            )
+        return part
+
+    def piece(f):
+        if f is None:
+            part = next(numbers)
+        else:
+            each = functools.partial(one, f)
+            for _ in x.shape:
+                each = vmap(each)
+            part = each(x)
+        # All pieces have the dtype of x, as in NumPy.
+        return stretch(lax.convert_element_type(part, x.dtype), x.shape)
+
+    out = piece(calls[0])
+    # A later condition that holds wins, as in NumPy.
+    for condition, f in zip(conditions, calls[1:], strict=True):
+        out = choose_by(stretch(condition, x.shape), piece(f), out)
+    return out
+
+
 def piecewise(x, condlist, funclist: list[Any], *args, **kw) -> Array:
     """A function given piece by piece: where condlist[i] holds, funclist[i] of `x`; the last
     condition that holds wins.
@@ -413,27 +450,11 @@ def piecewise(x, condlist, funclist: list[Any], *args, **kw) -> Array:
             f"{len(functions)}"
         )
 
-    def one(f, element):
-        part = array("piecewise", f(element, *args, **kw))
-        if part.shape:
-            raise TypeError(
-                "a function of piecewise gets one element and returns one, of no axes; "
-                f"{f!r} returned shape {part.shape}"
-            )
-        return part
-
-    def piece(f):
-        part = f
-        if callable(f):
-            each = functools.partial(one, f)
-            for _ in x.shape:
-                each = vmap(each)
-            part = each(x)
-        # All pieces have the dtype of x, as in NumPy.
-        return stretch(lax.convert_element_type(array("piecewise", part), x.dtype), x.shape)
-
-    out = piece(default)
-    # A later condition that holds wins, as in NumPy.
-    for condition, f in zip(conditions, functions, strict=True):
-        out = choose_by(stretch(array("piecewise", condition), x.shape), piece(f), out)
-    return out
+    calls = tuple([f if callable(f) else None for f in (default, *functions)])
+    given = [*conditions, *(f for f in (default, *functions) if not callable(f))]
+    operands = [array("piecewise", v) for v in given]
+    if args or kw or not all(isinstance(f, Hashable) for f in calls):
+        calls = tuple([f and functools.partial(_with_more, f, args, kw) for f in calls])
+        return _pieces.__wrapped__(x, *operands, calls=calls)
+    # The same functions on small arrays are one compiled call, traced once.
+    return _pieces(x, *operands, calls=calls)

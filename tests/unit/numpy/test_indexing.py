@@ -477,6 +477,31 @@ def test_piecewise_gives_functions_one_element():
         gnp.piecewise(x, [x > 0], [lambda v: gnp.stack([v, v])])
 
 
+def test_piecewise_traces_the_same_functions_once():
+    traced = []
+
+    def double(v):
+        traced.append(v.shape)
+        return 2 * v
+
+    for number in range(3):
+        x = gnp.arange(4.0) + number
+        want = np.piecewise(np.asarray(x), [np.asarray(x) > 2], [lambda v: 2 * v, 7])
+        np.testing.assert_array_equal(gnp.piecewise(x, [x > 2], [double, 7]), want)
+    assert traced == [()]
+    # With more arguments, and functions without a hash, at each call.
+    found = gnp.piecewise(gnp.arange(4.0), [gnp.arange(4) > 2], [lambda v, a, b: v * a + b], 3, b=1)
+    assert found.tolist() == [0, 0, 0, 10]
+
+    class Halved:
+        __hash__ = None
+
+        def __call__(self, v):
+            return v / 2
+
+    assert gnp.piecewise(gnp.arange(2.0), [gnp.arange(2) > 0], [Halved(), 5]).tolist() == [5, 0.5]
+
+
 TRACED_SEQUENCES = {
     "roll": lambda xp, x, k, f: xp.roll(x, (k, 1), (0, 1)),
     "roll along one": lambda xp, x, k, f: xp.roll(x, [k, 1], 0),

@@ -170,11 +170,6 @@ def make_array_from_single_device_arrays(
                 f"shard each. An argument array had {len(x._place.devices)} shard(s): give the "
                 f"pieces of arrays[{number}], x.addressable_shards[i].data"
             )
-        if x.shape != expected:
-            raise ValueError(
-                f"{what}: arrays[{number}], on {x._place.device}, has shape {x.shape}; expected "
-                f"{expected}, the part of {shape} under {laid}"
-            )
     # Without pieces two things may be missing: the dtype, and pieces for devices that need
     # one. One message says both.
     unknown = "" if arrays or dtype is not None else _UNKNOWN.format(what)
@@ -183,6 +178,12 @@ def make_array_from_single_device_arrays(
         raise ValueError(f"{unknown} {wrong}" if unknown else wrong)
     if unknown:
         raise ValueError(unknown)
+    for number, x in enumerate(arrays):
+        if x.shape != expected:
+            raise ValueError(
+                f"{what}: arrays[{number}], on {x._place.device}, has shape {x.shape}; expected "
+                f"{expected}, the part of {shape} under {laid}"
+            )
     # A weak type may differ between pieces: the whole has a strong one, and the dtype is what
     # counts.
     avals = {x.aval.strip_weak_type().dtype for x in by_device.values()}

@@ -43,7 +43,7 @@ PATIENCE = 5.0
 BATCH = 40
 #: Blocks of the prelude whose mistakes are tried: what order, types and integers are made of. The
 #: mathematics of the others is compared number by number in other tests.
-FILES = ("10_types", "12_numbers", "14_bits", "15_vectors", "40_reduce")
+FILES = ("10_types", "12_numbers", "14_bits", "15_vectors", "40_reduce", "44_largest")
 
 
 # ---- what is mutated ----
@@ -99,9 +99,16 @@ def deepest() -> np.ndarray:
     return x - 300
 
 
-def deep_down(x: np.ndarray) -> np.ndarray:
-    """One more extreme, behind the first element of each thread."""
-    x[1, 256] = 9
+def apart(n: int) -> np.ndarray:
+    """Rows whose largest elements are the last ones, or stand where turns of threads begin and end,
+    or come one after another to one warp; and many that are equal.
+    """
+    x = ties(floats(5, n))
+    x[0] = np.sort(floats(n))
+    x[1, [1, 255, 256, 2047, 2048, 4095, 4096]] = 9 - np.arange(7)
+    x[2, [0, 1, 2, 3, 4, 5, 2048]] = 9, np.nextafter(np.float32(9), 10), 8, 8, 7, 6, 5
+    x[4, 2080:2111] = 9
+    x[4, n - 1] = 10
     return x
 
 
@@ -298,7 +305,8 @@ PROGRAMS = {
         lambda x, y: lax.sort((x, y), dimension=1, num_keys=2),
         (ties(floats(7, 100)), digits(7, 100)),
     ),
-    "top": (lambda x: lax.top_k(x, 3), (deep_down(ties(floats(5, 1500))),)),
+    # As long as the last warp's last lanes have the last elements.
+    "top": (lambda x: lax.top_k(x, 7), (apart(4601),)),
     "scan, looking back": (gnp.cumsum, (np.round(floats(275_004) * 9),)),
     "scan, down columns": (lambda x: gnp.cumsum(x, 0), (np.round(floats(68_500, 5) * 9),)),
     "scan, merging": (

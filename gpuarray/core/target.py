@@ -204,9 +204,11 @@ class Target(Struct):
     in_place_times: int = 4
     #: The longest rows that a block sorts: one element a thread of the largest block.
     sorted_row: int = 1024
-    #: The most elements that a thread keeps of a longer row: each takes two registers. Measure: the
-    #: largest of long rows.
+    #: The most elements that are kept of a longer row, one in each lane of a warp; and how many a
+    #: thread reads together, for as many of which there is shared memory. Measure: the largest of
+    #: long rows.
     largest_kept: int = 32
+    largest_ahead: int = 8
     #: Threads of a block that scans, and elements that each handles at a time. Measure: cumsum of
     #: rows, and of one long row.
     scan_threads: int = 256

@@ -61,6 +61,14 @@ template <class T> inline T sim_shfl_down(unsigned line, unsigned mask, T v, uns
 template <class T> inline T sim_shfl_up(unsigned line, unsigned mask, T v, unsigned by, int width = 32) {
     return sim_shuffle(mask, v, width, line, [=](int lane) { return lane - (int)by; });
 }
+// Of which lanes `v` is not 0, a bit each.
+SIM_UNWATCHED unsigned sim_ballot(unsigned line, unsigned mask, int v) {
+    const sim_lanes* all = sim_exchange(mask, v != 0, line);
+    unsigned bits = 0;
+    for (unsigned lane = 0; lane < 32; ++lane) bits |= (mask >> lane & (unsigned)all->value[lane]) << lane;
+    return bits;
+}
+#define __ballot_sync(...) sim_ballot(__LINE__, __VA_ARGS__)
 #define __shfl_sync(...) sim_shfl(__LINE__, __VA_ARGS__)
 #define __shfl_xor_sync(...) sim_shfl_xor(__LINE__, __VA_ARGS__)
 #define __shfl_down_sync(...) sim_shfl_down(__LINE__, __VA_ARGS__)

@@ -1,8 +1,9 @@
-"""Kernels that find the few largest elements of long rows: each thread keeps a sorted list.
+"""Kernels that find the few largest elements of long rows: each warp keeps a sorted list.
 
-Floor 3. In: a Top kernel. Out: its KernelSource. A block reads a row once; lists of threads meet by
-shuffles, those of warps in shared memory. Of equal elements the first counts as larger, so the
-order of threads does not show.
+Floor 3. In: a Top kernel. Out: its KernelSource. A block reads a row once. Elements that are not
+larger than the last of a warp's list are done with; the others wait in shared memory until there
+are enough of them for all lanes. Of equal elements the first counts as larger, so the order of
+threads does not show.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ import math
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
-from gpuarray.compiler.lower.schedule import Schedule, turns_ahead
+from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.sorts import axis_of, length_of
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.dtypes import kind_of
-from gpuarray.core.graph import storage_dtype
 from gpuarray.core.index import Index, linear
 from gpuarray.core.target import TARGET
 
@@ -42,31 +42,40 @@ class TopTemplate(Template):
         s = Schedule(threads, 1, rows, threads)
         values, numbers = self.outputs
         count = values.aval.shape[self.axis]
-        # Lists meet by a bitonic network, whose lengths are powers of two.
-        kept = 1 << (count - 1).bit_length()
-        self.shared["part"] = f"unsigned long long part[{threads // 32 * kept}]"
+        # A thread reads several elements before it asks which of them may be among the largest.
+        ahead, warps = TARGET.largest_ahead, threads // 32
+        room, turn = 32 * (ahead + 1), threads * ahead
+        self.shared["waiting"] = f"unsigned long long waiting[{warps * room}]"
         if rows > 1:
             self.line(1, f"const {t} row = blockIdx.x;")
             self.define_axes(1, "row", [a for a in self.order if a != self.axis])
-        # Each thread takes every 256th element, several of which are read together.
-        self.line(1, f"unsigned long long top[{kept}] = {{}};", "the largest first")
-        ahead = turns_ahead(storage_dtype(self.x.source.aval).itemsize, s, 4)
+        self.line(1, f"ga_top<{count}> top = {{}};")
         self.touched.begin(ahead)
-        self.line(1, f"#pragma unroll {ahead}")
-        head = f"for ({t} j = threadIdx.x; j < {n(self.length)}; j += {n(threads)}) {{"
+        head = f"for ({t} first = 0; first < {n(self.length)}; first += {n(turn)}) {{"
         self.line(1, head, "the row")
+        self.line(2, f"unsigned long long x[{ahead}];")
+        self.line(2, "#pragma unroll")
+        self.line(2, f"for (unsigned u = 0; u < {ahead}u; ++u) {{")
+        self.line(3, f"const {t} j = first + u * {threads}u + threadIdx.x;")
         self.axis_name[self.axis] = "j"
-        order = self.ordered(self.element_of(self.x, 2, {}))
+        # Nothing is smaller than 0, which stands for what is behind the row.
+        if self.length % turn:
+            self.line(3, "x[u] = 0;")
+            self.line(3, f"if (j >= {n(self.length)}) continue;")
+        order = self.ordered(self.element_of(self.x, 3, {}))
         # One integer holds a value and its position, so that comparisons need no second look.
-        self.line(2, f"ga_top_take(top, ga_ranked({order}, j));")
+        self.line(3, f"x[u] = ga_ranked({order}, j);")
+        self.line(2, "}")
+        self.line(2, f"ga_top_take(top, x, waiting + threadIdx.x / 32u * {room}u);")
         self.line(1, "}")
-        # The lists of all threads become one, in shared memory.
-        self.line(1, f"ga_top_block<{threads // 32}>(top, part);")
+        # The lists of all warps become one.
+        text = f"ga_top_block<{warps}, {room}>(top, waiting)"
+        self.line(1, f"const unsigned long long found = {text};")
         # One thread writes one element: the value as it is in memory, and its position.
         self.line(1, f"if (threadIdx.x >= {count}u) return;")
         # `ga_ranked` keeps the inverse of the position, so that of equal elements the first is
         # larger.
-        self.line(1, f"const {t} from = ~(unsigned)part[threadIdx.x];")
+        self.line(1, f"const {t} from = ~(unsigned)found;")
         self.touched.begin()
         # The values are read again, but only those that were kept.
         self.touched.most = values.aval.size

@@ -32,11 +32,9 @@ def test_exceptions_are_few():
 def test_no_register_is_spilled():
     made = least_bytes.made()
     assert made.keys() == {f"{chapter}: {name}" for chapter, name in workloads()}
-    # Two lists of 32 numbers of 64 bits meet in 128 registers.
-    spilled = {"Sorts and searches: 32 largest"}
-    assert {name for name, m in made.items() if m.spills} == spilled
+    assert not {name for name, m in made.items() if m.spills}
     # Sines of large numbers look up digits of pi.
-    assert {name for name, m in made.items() if m.local} == {*spilled, "Maps: 30 operations"}
+    assert {name for name, m in made.items() if m.local} == {"Maps: 30 operations"}
 
 
 @pytest.mark.slow

@@ -37,6 +37,9 @@ def test_values_and_positions():
     numbers[0, 40], numbers[1, 1999] = np.iinfo(np.int32).min, np.iinfo(np.int32).max
     small = RANDOM.integers(0, 256, (2, 1100)).astype(np.uint8)
     wide = RANDOM.integers(0, 2**32, 1100, dtype=np.uint32)
+    # Several turns of all threads: where each element is larger than all before, and where none is.
+    rising = np.sort(RANDOM.standard_normal(9001).astype(np.float32))
+    both = np.stack([rising, rising[::-1], RANDOM.permutation(rising)])
     simulated.compare(
         [
             (lambda x: lax.top_k(x, 5), (x,)),
@@ -45,6 +48,8 @@ def test_values_and_positions():
             (lambda x: lax.top_k(x, 32), (numbers,)),
             (lambda x: lax.top_k(x, 1), (small,)),
             (lambda x: lax.top_k(x, 2)[1], (wide,)),
+            (lambda x: lax.top_k(x, 32), (both,)),
+            (lambda x: lax.top_k(x, 6), (both,)),
         ]
     )
 

@@ -304,14 +304,16 @@ class Recorder:
         if recording.started:
             recording = self.recording = Recording(self.place)
         node = Node(recording, op, [*map(recording.input, args, op.in_avals)], laid)
-        if laid is None:
-            # A sort may carry arrays in several memories along.
-            at = [self.place.holding(a) if op.spaced else self.place for a in op.avals]
-            out = [ArrayImpl(a, place, None, node) for a, place in zip(op.avals, at, strict=True)]
+        # This is a part of the cost of `x + y`, hence a case of its own for the usual operation.
+        if laid is None and not op.spaced:
+            place = self.place
+            out = [ArrayImpl(a, place, None, node) for a in op.avals]
         else:
-            pairs = zip(laid.avals, laid.places, strict=True)
+            # A sort may carry arrays in several memories along.
+            at = laid.places if laid else [*map(self.place.holding, op.avals)]
+            pairs = zip(laid.avals if laid else op.avals, at, strict=True)
             out = [ArrayImpl(a, place, None, node) for a, place in pairs]
-        node.handles = [weakref.ref(a) for a in out]
+        node.handles = [*map(weakref.ref, out)]
         # Last: an interrupt before this line leaves no trace. If another thread or a signal handler
         # starts the recording before this line, the node is not in it and is resolved alone.
         recording.nodes.append(node)

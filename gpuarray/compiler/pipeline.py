@@ -18,6 +18,7 @@ from gpuarray import config
 from gpuarray.compiler.check import check_graph, check_steps
 from gpuarray.compiler.fuse.fuse import fuse
 from gpuarray.compiler.fuse.group import FusedGroup, Refusal, Step
+from gpuarray.compiler.fuse.split_carries import split_carries
 from gpuarray.compiler.lower.choose import choose_forms, named
 from gpuarray.compiler.lower.decisions import Decision
 from gpuarray.compiler.lower.epilogues import fuse_epilogues
@@ -99,6 +100,7 @@ def _plan_for_device(plan: Plan) -> Plan:
         if graph is not plan.graph:
             graph = _rewrite(split_axes, graph)
         graph = _rewrite(share_reductions, graph)
+        graph = _rewrite(split_carries, graph)
     # Fuse again only where the device's graph differs, or has loops that it can run in registers.
     if graph is not plan.graph or any(e.primitive.flow for e in graph.eqns):
         steps, refusals = fuse(graph, fusion, flows=True)

@@ -488,7 +488,12 @@ def _flow(eqn: Eqn) -> Loop:
 
 
 def _of_loop(eqn: Eqn, loop: Loop) -> Eqn:
-    return eqn.replace(params=eqn.params | {"jaxpr": loop.body, "num_consts": len(loop.consts)})
+    changed = {
+        "jaxpr": loop.body,
+        "num_consts": len(loop.consts),
+        "num_carry": len(loop.carry),
+    }
+    return eqn.replace(params=eqn.params | changed)
 
 
 scan_p = typed.TypedCall(

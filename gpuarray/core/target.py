@@ -294,6 +294,9 @@ class Target(Struct):
     components: int = 4
     #: Arrays of fewer elements are no burden in memory. Measure: nbody of few bodies.
     vectors_from: int = 1 << 12
+    #: Components of a loop's carry that is taken apart, at most: each takes a register or two.
+    #: Measure: pendulums as a stacked state.
+    carried_components: int = 16
     #: How far back a vector is taken apart: text grows with it. Measure: nbody, compile time.
     component_depth: int = 48
     #: Parts that an axis is split into at reshapes, at most: each is an axis of kernels, and NumPy

@@ -264,7 +264,7 @@ class _FlowBuilder:
         # Every branch assigns its values to the same registers, so their axes are united.
         for graph in form.branches:
             # Only results that are wanted: what a branch computes for others is dropped.
-            flat = drop_dead(_with_outputs(_simplified(graph), sorted(wanted)))
+            flat = drop_dead(_with_outputs(simplified(graph), sorted(wanted)))
             statements, out = self.block(flat, operands)
             for k, value in zip(sorted(wanted), out, strict=True):
                 self.assign(results[k], value)
@@ -286,8 +286,8 @@ class _FlowBuilder:
     ) -> tuple[Repeat, dict[int, Value]]:
         """A loop, and the values of its results that are wanted."""
         # 1. Which carries are needed: those behind wanted results and behind the condition.
-        body = _simplified(form.body)
-        test = None if form.condition is None else _simplified(form.condition)
+        body = simplified(form.body)
+        test = None if form.condition is None else simplified(form.condition)
         count = len(form.carry)
         live = _live_carries(form, body, test, wanted)
         stacked = sorted(k for k in wanted if k >= count)
@@ -492,7 +492,7 @@ def _of_scalars(eqn: Eqn) -> bool:
     return not any(a.aval.ndim for a in eqn.invars)
 
 
-def _simplified(graph: Graph) -> Graph:
+def simplified(graph: Graph) -> Graph:
     """The simplified graph, kept with the original: building may start several times."""
     if "simplified" not in graph.derived:
         graph.derived["simplified"] = simplify(graph)

@@ -52,7 +52,7 @@ def _joined(group: FusedGroup, stack: Eqn, index: GraphIndex) -> FusedGroup | No
     work = sum(m.weight for m in group.members)
     if not group.reduced and work <= TARGET.repeated:
         return None
-    if group.has_flow or not group.is_fused or not can_emit(group):
+    if not group.is_fused or not can_emit(group) or any(v in group.aside for v in parts):
         return None
     # Nothing else reads them, but for the group itself.
     read = Counter(a for m in group.members for a in m.eqn.invars if isinstance(a, Var))

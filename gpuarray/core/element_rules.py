@@ -102,7 +102,9 @@ class UpdateRule(Struct):
     apart : (aval) -> Identity or None
         What parts of the updates begin with if they are merged by themselves, and then with each
         other in their order; None where that would change results.
-    in_order : (eqn) -> list of Eqn, or None
+    among : Primitive or None
+        The reduction by which updates may be folded before they are merged with the old element.
+    in_order : (eqn, known) -> list of Eqn, or None
         Equations that sort the updates by their target and fold them there, so that results are the
         same in every run.
     """
@@ -115,7 +117,8 @@ class UpdateRule(Struct):
     atomic: Callable[..., str] | None = None
     sums: str | None = None
     apart: Callable[[ShapedArray], Identity | None] = lambda aval: None
-    in_order: Callable[[Eqn], list[Eqn]] | None = None
+    among: Any = None
+    in_order: Callable[[Eqn, dict], list[Eqn]] | None = None
 
 
 # ---- kinds ----

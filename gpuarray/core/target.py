@@ -194,6 +194,11 @@ class Target(Struct):
     #: Measure: a histogram.
     shared_sums: int = 24 << 10
     meeting_updates: int = 64
+    #: Where few elements have many updates, an element's are cut into pieces, a thread each: of so
+    #: many updates on average, at least, and so many pieces, at most.
+    #: Measure: sums of few unsorted segments.
+    piece_updates: int = 16
+    most_pieces: int = 1024
     #: Updates of a thread that are read together, so that enough bytes are under way.
     #: Measure: as above.
     updates_ahead: int = 8

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
 import gpuarray as ga
 from gpuarray.backends.cuda import cudnn, nvrtc
 from gpuarray.compiler.explain.tables import size
-from tests.least_bytes import assembled, folds, pointwise, programs
+from tests.least_bytes import assembled, before, folds, pointwise, programs
 from tests.least_bytes.workload import Workload
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "least-bytes.md"
@@ -60,7 +60,9 @@ def row(chapter: str, name: str) -> tuple[str, ...]:
     code = made()[f"{chapter}: {name}"]
     # Programs of libraries' routines alone have no kernels.
     wide = f"{code.wide}/{code.accesses}"
-    figures = (code.registers, code.spills, code.local, wide, code.instructions)
+    figures = (
+        code.registers, code.threads, code.spills, code.local, wide, code.instructions,
+    )  # fmt: skip
     figures = map(str, figures) if code.instructions else ("",) * len(figures)
     return name, *moved, grade, *figures, one.why
 
@@ -85,7 +87,7 @@ def assemble() -> None:
 
 HEADER = (
     "workload", "least", "moved", "times", "launches", "grade",
-    "registers", "spills", "local", "16 bytes", "instructions", "why more",
+    "registers", "threads", "spills", "local", "16 bytes", "instructions", "why more",
 )  # fmt: skip
 
 
@@ -97,6 +99,35 @@ def table() -> str:
         lines = [f"| {' | '.join(cells)} |" for cells in (HEADER, ("---",) * len(HEADER), *rows)]
         parts.append(f"## {chapter}\n\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)
+
+
+def history() -> str:
+    """The chapter of what was slow once: figures before and after."""
+    rows = []
+    for one in before.BEFORE:
+        is_, code = found(one.chapter, one.name), made()[f"{one.chapter}: {one.name}"]
+        times = f"{is_.moved / workloads()[one.chapter, one.name].least:.2f}"
+        figures = (
+            _change(one.launches, is_.launches),
+            _change(one.times, times),
+            _change(one.instructions, code.instructions or ""),
+            str(code.threads or ""),
+        )
+        rows.append((one.name, one.what, *figures))
+    head = ("program", "what was slow", "launches", "times the least", "instructions", "threads")
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, ("---",) * len(head), *rows)]
+    return f"{HISTORY}\n" + "\n".join(lines) + "\n"
+
+
+def _change(old: Any, new: Any) -> str:
+    return str(new) if old is None else f"{old} → {new}"
+
+
+HISTORY = """## Before and after
+
+Some of these programs were slow once. What they took when their kernels were first read, as far
+as it is known, and what they take now:
+"""
 
 
 def summary() -> str:
@@ -112,4 +143,4 @@ def page() -> str:
     text = "\n".join(
         x if " workloads move at most " not in x else summary() for x in text.splitlines()
     )
-    return f"{text}\n\n{table()}"
+    return f"{text}\n\n{table()}\n{history()}"

@@ -22,6 +22,7 @@ from gpuarray.backends.cuda.sources import without_comments
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.text.prelude import complete
+from gpuarray.core.target import TARGET
 from tests.least_bytes.workload import Workload
 
 KEPT = Path(__file__).with_name("assembled.json")
@@ -36,6 +37,7 @@ _WIDE = 6
 class Assembled(NamedTuple):
     """Figures of the kernels of a workload: the most registers, and sums of all else.
 
+    threads: that a multiprocessor has at a time, of the kernel that moves most
     spills: bytes of registers that are stored because there are too few of them
     local: instructions that access local memory, as some functions do with numbers that are large
     wide: accesses of memory that take 16 bytes
@@ -48,6 +50,7 @@ class Assembled(NamedTuple):
     wide: int
     accesses: int
     instructions: int
+    threads: int
 
 
 def kernels(one: Workload) -> list[KernelSource]:
@@ -65,7 +68,8 @@ def digest(made: Sequence[KernelSource]) -> str:
 
 def assembled(made: Sequence[KernelSource]) -> Assembled:
     """Figures of kernels, by assembling them."""
-    found = Assembled(digest(made), 0, 0, 0, 0, 0, 0)
+    found = Assembled(digest(made), 0, 0, 0, 0, 0, 0, 0)
+    largest = max((k.traffic.total for k in made), default=0)
     for kernel in made:
         compiled = nvrtc.compile(complete(kernel.text), ARCH)
         (used,) = compiled.kernels.values()
@@ -80,8 +84,20 @@ def assembled(made: Sequence[KernelSource]) -> Assembled:
             found.wide + int((memory & (sizes == _WIDE)).sum()),
             found.accesses + int(memory.sum()),
             found.instructions + int((kinds != _NOTHING).sum()),
+            threads(kernel, used.registers) if kernel.traffic.total == largest else found.threads,
         )
     return found
+
+
+def threads(kernel: KernelSource, registers: int) -> int:
+    """How many threads of a kernel a multiprocessor has at a time: by the registers that a warp
+    takes, 256 at a time, by shared memory, and by how many blocks there are.
+    """
+    s, shared = kernel.schedule, kernel.shared_bytes + kernel.room
+    by_registers = TARGET.registers // (-(-registers // 8) * 8 * s.threads)
+    by_shared = TARGET.shared_held // shared if shared else TARGET.threads_held
+    by_grid = -(-s.grid // TARGET.multiprocessors)
+    return s.threads * min(TARGET.threads_held // s.threads, by_registers, by_shared, by_grid)
 
 
 def kept() -> dict[str, Assembled]:

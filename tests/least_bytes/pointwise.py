@@ -264,6 +264,7 @@ def loops() -> dict[str, Workload]:
             12 << 26,
         ),
         "pendulum": Workload(pendulum, (big, big), 16 << 26),
+        "pendulums, stacked": Workload(stacked, (shape(F32, 2, 1 << 26),), 16 << 26),
         "moving average, kept": Workload(golden.ema_scan, (shape(F32, 512, 1 << 17),), 8 << 26),
         "gated recurrence": Workload(recurrence, (shape(F32, 512, 1 << 17),) * 2, 12 << 26),
         "until it is small": Workload(
@@ -288,6 +289,15 @@ def pendulum(angle, speed):
         return a + 0.01 * v, v
 
     return lax.fori_loop(0, 100, step, (angle, speed))
+
+
+def stacked(state):
+    """1000 steps of a pendulum, whose state is one array."""
+
+    def step(_, s):
+        return s + 0.01 * gnp.stack([s[1], -gnp.sin(s[0])])
+
+    return lax.fori_loop(0, 1000, step, state)
 
 
 def recurrence(gate, x):

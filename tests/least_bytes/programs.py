@@ -183,6 +183,12 @@ def indices() -> dict[str, Workload]:
             (rows, order),
             bytes_of(rows, order) + (8 << 20),
         ),
+        "means of 1000 groups": Workload(
+            lambda x, g: ops.segment_sum(x, g, 1000) / ops.segment_sum(gnp.ones(1 << 22), g, 1000),
+            (shape(F32, 1 << 22), shape(INT, 1 << 22)),
+            8 << 22,
+            "the numbers of groups are sorted, so that every run gives the same",
+        ),
         "columns by number": Workload(
             lambda x, p: x[:, p], (shape(F32, 1 << 16, 1024), shape(INT, 1024)), 8 << 26
         ),

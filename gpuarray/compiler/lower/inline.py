@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 
+from gpuarray.compiler.fuse.fuse import fuse
 from gpuarray.compiler.fuse.group import (
     FusedGroup,
     Inner,
@@ -108,6 +109,7 @@ class _Inliner:
         self.graph, self.fusion, self.forms, self.serial = graph, fusion, forms, serial
         self.index = GraphIndex(graph)
         self.made_by = self.index.made_by
+        self.orders: dict[tuple, list[Var]] = {}  # of updates that are sorted, by what decides them
         self.steps: list[Step] = [new for step in steps for new in self.expand(step)]
         self.required: dict[Var, None] = {}  # values that must be in memory, in order
         self.uses: dict[Var, list[Consumer]] = {}
@@ -153,7 +155,10 @@ class _Inliner:
         ):
             return [group_along(step)]
         if self.is_sorted_scatter(step):
-            return [new for e in self.note_eqns(sorted_eqns(step)) for new in self.expand(e)]
+            eqns = self.note_eqns(sorted_eqns(step, self.orders))
+            given = [a for a in step.invars if isinstance(a, Var)]
+            parts, _ = fuse(Graph(given, step.outvars, eqns))
+            return [new for part in parts for new in self.expand(part)]
         # Each operand of a concatenation is a branch of the kernel: of very many, a few at a time.
         most = TARGET.side_by_side if self.serial else most_joined(step)
         if len(step.invars) > most and self.can_inline(step):

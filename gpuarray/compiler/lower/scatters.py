@@ -73,11 +73,13 @@ def updates_of(eqn: Eqn) -> Atom:
     return eqn.invars[_rule(eqn).operand]
 
 
-def sorted_eqns(eqn: Eqn) -> list[Eqn]:
-    """Many updates that may meet, as equations that bring them into the order of their places."""
+def sorted_eqns(eqn: Eqn, known: dict) -> list[Eqn]:
+    """Many updates that may meet, as equations that bring them into the order of their places.
+    `known` has the orders of scatters before, which may be those of this one.
+    """
     rule = _rule(eqn)
     assert rule.in_order is not None
-    return rule.in_order(eqn)
+    return rule.in_order(eqn, known)
 
 
 def _rule(eqn: Eqn) -> UpdateRule:

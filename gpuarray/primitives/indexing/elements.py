@@ -120,6 +120,7 @@ def scatter_rules(
     atomic: Callable[..., str] | None,
     sums: str | None,
     apart: Callable[[ShapedArray], Identity | None],
+    among: Primitive | None,
 ) -> tuple[ElementRule, UpdateRule]:
     """Return the rules of a scatter whose updates are merged by the primitive `merge`.
 
@@ -183,5 +184,6 @@ def scatter_rules(
         atomic=atomic,
         sums=sums,
         apart=apart,
+        among=among,
         in_order=in_order,
     )

@@ -40,6 +40,7 @@ from gpuarray.primitives.indexing.shapes import check_gather, check_scatter, fil
 from gpuarray.primitives.indexing.shapes import default_fill as default_fill
 from gpuarray.primitives.indexing.transforms import update_graph as update_graph
 from gpuarray.primitives.indexing.transforms import windows_of
+from gpuarray.primitives.reduce.ops import reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
 from gpuarray.primitives.scalar_graph import on_arrays
 
 _INT_MAX = np.iinfo(np.intp).max
@@ -500,10 +501,11 @@ def _scatter(
     atomic: Callable[..., str] | None = None,
     sums: str | None = None,
     apart: Callable[[ShapedArray], Identity | None] = lambda aval: None,
+    among: Primitive | None = None,
     adds_to: int | None = None,
 ) -> Primitive:
     # How elements of the result are computed in kernels, and how updates are written there.
-    element, update = elements.scatter_rules(merge, atomic, sums, apart)
+    element, update = elements.scatter_rules(merge, atomic, sums, apart, among)
     return Primitive(
         name,
         Kind.INDEXING,
@@ -539,12 +541,27 @@ scatter_add_p = _scatter(
     by_class(_ADD),
     _ADD,
     apart=_apart("iu", Identity.ZERO),
+    among=reduce_sum_p,
     adds_to=0,
 )
 scatter_sub_p = _scatter(
-    "scatter-sub", np.subtract, sub_p, rules.sub_jvp, rules.sub_transpose, _SUB, _ADD
+    "scatter-sub",
+    np.subtract,
+    sub_p,
+    rules.sub_jvp,
+    rules.sub_transpose,
+    _SUB,
+    _ADD,
+    among=reduce_sum_p,
 )
-scatter_mul_p = _scatter("scatter-mul", np.multiply, mul_p, rules.mul_jvp, rules.mul_transpose)
+scatter_mul_p = _scatter(
+    "scatter-mul",
+    np.multiply,
+    mul_p,
+    rules.mul_jvp,
+    rules.mul_transpose,
+    among=reduce_prod_p,
+)
 scatter_min_p = _scatter(
     "scatter-min",
     np.minimum,
@@ -552,6 +569,7 @@ scatter_min_p = _scatter(
     rules.extreme_jvp("scatter-min"),
     atomic=by_class(integer="ga_atomic_min({0}, {1})"),
     apart=_apart("iuf", Identity.HIGHEST),
+    among=reduce_min_p,
 )
 scatter_max_p = _scatter(
     "scatter-max",
@@ -560,4 +578,5 @@ scatter_max_p = _scatter(
     rules.extreme_jvp("scatter-max"),
     atomic=by_class(integer="ga_atomic_max({0}, {1})"),
     apart=_apart("iuf", Identity.LOWEST),
+    among=reduce_max_p,
 )

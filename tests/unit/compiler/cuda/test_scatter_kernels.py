@@ -99,3 +99,52 @@ def test_values_of_targets_in_order():
     cases += [(numbered(ops.segment_prod, 31), (rows[:, 0], at)), (added, (rows[:50], at, rows))]
     with ga.enable_x64(True):
         simulated.compare([*cases, (numbered(ops.segment_sum, 31), (rows, far))])
+
+
+# ---- few targets ----
+
+#: Updates of rows and of numbers, whose targets are out of order and out of bounds, too.
+ROWS = RANDOM.integers(-9, 9, (3000, 3)).astype("f4")
+SEGMENT = RANDOM.integers(-1, 9, 3000).astype("i4")
+
+
+def means(rows, at):
+    """Means of segments: two sums over the same targets, and an extreme."""
+    counts = ops.segment_sum(gnp.ones(rows.shape[0]), at, 7)
+    return ops.segment_sum(rows, at, 7) / counts[:, None], ops.segment_max(rows[:, 0], at, 7)
+
+
+FEW = {
+    "means": (means, (ROWS, SEGMENT)),
+    "products": (lambda x, at: ops.segment_prod(gnp.sign(x), at, 7), (ROWS, SEGMENT)),
+    "in order": (numbered(ops.segment_sum, 7), (ROWS, np.sort(SEGMENT))),
+    "a row": (lambda x, at: gnp.zeros((4, 9)).at[2, at].add(x[:, 1]), (ROWS, SEGMENT)),
+    "differences": (lambda x, at: gnp.ones(9).at[at].subtract(x[:, 2]), (ROWS, SEGMENT)),
+    "smallest": (lambda x, at: gnp.full(9, 3.0).at[at].min(x[:, 0]), (ROWS, SEGMENT)),
+    "one": (lambda x, at: ops.segment_sum(x, gnp.zeros_like(at), 2), (ROWS, SEGMENT)),
+}
+
+
+def test_values_of_few_targets():
+    simulated.compare(FEW.values())
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_threads_share_the_updates_of_few_targets(name):
+    function, arguments = FEW[name]
+    explained = ga.explain(function, platform="cuda")(*arguments)
+    folds = [s for s in explained.steps if "scatter_pieces" in {o.name for o in s.operations}]
+    assert folds and all(s.kind in ("rows", "columns") for s in folds)
+
+
+def test_the_same_targets_are_sorted_once():
+    explained = ga.explain(means, platform="cuda")(*FEW["means"][1])
+    assert [s.name.partition("_")[2] for s in explained.library_calls] == ["sort"]
+    apart = lambda x, a, b: ops.segment_sum(x, a, 7) + ops.segment_sum(x, b, 7)
+    assert len(ga.explain(apart, platform="cuda")(ROWS, SEGMENT, SEGMENT).library_calls) == 2
+
+
+def test_many_targets_have_a_thread_each():
+    rows, at = shape("float32", 1 << 16, 64), shape("int32", 1 << 16)
+    explained = ga.explain(lambda x, at: ops.segment_sum(x, at, 4096), platform="cuda")(rows, at)
+    assert explained.steps[-1].kind == "map"

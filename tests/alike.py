@@ -102,17 +102,18 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"~0ull.*\[", "no element stands so far back"),
     (r"ga_abs: .*x < 0.*\[(?:< -> <=|0 -> 1)", "0 is its own negative"),
     (r"waiting\[2304\].*less\]", "31 are the most that are left waiting"),
-    (r"ga_top<7>.*more\]|ga_top_take: .*K - 1.*(?:\[- -> \+|less\])", "keeping more finds as much"),
+    (r"ga_top<\d+>.*more\]|ga_top_take: .*K - 1.*(?:\[- -> \+|less\])", "keeping more finds as much"),
     (r"top: .*first < .*(?:\[< -> <=|more\])", "turns beyond the end have no elements"),
     (r"top: .*u \* 256u \+ threadIdx.*\[\+ -> -", "every element is some thread's"),
     (r"x\[u\] = 0|ga_top_block: .*own\[lane\] : 0.*more\]", "elements are larger than 1 too"),
     (
-        r"ga_top_step: .*> other|ga_top_meet: .*top > x|x\[k\] > top\.least",
+        r"ga_top_step: .*> other|ga_top_meet: .*> x|x\[k\] > top\.least",
         "no two are equal but 0",
     ),
-    (r"ga_top_meet: .*run = 2u; .*less\]", "runs of one element are sorted"),
+    (r"ga_top_rising: .*run = 2u; .*less\]", "runs of one element are sorted"),
     (r"ga_top_take: while .*(?:>= -> >|more\])", "the last 32 wait for the end"),
-    (r"ga_top_block: .*\[true -> false", "what is in order is put in order"),
+    (r"ga_top(?:_block)?: .*\(K \+ 31\) / 32.*\[(?:31 -> 32|32 -> 31)", "more room"),
+    (r"ga_top_meet: .*p \+ 1 < PARTS", "the smallest meet nobody"),
     (r"ga_arg\w+: .*a\.value (?:>|<) b\.value.*\[[<>] -> ", "the two are known to differ"),
 )
 

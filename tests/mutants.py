@@ -307,6 +307,7 @@ PROGRAMS = {
     ),
     # As long as the last warp's last lanes have the last elements.
     "top": (lambda x: lax.top_k(x, 7), (apart(4601),)),
+    "top, of two parts": (lambda x: lax.top_k(x, 33), (apart(4601),)),
     "scan, looking back": (gnp.cumsum, (np.round(floats(275_004) * 9),)),
     "scan, down columns": (lambda x: gnp.cumsum(x, 0), (np.round(floats(68_500, 5) * 9),)),
     "scan, merging": (

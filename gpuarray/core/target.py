@@ -209,10 +209,10 @@ class Target(Struct):
     in_place_times: int = 4
     #: The longest rows that a block sorts: one element a thread of the largest block.
     sorted_row: int = 1024
-    #: The most elements that are kept of a longer row, one in each lane of a warp; and how many a
+    #: The most elements that are kept of a longer row, a few in each lane of a warp; and how many a
     #: thread reads together, for as many of which there is shared memory. Measure: the largest of
     #: long rows.
-    largest_kept: int = 32
+    largest_kept: int = 128
     largest_ahead: int = 8
     #: Threads of a block that scans, and elements that each handles at a time. Measure: cumsum of
     #: rows, and of one long row.

@@ -11,29 +11,42 @@ GA_INLINE unsigned long long ga_top_step(unsigned long long x, unsigned apart, b
     return (x > other) == larger ? x : other;
 }
 
-//@ ga_top_meet
-// The 32 largest of two lists of 32, a number of each in a lane: `top` falls from lane to lane, and so does what comes back.
-// `x` rises, or else is put in order first.
-template <bool RISES> GA_INLINE unsigned long long ga_top_meet(unsigned long long top, unsigned long long x) {
+//@ ga_top_rising
+// Numbers of 32 lanes in order, the smallest first.
+GA_INLINE unsigned long long ga_top_rising(unsigned long long x) {
     const unsigned lane = threadIdx.x % 32u;
-    if (!RISES)
 #pragma unroll
-        for (unsigned run = 2u; run <= 32u; run *= 2u)
+    for (unsigned run = 2u; run <= 32u; run *= 2u)
 #pragma unroll
-            for (unsigned apart = run / 2u; apart > 0u; apart /= 2u)
-                x = ga_top_step(x, apart, ((lane & apart) != 0u) == ((lane & run) == 0u));
-    // The largest of both fall and then rise, or rise and then fall: five steps put them in order.
-    top = top > x ? top : x;
+        for (unsigned apart = run / 2u; apart > 0u; apart /= 2u)
+            x = ga_top_step(x, apart, ((lane & apart) != 0u) == ((lane & run) == 0u));
+    return x;
+}
+
+//@ ga_top_meet
+// The largest of a list, 32 numbers in each of its parts that fall from lane to lane, and of 32 numbers that rise. Of a part
+// and what it meets the larger half stays, and the smaller half meets the next part.
+template <int PARTS> GA_INLINE void ga_top_meet(unsigned long long (&list)[PARTS], unsigned long long x) {
+    const unsigned lane = threadIdx.x % 32u;
 #pragma unroll
-    for (unsigned apart = 16u; apart > 0u; apart /= 2u) top = ga_top_step(top, apart, (lane & apart) == 0u);
-    return top;
+    for (int p = 0; p < PARTS; ++p) {
+        // Both halves fall and then rise, or rise and then fall: five steps put them in order.
+        unsigned long long high = list[p] > x ? list[p] : x, low = list[p] > x ? x : list[p];
+#pragma unroll
+        for (unsigned apart = 16u; apart > 0u; apart /= 2u) {
+            high = ga_top_step(high, apart, (lane & apart) == 0u);
+            if (p + 1 < PARTS) low = ga_top_step(low, apart, (lane & apart) != 0u);
+        }
+        list[p] = high;
+        x = low;
+    }
 }
 
 //@ ga_top
-// The K largest numbers that a warp has seen, and others: a number in each lane, the largest first. `least` is the last of
-// the K; `many` numbers that are larger wait to meet the list.
+// The K largest numbers that a warp has seen, and others, the largest first, one in each lane and then one more. `least` is
+// the last of the K; `many` numbers that are larger wait to meet the list.
 template <int K> struct ga_top {
-    unsigned long long own, least;
+    unsigned long long list[(K + 31) / 32], least;
     unsigned many;
 };
 
@@ -52,23 +65,25 @@ template <int K, int N> GA_INLINE void ga_top_take(ga_top<K>& top, const unsigne
     __syncwarp();
     while (top.many >= 32u) {
         top.many -= 32u;
-        top.own = ga_top_meet<false>(top.own, waiting[top.many + lane]);
-        top.least = __shfl_sync(0xffffffffu, top.own, K - 1);
+        ga_top_meet(top.list, ga_top_rising(waiting[top.many + lane]));
+        top.least = __shfl_sync(0xffffffffu, top.list[(K - 1) / 32], (K - 1) % 32);
     }
     // Before `waiting` is written again.
     __syncwarp();
 }
 
 //@ ga_top_block
-// Lane k of the first warp of a block gets the largest number but k that the block has seen, for k < K; `waiting` has ROOM
-// numbers for each warp.
-template <int WARPS, int ROOM, int K> GA_INLINE unsigned long long ga_top_block(ga_top<K> top, unsigned long long* waiting) {
+// The list of the first warp of a block becomes that of all of them; `waiting` has ROOM numbers for each warp.
+template <int WARPS, int ROOM, int K> GA_INLINE void ga_top_block(ga_top<K>& top, unsigned long long* waiting) {
+    constexpr int PARTS = (K + 31) / 32;
     const unsigned lane = threadIdx.x % 32u, warp = threadIdx.x / 32u;
     unsigned long long* const own = waiting + warp * ROOM;
-    top.own = ga_top_meet<false>(top.own, lane < top.many ? own[lane] : 0);
-    own[lane] = top.own;
+    ga_top_meet(top.list, ga_top_rising(lane < top.many ? own[lane] : 0));
+#pragma unroll
+    for (int p = 0; p < PARTS; ++p) own[p * 32 + lane] = top.list[p];
     __syncthreads();
     if (warp == 0)
-        for (int w = 1; w < WARPS; ++w) top.own = ga_top_meet<true>(top.own, waiting[w * ROOM + 31u - lane]);
-    return top.own;
+        for (int w = 1; w < WARPS; ++w)
+#pragma unroll
+            for (int p = 0; p < PARTS; ++p) ga_top_meet(top.list, waiting[w * ROOM + p * 32 + 31u - lane]);
 }

@@ -19,9 +19,9 @@ extern "C" __global__ void __launch_bounds__(256) k0_top(
         }
         ga_top_take(top, x, waiting + threadIdx.x / 32u * 288u);
     }
-    const unsigned long long found = ga_top_block<8, 288>(top, waiting);
+    ga_top_block<8, 288>(top, waiting);
     if (threadIdx.x >= 8u) return;
-    const unsigned from = ~(unsigned)found;
+    const unsigned from = ~(unsigned)top.list[0];
     out0[row * 8u + threadIdx.x] = in0[row * 50257u + from];
     out1[row * 8u + threadIdx.x] = (int)from;
 }

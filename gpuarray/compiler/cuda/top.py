@@ -68,26 +68,35 @@ class TopTemplate(Template):
         self.line(2, "}")
         self.line(2, f"ga_top_take(top, x, waiting + threadIdx.x / 32u * {room}u);")
         self.line(1, "}")
-        # The lists of all warps become one.
-        text = f"ga_top_block<{warps}, {room}>(top, waiting)"
-        self.line(1, f"const unsigned long long found = {text};")
+        # The lists of all warps become one, that of the first warp.
+        self.line(1, f"ga_top_block<{warps}, {room}>(top, waiting);")
         # One thread writes one element: the value as it is in memory, and its position.
-        self.line(1, f"if (threadIdx.x >= {count}u) return;")
+        parts, depth, place, found = -(-count // 32), 1, "threadIdx.x", "top.list[0]"
+        if parts > 1:
+            self.line(1, "if (threadIdx.x >= 32u) return;")
+            self.line(1, "#pragma unroll")
+            self.line(1, f"for (unsigned p = 0; p < {parts}u; ++p) {{")
+            self.line(2, f"const {t} k = p * 32u + threadIdx.x;")
+            depth, place, found = 2, "k", "top.list[p]"
+        self.line(depth, f"if ({place} >= {count}u) return;")
         # `ga_ranked` keeps the inverse of the position, so that of equal elements the first is
         # larger.
-        self.line(1, f"const {t} from = ~(unsigned)found;")
+        self.line(depth, f"const {t} from = ~(unsigned){found};")
         self.touched.begin()
         # The values are read again, but only those that were kept.
         self.touched.most = values.aval.size
         self.axis_name[self.axis] = "from"
-        value = self.element_of(self.x, 1, {})
+        value = self.element_of(self.x, depth, {})
         if ct.is_half(values.aval):
             value = f"ga_exact<{ct.memory_type(values.aval)}>({value})"
-        self.axis_name[self.axis] = "threadIdx.x"
+        self.axis_name[self.axis] = place
         at = self.at(linear([Index.axis(i, m) for i, m in enumerate(self.axes)], values.aval.shape))
-        self.line(1, f"{self.out_name[values]}[{at}] = {value};")
+        self.line(depth, f"{self.out_name[values]}[{at}] = {value};")
         if numbers in self.out_name:
-            self.line(1, f"{self.out_name[numbers]}[{at}] = ({ct.value_type(numbers.aval)})from;")
+            kind = ct.value_type(numbers.aval)
+            self.line(depth, f"{self.out_name[numbers]}[{at}] = ({kind})from;")
+        if parts > 1:
+            self.line(1, "}")
         return self.finish(s, f"the {count} largest of {rows} rows of {self.length}")
 
     def ordered(self, text: str) -> str:

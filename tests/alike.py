@@ -102,9 +102,12 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"~0ull.*\[", "no element stands so far back"),
     (r"ga_abs: .*x < 0.*\[(?:< -> <=|0 -> 1)", "0 is its own negative"),
     (r"waiting\[2304\].*less\]", "31 are the most that are left waiting"),
-    (r"ga_top<\d+>.*more\]|ga_top_take: .*K - 1.*(?:\[- -> \+|less\])", "keeping more finds as much"),
-    (r"top: .*first < .*(?:\[< -> <=|more\])", "turns beyond the end have no elements"),
-    (r"top: .*u \* 256u \+ threadIdx.*\[\+ -> -", "every element is some thread's"),
+    (
+        r"ga_top<\d+>.*more\]|ga_top_take: .*K - 1.*(?:\[- -> \+|less\])",
+        "keeping more finds as much",
+    ),
+    (r"top.*: kernel: .*first < .*(?:\[< -> <=|more\])", "turns beyond the end have no elements"),
+    (r"top.*: kernel: .*u \* 256u \+ threadIdx.*\[\+ -> -", "every element is some thread's"),
     (r"x\[u\] = 0|ga_top_block: .*own\[lane\] : 0.*more\]", "elements are larger than 1 too"),
     (
         r"ga_top_step: .*> other|ga_top_meet: .*> x|x\[k\] > top\.least",
@@ -113,6 +116,7 @@ EQUIVALENT: tuple[tuple[str, str], ...] = (
     (r"ga_top_rising: .*run = 2u; .*less\]", "runs of one element are sorted"),
     (r"ga_top_take: while .*(?:>= -> >|more\])", "the last 32 wait for the end"),
     (r"ga_top(?:_block)?: .*\(K \+ 31\) / 32.*\[(?:31 -> 32|32 -> 31)", "more room"),
+    (r"top.*: kernel: .* p < \d+u;.*\[(?:< -> <=|.*more\])", "there are no elements so far back"),
     (r"ga_top_meet: .*p \+ 1 < PARTS", "the smallest meet nobody"),
     (r"ga_arg\w+: .*a\.value (?:>|<) b\.value.*\[[<>] -> ", "the two are known to differ"),
 )

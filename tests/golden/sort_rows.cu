@@ -5,7 +5,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_sort(
     const float* __restrict__ in0,
     float* __restrict__ out0) {
     __shared__ float kept0[256];
-    __shared__ unsigned long long key_all[256];
+    __shared__ unsigned long long key_all[512];
     const unsigned t = threadIdx.x;
     const unsigned lane = t % 128u;
     const unsigned row = blockIdx.x * 2u + t / 128u;
@@ -15,14 +15,15 @@ extern "C" __global__ void __launch_bounds__(256) k0_sort(
         kept0[t] = own0;
         key = (unsigned long long)ga_rising(own0) << 32 | lane;
     }
+    unsigned half = 0;
     for (unsigned run = 2; run <= 128u; run *= 2) {
         for (unsigned apart = run / 2; apart > 0; apart /= 2) {
             unsigned long long key_other;
             if (apart >= 32u) {
-                key_all[t] = key;
+                half ^= 256u;
+                key_all[half + t] = key;
                 __syncthreads();
-                key_other = key_all[t ^ apart];
-                __syncthreads();
+                key_other = key_all[half + (t ^ apart)];
             } else {                                                      // lanes of a warp
                 key_other = ga_shuffle(key, (int)apart);
             }

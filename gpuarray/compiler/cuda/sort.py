@@ -169,19 +169,28 @@ class SortTemplate(Template):
         of a warp exchange registers; only steps that are further apart go through shared memory.
         """
         beyond = side > 32
+        # Where there is room for two halves, one is written while others still read the other one.
+        turns = beyond and self.is_one
+        if turns:
+            self.line(1, "unsigned half = 0;")
         self.line(1, f"for (unsigned run = 2; run <= {side}u; run *= 2) {{")
         self.line(2, "for (unsigned apart = run / 2; apart > 0; apart /= 2) {")
         if beyond:
             for name, kind in self.ranks.items():
-                self.shared[f"{name}_all"] = f"{kind} {name}_all[{threads}]"
+                self.shared[f"{name}_all"] = f"{kind} {name}_all[{threads * (1 + turns)}]"
                 self.line(3, f"{kind} {name}_other;")
             self.line(3, "if (apart >= 32u) {")
+            if turns:
+                self.line(4, f"half ^= {threads}u;")
+            half = "half + " if turns else ""
             for name in self.ranks:
-                self.line(4, f"{name}_all[t] = {name};")
+                self.line(4, f"{name}_all[{half}t] = {name};")
             self.line(4, "__syncthreads();")
             for name in self.ranks:
-                self.line(4, f"{name}_other = {name}_all[t ^ apart];")
-            self.line(4, "__syncthreads();")
+                own = "(t ^ apart)" if turns else "t ^ apart"
+                self.line(4, f"{name}_other = {name}_all[{half}{own}];")
+            if not turns:
+                self.line(4, "__syncthreads();")
             self.line(3, "} else {", "lanes of a warp")
         for name, kind in self.ranks.items():
             declared = "" if beyond else f"const {kind} "

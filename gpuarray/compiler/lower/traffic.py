@@ -85,6 +85,7 @@ class PlacesRead:
 
     def __init__(self) -> None:
         self.most: int | None = None
+        self.in_turns: dict[int, int] = {}  # axes of loops of which so many turns are written out
         self._ahead = [1]  # of each pass, how many turns of its loop are under way together
         self._places: dict[tuple[int, Var], dict[Index, _Access]] = {}
 
@@ -133,7 +134,8 @@ class PlacesRead:
                 # What varies along a vector is read by each of its elements.
                 many = width if last is None or last in axes_of(index) else 1
                 # The turns of a short loop are written out, and read together.
-                turns = math.prod(n for axis, n in _lengths(index).items() if axis < 0)
+                loops = (x for x in _lengths(index).items() if x[0] < 0)
+                turns = math.prod(self.in_turns.get(axis, n) for axis, n in loops)
                 many *= turns if turns <= TARGET.written_out else 1
                 under_way[number] += size * max(access.width, many) * self._ahead[number]
                 accesses += min(_distinct(index), access.most) // access.width

@@ -200,8 +200,8 @@ def _folded(
         pieces = eqn.params["pieces"]
         each = f"({{1}} - {{0}} + {pieces - 1}u) / {pieces}u"
         text = f"ga_min({{0}} + {each} * {{2}}, {{1}})"
-        one, two = ends
-        ends = tuple(Applied((one, two), count, (k,), text) for k in (piece, piece.shifted(1)))
+        one, two = (Applied(ends, count, (k,), text) for k in (piece, piece.shifted(1)))
+        ends = one, two
     # Loop between them; `order` says which update each is, if they had to be sorted.
     axis = new_axis(n)
     turn = Index(((axis, 1),))

@@ -272,7 +272,7 @@ def test_a_generator_is_made_where_it_is_read():
 
 def test_bits_that_two_kernels_read_are_made_once():
     def twice(key, x):
-        bits = ga.random.bits(key, (64,))
+        bits = ga.random.bits(key, (1 << 20,))
         return gnp.sum(bits), x[:, None] + bits.astype("float32")
 
     plan = ga.jit(twice).lower(ga.random.key(0), golden.shape("float32", 3)).plan

@@ -28,6 +28,13 @@ def product(shape: tuple[int, ...]) -> Graph:
     )
 
 
+def product_and_residuals(shape: tuple[int, ...]) -> Graph:
+    """(a, b) -> sin(a) * b, and what its derivative reads: an operand and a value on the way."""
+    graph = product(shape)
+    (sine, _), (a, _) = graph.eqns, graph.invars
+    return Graph(graph.invars, [*graph.outvars, a, *sine.outvars], graph.eqns)
+
+
 def twice(shape: tuple[int, ...]) -> Graph:
     """x -> x + x: its own transpose."""
     aval = ShapedArray(shape, np.float32)
@@ -95,6 +102,11 @@ def _rows(params) -> list:
     return [(PAIR[s], params(s), None) for s in SHAPES]
 
 
+def _vjp_call(optimize_remat: bool):
+    rules = {"fwd": _fwd, "bwd": _bwd, "optimize_remat": optimize_remat}
+    return lambda s: {"call_jaxpr": product(s), **rules, **_CALL}
+
+
 def _single(params) -> list:
     return [([(s, "float32")], params(s), None) for s in SHAPES]
 
@@ -103,9 +115,8 @@ _CALL = {"name": "f", "num_consts": 0, "symbolic_zeros": False}
 
 SAMPLES: Table = {
     "custom_jvp_call": _rows(lambda s: {"call_jaxpr": product(s), "jvp": _jvp, **_CALL}),
-    "custom_vjp_call": _rows(
-        lambda s: {"call_jaxpr": product(s), "fwd": _fwd, "bwd": _bwd, **_CALL}
-    ),
+    "custom_vjp_call": _rows(_vjp_call(False)) + _rows(_vjp_call(True))[-1:],
+    "custom_vjp_fwd": _rows(lambda s: {"jaxpr": product_and_residuals(s), "alone": product(s)}),
     "custom_vmap_call": _rows(
         lambda s: {
             "call": product(s),

@@ -208,7 +208,7 @@ class HiPrimitive(Primitive):
             )
         # Values of registered types are Python objects: the operation runs on them now, and what it
         # does to their arrays is traced as usual.
-        run = getattr(self, "impl", self.to_lojax)
+        run = self.to_lojax if self.impl is None else self.impl
         return run(*args, **params)
 
     def _makes_high(self, args: tuple, params: dict) -> bool:

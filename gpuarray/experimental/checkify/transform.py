@@ -21,7 +21,7 @@ from gpuarray.control.callbacks import ForEach, debug_callback_p
 from gpuarray.control.checkpoint import remat_p
 from gpuarray.control.cond import cond_p
 from gpuarray.control.custom_jvp import custom_jvp_call_p
-from gpuarray.control.custom_vjp import custom_vjp_call_p
+from gpuarray.control.custom_vjp import custom_vjp_call_p, forward_p
 from gpuarray.control.custom_vmap import custom_vmap_call_p
 from gpuarray.control.graph_edits import cut, staged
 from gpuarray.control.linear_call import linear_call_p
@@ -73,6 +73,7 @@ _CALLS = {
     remat_p: "jaxpr",
     custom_jvp_call_p: "call_jaxpr",
     custom_vjp_call_p: "call_jaxpr",
+    forward_p: "jaxpr",
     custom_vmap_call_p: "call",
     linear_call_p: "callee",
 }

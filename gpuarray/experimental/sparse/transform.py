@@ -20,7 +20,7 @@ from gpuarray.control.call import jit_p
 from gpuarray.control.checkpoint import remat_p
 from gpuarray.control.cond import cond_p
 from gpuarray.control.custom_jvp import custom_jvp_call_p
-from gpuarray.control.custom_vjp import custom_vjp_call_p
+from gpuarray.control.custom_vjp import custom_vjp_call_p, forward_p
 from gpuarray.control.graph_edits import cut
 from gpuarray.control.scan import scan_p
 from gpuarray.control.while_loop import while_p
@@ -52,6 +52,7 @@ _CALLS: dict[Primitive, str] = {
     remat_p: "jaxpr",
     custom_jvp_call_p: "call_jaxpr",
     custom_vjp_call_p: "call_jaxpr",
+    forward_p: "jaxpr",
 }
 #: Operations that make something else of 0, so that the result would be dense.
 _DENSE = frozenset(

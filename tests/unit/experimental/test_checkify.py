@@ -106,13 +106,12 @@ def test_custom_rules():
     f.defjvps(lambda t, out, x: t / x)
     assert message(f, -1.0) == MESSAGE
 
-    @ga.custom_vjp
-    def g(x):
-        return logarithm(x)
-
-    g.defvjp(lambda x: (logarithm(x), x), lambda x, ct: (ct / x,))
-    assert message(g, -1.0) == MESSAGE
-    assert message(ga.grad(g), -1.0) == MESSAGE
+    for optimize in (False, True):
+        g = ga.custom_vjp(logarithm)
+        g.defvjp(lambda x: (logarithm(x), x), lambda x, ct: (ct / x,), optimize_remat=optimize)
+        assert message(g, -1.0) == MESSAGE
+        assert message(ga.grad(g), -1.0) == MESSAGE
+        assert message(ga.grad(ga.jit(g)), -1.0) == MESSAGE  # staged before its rule is applied
 
 
 def test_loops_report_the_first_failure():

@@ -305,6 +305,12 @@ def test_control_flow_carries_sparse_arrays():
     close(sparse.sparsify(ga.jit(lambda x: gnp.sin(x).sum(0)))(x), np.sin(d).sum(0))
     close(sparse.sparsify(lambda x: gnp.exp(sparse.todense(x)))(x), np.exp(d))
     close(sparse.sparsify(ga.jit(lambda x: 1 + sparse.todense(2 * x)))(x), 1 + 2 * d)
+    # A rule's `fwd` is opened, where it is an equation of its own too.
+    for optimize in (False, True):
+        f = ga.custom_vjp(lambda m, v: m @ v)
+        f.defvjp(lambda m, v: (m @ v, m), lambda m, ct: (None, ct @ m), optimize_remat=optimize)
+        slope = lambda m, f=f: ga.grad(lambda v: ga.jit(f)(m, v).sum())(np.ones(len(d.T), d.dtype))
+        close(sparse.sparsify(slope)(x), d.sum(0))
 
 
 def test_nothing_becomes_dense_unasked():

@@ -113,6 +113,9 @@ class Target(Struct):
     #: Loops of so many turns for one element are written out, so that all elements are asked for at
     #: once. Measure: stencil by convolution.
     written_out: int = 16
+    #: From so many elements on, those that search in memory do it together with their neighbours.
+    #: Measure: a scatter by sorting, and searchsorted.
+    searchers: int = 1 << 18
 
     # ---- what becomes one kernel ----
 

@@ -108,6 +108,7 @@ class World:
         self.counts: collections.Counter[str] = collections.Counter()
         self.failing: dict[str, list[tuple[int, float, Exception]]] = {}
         self.thread = _Thread()
+        self.running = False
         self.old_solver = False  # whether cuSOLVER is one without eigenvalues of general matrices
         self.remembered: dict | None = None  # results of kernels by their inputs; None: always run
 
@@ -221,6 +222,17 @@ class World:
 
     def one(self) -> bool:
         """Run one thing that may run now; whether there was one."""
+        # Garbage may be collected meanwhile, and a finaliser of it ask how work is going: nothing
+        # runs inside of other work.
+        if self.running:
+            return False
+        self.running = True
+        try:
+            return self._one()
+        finally:
+            self.running = False
+
+    def _one(self) -> bool:
         ready = [
             q for q in self.queues.values() if q.waiting and all(w.done for w in q.waiting[0].after)
         ]

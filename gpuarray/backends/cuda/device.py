@@ -134,6 +134,8 @@ class Gpu:
         self._reached = 0
         self._marks: deque[tuple[int, Any]] = deque()
         self._held: deque[tuple[float, Any]] = deque()
+        #: Foreign memory that arrays lie in, by numbers (see `Borrowed`).
+        self.borrowed: dict[int, Any] = {}
         self._scalars: dict[tuple, Buffer] = {}
         self._places, self._placed = None, 0
         # Events at the ends of copies to the host, and what they read.
@@ -160,7 +162,7 @@ class Gpu:
         """Return an event that is reached no earlier than a ticket: an existing or a new one."""
         # Events in order of their tickets: the first that is late enough will do.
         with self._lock:
-            for reached, event in self._marks:
+            for reached, event in list(self._marks):  # finalisers may add to them
                 if reached >= ticket:
                     return event
             reached = self.latest
@@ -193,16 +195,26 @@ class Gpu:
 
     def look(self) -> None:
         """Note which events have been reached, and release what was held until then."""
+        # A finaliser of garbage that is collected in any of these lines may look as well (`hold`):
+        # what is taken is what was asked about, or it is gone.
         with self._lock:
-            while self._marks and self._marks[0][1].done:
+            while self._marks:
                 # In the order of the stream, so the first that is not reached ends the search.
-                self._reached = max(self._reached, self._marks.popleft()[0])
+                first = self._marks[0]
+                if not first[1].done:
+                    break
+                self._reached = max(self._reached, first[0])
+                if self._marks and self._marks[0] is first:
+                    self._marks.popleft()
             while self._held and self._held[0][0] <= self._reached:
                 self._held.popleft()
-            # Asked so, a GPU that has failed raises nothing: it reads no more.
-            query = cupy.cuda.runtime.eventQuery
-            while self._reads and query(self._reads[0][0].ptr) != NOT_READY:
-                self._reads.popleft()
+            while self._reads:
+                first = self._reads[0]
+                # Asked so, a GPU that has failed raises nothing: it reads no more.
+                if cupy.cuda.runtime.eventQuery(first[0].ptr) == NOT_READY:
+                    break
+                if self._reads and self._reads[0] is first:
+                    self._reads.popleft()
 
     def hold(self, thing: Any) -> None:
         """Keep foreign memory alive until the work launched so far has run."""
@@ -451,7 +463,14 @@ class _Lost(Gpu):
         """Likewise."""
 
     def __getattribute__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("hold", "reading", "index", "name", "arch"):
+        if name.startswith("__") or name in (
+            "borrowed",
+            "hold",
+            "reading",
+            "index",
+            "name",
+            "arch",
+        ):
             return super().__getattribute__(name)
         raise DeviceError(
             "this process was forked from one that had used a GPU, and CUDA does not work on the "
@@ -470,12 +489,22 @@ os.register_at_fork(after_in_child=_lose_gpus)
 
 
 class Borrowed:
-    """Foreign memory, released only after the work launched on it has run."""
+    """Foreign memory, released only after the work launched on it has run.
 
-    __slots__ = ("gpu", "memory")
+    The GPU has it, and this object a number for it: memory that garbage alone refers to may be
+    finalised before what refers to it (CuPy's pinned memory goes back to its pool then), and so
+    before `hold` could keep it.
+    """
+
+    __slots__ = ("gpu", "number")
 
     def __init__(self, gpu: Gpu, memory: Any):
-        self.gpu, self.memory = gpu, memory
+        self.gpu, self.number = gpu, next(_numbers)
+        gpu.borrowed[self.number] = memory
+
+    @property
+    def memory(self) -> Any:
+        return self.gpu.borrowed[self.number]
 
     @property
     def ptr(self) -> int:
@@ -485,7 +514,10 @@ class Borrowed:
         return self.memory + offset
 
     def __del__(self):
-        self.gpu.hold(self.memory)
+        self.gpu.hold(self.gpu.borrowed.pop(self.number, None))
+
+
+_numbers = itertools.count()
 
 
 # ---- buffers ----

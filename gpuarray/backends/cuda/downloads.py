@@ -50,7 +50,8 @@ class Download:
         runtime.memcpyAsync(target, buffer.pointer, host.nbytes, kind, stream.ptr)
         self._pinned, self._event = pinned, cupy.cuda.Event(disable_timing=True)
         self._event.record(stream)
-        gpu.reading(self._event, buffer.memory)
+        # Both are written and read until then, whatever becomes of this object and the buffer.
+        gpu.reading(self._event, (buffer.memory, pinned))
 
     def value(self) -> np.ndarray:
         """Wait for the elements and return them, read-only."""
@@ -68,8 +69,3 @@ class Download:
                 self._gpu.look()
             self._host.flags.writeable = False
         return self._host
-
-    def __del__(self):
-        # Pinned memory is still being written to: it must not be reused before the copy has run.
-        if getattr(self, "_pinned", None) is not None:
-            self._gpu.reading(self._event, self._pinned)

@@ -7,6 +7,7 @@ reads several elements in one access: whether that is possible, and the expressi
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 
 from gpuarray.compiler.fuse.group import Load
@@ -23,8 +24,10 @@ from gpuarray.core.element import (
     SerialFold,
     Test,
     parts,
+    places_of,
 )
 from gpuarray.core.index import Axis, Index, axes_of
+from gpuarray.core.target import TARGET
 
 
 class Vectors(Statements):
@@ -47,6 +50,7 @@ class Vectors(Statements):
         # Inlined: collect from all sides of its guards.
         starts: list[Index] = []
         ends: list[Index] = []
+        searched = False  # a loop whose bounds are searched for once for a whole vector
         sides = [self.access_of(load)]
         while sides:
             side = sides.pop()
@@ -58,20 +62,24 @@ class Vectors(Statements):
                 sides += [side.inside, side.outside]
                 continue
             for part in parts(side):
-                # Reads of a guard would move out of it, and may be out of bounds. Through a loop
-                # each element of a vector would go by itself, past what its neighbours read.
-                if isinstance(part, Guarded | SerialFold):
+                # Its reads would move out of the guard, and may be out of bounds.
+                if isinstance(part, Guarded):
                     return None
+                if isinstance(part, SerialFold) and not self.is_rare(part):
+                    return None  # each element by itself would go past what its neighbours read
+                searched |= isinstance(part, SerialFold)
                 if isinstance(part, Element | Address):
                     step = None if self.last is None else part.index.coefficient(self.last)
                     if step not in (0, 1, None):
                         return None  # strided: one element a thread is coalesced
-                    if isinstance(part, Element):
+                    if isinstance(part, Element) and not _in_loop(part):
                         # Only neighbours (step 1) are read as a vector, so only these have to be
                         # aligned.
                         starts += [part.index] * (step or 0)
+        if searched and math.prod(self.axes) < TARGET.searchers:
+            return None  # searches have long latency: more threads hide more of it
         # Vectors of at least 2 must be possible, or there is nothing to gain.
-        if not starts or not all(self.is_aligned(i, 2) for i in (*starts, *ends)):
+        if not (starts or searched) or not all(self.is_aligned(i, 2) for i in (*starts, *ends)):
             return None
         return starts + ends
 
@@ -120,11 +128,15 @@ class Vectors(Statements):
         if self.is_uniform(access):
             text = self.value(access, depth, scope)
             return f"ga_same<{kind}>({f'ga_exact<{element}>({text})' if half else text})"
-        # Anything else: read vectors, then compute each element.
+        # Anything else: read vectors and bounds of loops once, then compute each element.
         own = dict(scope)
         for part in parts(access):
             if isinstance(part, Element) and part not in own and self.is_unit_stride(part.index):
-                self.hoist_vector(part, width, depth, own)
+                if not _in_loop(part):
+                    self.hoist_vector(part, width, depth, own)
+            elif isinstance(part, SerialFold):
+                for bound in (a for span in part.spans for a in span):
+                    self.hoist(bound, depth, own)
         name = f"g{self.reads}"
         self.reads += 1
         self.line(depth, f"{kind} {name};")
@@ -142,6 +154,26 @@ class Vectors(Statements):
         if isinstance(access, Element):
             return self.last is not None and access.index.coefficient(self.last) == 0
         return isinstance(access, Constant)
+
+    def is_rare(self, fold: SerialFold) -> bool:
+        """Whether a loop between ends that are searched for has a turn for each row at most, on
+        average: updates of few rows of a table. A vector then searches once for all its elements.
+        """
+        turns = math.prod(loop.length for loop in fold.loops)
+        ends = [index for span in fold.spans for end in span for index in places_of(end)]
+        rows = {axis for index in ends for axis in axes_of(index) if axis >= 0}
+        return bool(fold.spans) and turns <= math.prod(self.axes[axis] for axis in rows)
+
+    def hoist(self, bound: Access, depth: int, scope: Scope) -> None:
+        """Compute a bound of a loop before the loop over a vector, if all elements share it."""
+        if bound in scope or isinstance(bound, Constant):
+            return
+        # A bound that varies along the vector has to be computed for each element.
+        if not any(self.last in axes_of(index) for index in places_of(bound)):
+            text = self.value(bound, depth, scope, named=True)
+            name = scope[bound] = f"t{self.reads}"
+            self.reads += 1
+            self.line(depth, f"const {self.index_type} {name} = {text};")
 
     def hoist_vector(self, access: Element, width: int, depth: int, scope: Scope) -> None:
         """Read the vector that an element belongs to; in this scope the element is its `.v[e]`."""
@@ -163,3 +195,8 @@ class Vectors(Statements):
         self.position = f"({position} + e)" if position else ""
         yield
         self.axis_name[self.last], self.position = base, position
+
+
+def _in_loop(access: Element) -> bool:
+    """Whether an element changes with the turns of a loop, whose axes have negative numbers."""
+    return any(axis < 0 for axis in axes_of(access.index))

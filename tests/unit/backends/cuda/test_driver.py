@@ -438,3 +438,30 @@ def test_copies_to_the_host_are_guarded(fake_gpu):
             with pytest.raises(errors.JaxRuntimeError, match="device-to-host"):
                 ga.device_get(x)
         assert float(x[0]) == 2
+
+
+class Reached:
+    """An event; asking for it collects garbage, whose finalisers look as well."""
+
+    def __init__(self, gpu, reached):
+        self.gpu, self.reached = gpu, reached
+
+    @property
+    def done(self):
+        if self.reached and self.gpu is not None:
+            gpu, self.gpu = self.gpu, None
+            gpu.look()
+        return self.reached
+
+
+def test_looking_within_a_look_takes_nothing_that_was_not_asked_for(fake_gpu):
+    gpu = ga.device_put(1.0)._buffer().gpu
+    gpu._marks.clear()
+    gpu._marks.extend(
+        [(gpu._reached + 1, Reached(gpu, True)), (gpu._reached + 2, Reached(gpu, False))]
+    )
+    expected = gpu._reached + 1
+    gpu.look()
+    assert gpu._reached == expected
+    assert len(gpu._marks) == 1
+    gpu._marks.clear()

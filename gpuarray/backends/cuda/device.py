@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.backends.cuda.availability import cupy, missing
+from gpuarray.backends.cuda.borrowed import Borrowed
 from gpuarray.backends.cuda.downloads import PINNED, Download
 from gpuarray.backends.cuda.failures import (
     NOT_READY,
@@ -486,38 +487,6 @@ def _lose_gpus() -> None:
 
 
 os.register_at_fork(after_in_child=_lose_gpus)
-
-
-class Borrowed:
-    """Foreign memory, released only after the work launched on it has run.
-
-    The GPU has it, and this object a number for it: memory that garbage alone refers to may be
-    finalised before what refers to it (CuPy's pinned memory goes back to its pool then), and so
-    before `hold` could keep it.
-    """
-
-    __slots__ = ("gpu", "number")
-
-    def __init__(self, gpu: Gpu, memory: Any):
-        self.gpu, self.number = gpu, next(_numbers)
-        gpu.borrowed[self.number] = memory
-
-    @property
-    def memory(self) -> Any:
-        return self.gpu.borrowed[self.number]
-
-    @property
-    def ptr(self) -> int:
-        return self.memory.ptr
-
-    def __add__(self, offset: int) -> Any:
-        return self.memory + offset
-
-    def __del__(self):
-        self.gpu.hold(self.gpu.borrowed.pop(self.number, None))
-
-
-_numbers = itertools.count()
 
 
 # ---- buffers ----

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from gpuarray.backends.cuda.availability import cupy
-from gpuarray.backends.cuda.device import Borrowed, Buffer, Gpu
+from gpuarray.backends.cuda.borrowed import Borrowed
+from gpuarray.backends.cuda.device import Buffer, Gpu
 
 
 class _Pinned(Borrowed):

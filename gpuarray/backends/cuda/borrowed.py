@@ -1,0 +1,41 @@
+"""Memory of others that arrays of a GPU lie in.
+
+Floor 4. In: memory that something else has allocated: another library's, or pinned memory of the
+host. Out: `Borrowed`, which keeps it as long as launched work reads or writes it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+_numbers = itertools.count()
+
+
+class Borrowed:
+    """Foreign memory, released only after the work launched on it has run.
+
+    The GPU has it, and this object a number for it: memory that garbage alone refers to may be
+    finalised before what refers to it (CuPy's pinned memory goes back to its pool then), and so
+    before `hold` could keep it.
+    """
+
+    __slots__ = ("gpu", "number")
+
+    def __init__(self, gpu: Any, memory: Any):
+        self.gpu, self.number = gpu, next(_numbers)
+        gpu.borrowed[self.number] = memory
+
+    @property
+    def memory(self) -> Any:
+        return self.gpu.borrowed[self.number]
+
+    @property
+    def ptr(self) -> int:
+        return self.memory.ptr
+
+    def __add__(self, offset: int) -> Any:
+        return self.memory + offset
+
+    def __del__(self):
+        self.gpu.hold(self.gpu.borrowed.pop(self.number, None))

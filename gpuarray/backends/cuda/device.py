@@ -457,6 +457,8 @@ class Gpu:
 class _Lost(Gpu):
     """A GPU in a process forked from one that used it, where CUDA does not work."""
 
+    _KNOWN = frozenset({"arch", "borrowed", "hold", "index", "name", "reading"})
+
     def hold(self, thing: Any) -> None:
         """Keep nothing: the parent process owns the memory."""
 
@@ -464,14 +466,7 @@ class _Lost(Gpu):
         """Likewise."""
 
     def __getattribute__(self, name: str) -> Any:
-        if name.startswith("__") or name in (
-            "borrowed",
-            "hold",
-            "reading",
-            "index",
-            "name",
-            "arch",
-        ):
+        if name.startswith("__") or name in _Lost._KNOWN:
             return super().__getattribute__(name)
         raise DeviceError(
             "this process was forked from one that had used a GPU, and CUDA does not work on the "

@@ -6,9 +6,12 @@ takes over: a compiler's mistake makes other numbers or other shapes of them, no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.graph import Graph
 
 #: What may differ, relative to an element, to a hundredth of the largest one, and to a thousandth
 #: of the largest number that went in: sums may cancel.
@@ -26,6 +29,27 @@ def agree(found: Sequence, wanted: Sequence, given: Sequence, exact: bool) -> bo
     scale = max((_largest(x) for x in arrays if x.dtype.kind in "fcV"), default=0.0)
     pairs = zip(found, wanted, strict=True)
     return all(_near(np.asarray(a), np.asarray(b), scale, exact) for a, b in pairs)
+
+
+def is_exact(graph: Graph) -> bool:
+    """Whether a program has integers and bools alone, which have one right answer; floats are
+    compared within rounding.
+    """
+    avals = [a.aval for e in graph.eqns for a in (*e.invars, *e.outvars)]
+    return not any(dtypes.issubdtype(a.dtype, np.inexact) for a in avals)
+
+
+def is_unsteady(
+    found: Sequence, wanted: Sequence, given: Sequence, exact: bool, run: Callable[[list], list]
+) -> bool:
+    """Whether NumPy, which is `run`, does not agree with itself where the last digits of its inputs
+    are others: a chain that accepts or rejects, a step of chaos. What is left to compare is of what
+    kind the results are.
+    """
+    other = None if exact else nudged(given)
+    if other is None or not alike(found, wanted):
+        return False
+    return not agree(run(other), wanted, given, exact)
 
 
 def nudged(given: Sequence) -> list | None:

@@ -15,12 +15,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from gpuarray.backends.numpy import program as host
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.config import config
-from gpuarray.core import dtypes
 from gpuarray.core.graph import Graph, has_effect, stored_constants
 from gpuarray.core.target import PROCESSOR
 from gpuarray.util import function_of_text, lazy_module
@@ -97,6 +94,10 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
         def both(buffers: list, *owned: frozenset[int]) -> list:
             why = "computes something else than NumPy"
             found = agree = None
+
+            def again(other: list) -> list:
+                return plain(*other, *(frozenset() for _ in owned))
+
             try:
                 # First, and with nothing that it may overwrite.
                 found = new(*buffers, *(frozenset() for _ in owned))
@@ -105,23 +106,15 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
             wanted = plain(*buffers, *owned)
             try:
                 if found is not None:
+                    exact = compared.is_exact(plan.graph)
                     agree = compared.agree(found, wanted, buffers, exact)
-                    agree = agree or is_unsteady(found, wanted, buffers, owned)
+                    agree = agree or compared.is_unsteady(found, wanted, buffers, exact, again)
             except Exception as error:  # of our own, or no memory: what NumPy computed stays right
                 why = f"could not be compared with NumPy ({error!r})"
             if not agree:
                 _log.info("%s: native code %s; NumPy goes on", name, why)
             become(new if agree else plain)
             return wanted
-
-        def is_unsteady(found: list, wanted: list, buffers: list, owned: tuple) -> bool:
-            # A chain that accepts or rejects, a step of chaos: last digits make other results, and
-            # NumPy does not agree with itself. What is left to compare is of what kind they are.
-            other = None if exact else compared.nudged(buffers)
-            if other is None or not compared.alike(found, wanted):
-                return False
-            again = plain(*other, *(frozenset() for _ in owned))
-            return not compared.agree(again, wanted, buffers, exact)
 
         names = [f"a{i}" for i in range(len(plan.graph.invars))]
         owned = ["owned"] * bool(donated)
@@ -137,9 +130,6 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
     writer.measure(count)
     function: Any = writer.function()
     name = plan.graph.debug_name
-    avals = [a for e in plan.graph.eqns for a in (*e.invars, *e.outvars)]
-    # Integers and bools have one right answer; floats are compared within rounding.
-    exact = not any(dtypes.issubdtype(a.aval.dtype, np.inexact) for a in avals)
     # What prints, or waits for other devices, cannot be run twice: NumPy keeps it.
     twice = not function.talks and not any(map(has_effect, plan.graph.eqns))
     # Weakly: a program that nobody holds any more is not worth compiling, and must not be kept by

@@ -286,6 +286,7 @@ RULES = (
         ("Target.instructions_a_byte",),
         lambda c: c.is_repeated and c.reads * c.cost <= c.saved_work,
     ),
+    # On a CPU, where another loop takes next to nothing, it is stored.
     Reason(
         "several",
         False,

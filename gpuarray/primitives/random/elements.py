@@ -20,6 +20,8 @@ from gpuarray.primitives.random.host import pair_layout
 
 #: Generators whose numbers kernels can draw by rejection.
 _REJECTING = ("threefry2x32", "rbg", "unsafe_rbg")
+#: Operations of a hash, roughly.
+HASH = 80.0
 #: Generators of one hash: what the names of their functions begin with.
 _HASHES = {"philox2x32": "ga_phx2", "philox4x32": "ga_phx4", "threefry4x32": "ga_fry4"}
 
@@ -81,6 +83,11 @@ def _seed(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     return called(eqn, f"{keys}({{0}})", [get(0, at)])
 
 
+def _seed_cost(eqn: Eqn) -> float:
+    """What a key of a seed costs: most are the seed's own words, some generators hash them."""
+    return HASH if _implementation(eqn.outvars[0].aval) in _HASHES else eqn.primitive.weight
+
+
 def _split(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     keys, shape = eqn.invars[0].aval, eqn.params["shape"]
     # The number of a new key, in row-major order, is its counter.
@@ -109,7 +116,7 @@ def _fold_in(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 WRAP = ElementRule(_wrap, when=_fits)
 UNWRAP = ElementRule(_unwrap, when=_fits)
-SEED = ElementRule(_seed)
+SEED = ElementRule(_seed, cost=_seed_cost)
 SPLIT = ElementRule(_split, when=_is_known)
 FOLD_IN = ElementRule(_fold_in, when=_is_known)
 

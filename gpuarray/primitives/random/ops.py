@@ -375,7 +375,7 @@ random_split_p = Primitive(
     **discrete(split_batch),
     factors=leading(0),
     show=hide_stream,
-    weight=80.0,
+    weight=elements.HASH,
 )
 
 
@@ -406,7 +406,7 @@ random_fold_in_p = Primitive(
     decompose=parts.fold_in_parts,
     **discrete(fold_in_batch),
     factors=elementwise,
-    weight=80.0,
+    weight=elements.HASH,
 )
 
 
@@ -450,7 +450,7 @@ random_bits_p = Primitive(
     **discrete(bits_batch),
     factors=bits_factors,
     show=hide_stream,
-    weight=80.0,
+    weight=elements.HASH,
 )
 
 
@@ -487,7 +487,7 @@ threefry2x32_p = Primitive(
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_LINEAR,
     multiple_results=True,
-    weight=80.0,
+    weight=elements.HASH,
 )
 
 
@@ -549,4 +549,5 @@ rng_bit_generator_p = Primitive(
     **discrete(generator_batch),
     factors=leading(1, resize=lambda params, ins, outs: params | {"shape": outs[1]}),
     multiple_results=True,
+    weight=elements.HASH,
 )

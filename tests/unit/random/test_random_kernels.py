@@ -6,12 +6,16 @@ numbers from the kernels, run by the simulator, as on the CPU.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import random
+from gpuarray.core.element_rules import rule_of
+from tests.samples import samples
 from tests.support import simulated
 
 simulated.need_compiler()
@@ -221,3 +225,22 @@ def compare_with_the_cpu(functions, words, impl):
             np.testing.assert_allclose(
                 found.astype(complex), expected.astype(complex), rtol, 1e-6, err_msg=name
             )
+
+
+#: Functions of hashes in a text, which has those that it calls.
+HASHES = re.compile(r"GA_INLINE \w+ ga_(threefry|philox)\w*\(")
+DRAWING = [
+    s
+    for s in samples(lambda p: p.name.startswith(("random_", "rng_", "threefry")))
+    if all(a.size for a in s.avals)
+]
+
+
+@pytest.mark.parametrize("sample", DRAWING, ids=str)
+def test_what_hashes_costs_a_hash(sample):
+    """Else kernels would hash again for each of their elements what is hashed once."""
+    lowered = ga.jit(lambda *xs: sample.primitive.bind(*xs, **sample.params)).lower(*sample.avals)
+    (eqn,) = lowered.jaxpr.eqns
+    rule = rule_of(eqn)
+    if rule is not None and HASHES.search(lowered.cpp_source()):
+        assert rule.cost_of(eqn) >= 80

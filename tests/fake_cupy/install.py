@@ -170,6 +170,7 @@ def _forget() -> None:
     ga.clear_caches()
     device.forget_gpus()
     arrays.get_plan_cache().clear()
+    shared_libraries._said.clear()  # a library that is missing is told of once a process
     for name, module in list(sys.modules.items()):
         if name.startswith("gpuarray.backends.cuda"):
             for value in vars(module).values():

@@ -161,6 +161,9 @@ def as_type(x: Array, dtype: Any, weak_type: bool = False) -> Array:
     aval = x.aval
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
+    if isinstance(dtype, dtypes.ExtendedDType) or isinstance(aval.dtype, dtypes.ExtendedDType):
+        # Their own rules say what they are made of and what they may become.
+        return lax.convert_element_type(x, dtype)
     if dtypes.kind_of(aval.dtype) == "c" and dtypes.kind_of(dtype) != "c":
         # Whether it is zero needs both parts, so nothing is discarded and nobody is warned.
         if dtype == np.bool_:

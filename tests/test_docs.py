@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support.keywords import registrations_put_back
+
 ROOT = Path(__file__).resolve().parents[1]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 COMPILER = any(map(shutil.which, ("g++", "clang++")))
@@ -89,7 +91,8 @@ def markdown_files(devices: bool = False) -> list[str]:
 @pytest.mark.parametrize("name", module_names())
 def test_docstrings(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
+    with registrations_put_back():
+        result = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
     assert result.failed == 0, f"{result.failed} of {result.attempted} examples in {name} failed"
 
 

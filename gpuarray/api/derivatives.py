@@ -170,6 +170,11 @@ def argnums_of(argnums: int | Sequence[int], count: int, error: type[Exception])
 
 
 def check_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:
+    if isinstance(x, np.ndarray) and x.dtype == object:
+        raise TypeError(
+            f"{what} got an array of dtype object, which is not a valid JAX type: expected "
+            "numbers, such as .astype(float)"
+        )
     aval = aval_of(x)
     if isinstance(aval.dtype, dtypes.ExtendedDType):
         raise TypeError(
@@ -185,11 +190,6 @@ def check_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:
             )
         return
     if not dtypes.issubdtype(aval.dtype, np.inexact):
-        if aval.dtype.kind == "O":
-            raise TypeError(
-                f"{what} got an array of dtype object, which is not a valid JAX type: expected "
-                "numbers, such as .astype(float)"
-            )
         if not allow_int:
             raise TypeError(
                 f"{what} requires real- or complex-valued inputs (input dtype that is a sub-dtype "

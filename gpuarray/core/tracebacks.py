@@ -21,8 +21,11 @@ _state = config.state
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-#: An attribute of errors whose traceback was shortened: who prints them says so.
-_LEFT_OUT = "_gpuarray_frames_left_out"
+#: Said below an error whose traceback was shortened.
+_NOTE = (
+    "For simplicity, gpuarray has left its own frames out of this traceback. Set "
+    "GPUARRAY_TRACEBACK_FILTERING=off to include them."
+)
 
 
 class UnfilteredStackTrace(Exception):
@@ -73,13 +76,16 @@ def clean(error: BaseException) -> None:
         _shorten(error)
         error.__cause__ = whole
         return
-    _shorten(error)
+    # An error passes several boundaries.
+    if _shorten(error) and _NOTE not in getattr(error, "__notes__", ()):
+        error.add_note(_NOTE)
 
 
-def _shorten(error: BaseException) -> None:
-    """Remove the library's frames from an error and from those it came from."""
+def _shorten(error: BaseException) -> bool:
+    """Remove the library's frames from an error and from those it came from; whether it had any."""
     # Causes may form a circle.
     seen: set[int] = set()
+    before = error.__traceback__
     todo: list[BaseException | None] = [error]
     while todo:
         one = todo.pop()
@@ -94,7 +100,7 @@ def _shorten(error: BaseException) -> None:
         todo += [one.__cause__, None if one.__suppress_context__ else context]
         if any(_hidden(entry.tb_frame) for entry in _entries(one.__traceback__)):
             one.__traceback__ = _kept(one.__traceback__)
-            one.__dict__[_LEFT_OUT] = True
+    return error.__traceback__ is not before
 
 
 # From the outermost frame to the one that raised.
@@ -141,8 +147,6 @@ def _in_ipython() -> bool:
 
 # ---- errors that nobody catches ----
 
-_NOTE = "(Frames of gpuarray are left out. Set GPUARRAY_TRACEBACK_FILTERING=off to see them.)"
-
 
 def install() -> None:
     """Clean the errors that end a program or a thread before they are printed."""
@@ -167,6 +171,4 @@ def _printable(error: BaseException, trace: TracebackType | None) -> TracebackTy
         return trace
     if any(_hidden(entry.tb_frame) for entry in _entries(trace)):
         clean(error)
-    if error.__dict__.get(_LEFT_OUT) and _state.traceback_filtering != "remove_frames":
-        error.add_note(_NOTE)
     return error.__traceback__

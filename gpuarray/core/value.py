@@ -12,6 +12,7 @@ import itertools
 import sys
 import threading
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -234,6 +235,17 @@ class Array:
     def dtype(self):
         """The element type, a NumPy dtype (or `key<...>` for random keys)."""
         return self.aval.dtype
+
+    @property
+    def __numpy_dtype__(self) -> np.dtype:
+        # NumPy asks for it where an array is given for a dtype; without it, for `dtype`.
+        warnings.warn(
+            "Implicit conversion of an array to a dtype is deprecated; rather than dtype=arr use "
+            "dtype=arr.dtype. In the future this will result in an error.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.dtype
 
     @property
     def ndim(self) -> int:

@@ -18,7 +18,7 @@ from gpuarray.core.layout import Layout, cuts_of, layout, resolving, shown, spac
 from gpuarray.core.mesh import in_types
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
-from gpuarray.functions.vmappable import Whole, closed
+from gpuarray.functions.vmappable import Whole, closed, is_spec
 from gpuarray.primitives.reshard import as_typed
 from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchAxis, batch_aux, matched
@@ -89,7 +89,7 @@ def vmap(
                 ]
             inner_args, inner_kwargs = tree.unflatten(spec, values)
             results, out_spec = tree.flatten(closed(fun(*inner_args, **inner_kwargs)))
-            out = [p for x in results for p in (x.parts() if type(x) is Whole else (x,))]
+            out = [x for x in results if type(x) is not Whole]
             # Raises for what is no array, with the user's function on the stack.
             for x in out:
                 try:
@@ -99,8 +99,15 @@ def vmap(
                         f"Output from batched function {x!r} with type {type(x)} is not a valid "
                         "JAX type: return arrays, Python scalars, or containers of them."
                     ) from None
+            wholes: list = [None] * len(results)
+            if len(out) < len(results):
+                # Their own classes say where their arrays have the axis.
+                unlike = lambda dim: _unlike(dim, axis_name)
+                wanted = _out_dims(out_axes, out_spec, results)
+                for i, (x, want) in enumerate(zip(results, wanted, strict=True)):
+                    wholes[i] = Whole(x.rebuilt(size, want, unlike)) if type(x) is Whole else None
             # Tracers are not kept beyond the trace.
-            return out, ([x if type(x) is Whole else None for x in results], out_spec)
+            return out, (wholes, out_spec)
 
         axis = BatchAxis(size, axis_name, spread)
         # Run the function on values that carry the extra axis, wherever each operation leaves it.
@@ -110,20 +117,16 @@ def vmap(
         taken = () if cutters is None or cutters.cuts is None else cutters.cuts[0]
         with named_axes({}, tuple(n for n in taken if n not in spread)):
             out, out_dims, beside = batch_aux(flat, axis, leaves, boxed_dims)
-        results, out_spec = beside
+        wholes, out_spec = beside
         # Move the axis of every result to where it is wanted.
-        wanted = _out_dims(out_axes, out_spec, _leaves(results, out))
-        placed = []
         rest = iter(zip(out, out_dims, strict=True))
-        for result, want in zip(results, wanted, strict=True):
-            if type(result) is Whole:
-                # Its own class says where its arrays have the axis.
-                values, its_dims = zip(*(next(rest) for _ in result.parts()), strict=True)
-                if want is None and any(d is not None for d in its_dims):
-                    raise _unlike(next(d for d in its_dims if d is not None), axis_name)
-                placed.append(result.rebuilt(values, its_dims, want, size))
+        leaves = [(x, None) if x is not None else next(rest) for x in wholes]
+        wanted = _out_dims(out_axes, out_spec, [x for x, _ in leaves])
+        placed = []
+        for (x, dim), want in zip(leaves, wanted, strict=True):
+            if type(x) is Whole:
+                placed.append(x.x)
                 continue
-            x, dim = next(rest)
             if want is None and dim is not None:
                 raise _unlike(dim, axis_name)
             placed.append(_with_axis_at(x, dim, want, size, cutters))
@@ -200,11 +203,14 @@ def _with_axis_at(
     x: Any, dim: int | None, want: int | None, size: int, cutters: Layout | None
 ) -> Any:
     """Return a result with the mapped axis, which is at `dim`, at `want`; None: without it."""
-    # The rank with the extra axis, which an unmapped result does not have yet.
-    rank = aval_of(x).ndim + (dim is None)
-    if want is not None and not -rank <= want < rank:
-        raise ValueError(f"vmap out_axes {want} is out of bounds for an output of rank {rank}")
-    want = want + rank if want is not None and want < 0 else want
+    if want is not None:
+        # The rank with the extra axis, which an unmapped result does not have yet.
+        rank = len(_shape_of(x, want) or ()) + (dim is None)
+        if not -rank <= want < rank:
+            raise ValueError(
+                f"vmap out_axes: axis {want} is out of bounds for an output of rank {rank}"
+            )
+        want %= rank
     out = matched(x, dim, want, size)
     if cutters is not None and dim is None and want is not None and isinstance(x, Array):
         return _cut(out, want, cutters)
@@ -222,8 +228,16 @@ def _unlike(dim: int, axis_name: Any) -> ValueError:
     )
 
 
-def _shape_of(x: Any) -> tuple[int, ...]:
-    return x.shape if type(x) is Whole else aval_of(x).shape
+def _shape_of(x: Any, dim: Any) -> tuple[int, ...] | None:
+    """The shape that an axis is counted in; None where only the object's class knows."""
+    if type(x) is Whole:
+        return x.shape if isinstance(dim, int) else None
+    if not isinstance(dim, int):
+        raise TypeError(
+            f"vmap got {dim!r} for the axis of {aval_of(x).str_short()}: it says which axis of a "
+            "class given to register_vmappable is mapped. Give arrays an int or None."
+        )
+    return aval_of(x).shape
 
 
 def _cutters(leaves: list, dims: list, spread: tuple) -> Layout | None:
@@ -285,39 +299,34 @@ def _cut(x: Any, axis: int, along: Layout) -> Any:
 
 
 def _is_axis(x: Any) -> bool:
-    return isinstance(x, int) and not isinstance(x, bool)
+    return (isinstance(x, int) and not isinstance(x, bool)) or is_spec(x)
+
+
+def _is_leaf(x: Any) -> bool:
+    return x is None or is_spec(x)
 
 
 def _dims(in_axes: Any, args: tuple) -> list[int | None]:
     """One axis a leaf of the positional arguments."""
-    if in_axes is None or isinstance(in_axes, int):
+    if in_axes is None or _is_axis(in_axes):
         return [in_axes] * len(tree.flatten(args)[0])
-    return tree.prefix_broadcast(in_axes, args, is_leaf=lambda x: x is None, name="vmap in_axes")
-
-
-def _leaves(results: list, out: list) -> list:
-    """The leaves of a result: those that are taken apart (`results`) whole, the others' values."""
-    values, leaves = iter(out), []
-    for whole in results:
-        parts = [next(values) for _ in (whole.parts() if whole is not None else (None,))]
-        leaves.append(parts[0] if whole is None else whole)
-    return leaves
+    return tree.prefix_broadcast(in_axes, args, is_leaf=_is_leaf, name="vmap in_axes")
 
 
 def _out_dims(out_axes: Any, spec: Any, out: Sequence[Any]) -> list[int | None]:
-    if out_axes is None or isinstance(out_axes, int):
+    if out_axes is None or _is_axis(out_axes):
         return [out_axes] * len(out)
     result = tree.unflatten(spec, out)
-    return tree.prefix_broadcast(
-        out_axes, result, is_leaf=lambda x: x is None, name="vmap out_axes"
-    )
+    return tree.prefix_broadcast(out_axes, result, is_leaf=_is_leaf, name="vmap out_axes")
 
 
 def checked_axis(what: str, x: Any, dim: int | None) -> int | None:
     """The axis of an argument to be mapped, counted from the front; ValueError if it has none."""
     if dim is None:
         return None
-    shape = _shape_of(x)
+    shape = _shape_of(x, dim)
+    if shape is None:
+        return dim
     rank = len(shape)
     if not -rank <= dim < rank:
         raise ValueError(
@@ -341,8 +350,9 @@ def mapped_size(
     # Leaves by the length of their mapped axis.
     found: dict[int, list[int]] = {}
     for i, (x, d) in enumerate(zip(leaves, dims, strict=True)):
-        if d is not None:
-            found.setdefault(_shape_of(x)[d], []).append(i)
+        shape = None if d is None else _shape_of(x, d)
+        if shape is not None:
+            found.setdefault(shape[d], []).append(i)
     # Nothing is mapped: axis_size alone says how many.
     if not found:
         if axis_size is None and not leaves and what == "pmap":
@@ -354,6 +364,10 @@ def mapped_size(
             raise ValueError(
                 f"{what} wrapped function must be passed at least one argument containing an array "
                 f"or axis_size must be specified, got empty *args={args} and **kwargs={kwargs}"
+            )
+        if axis_size is None and any(d is not None for d in dims):
+            raise ValueError(
+                f"{what} needs axis_size: the lengths of the mapped objects are their class's own"
             )
         if axis_size is None:
             raise ValueError(f"{what} must have at least one non-None value in in_axes")

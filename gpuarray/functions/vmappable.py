@@ -7,7 +7,7 @@ and what it knows of their shapes would be wrong inside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuarray.core import trace as traces
@@ -16,6 +16,7 @@ from gpuarray.transforms.batch import matched
 
 
 class _Ways(NamedTuple):
+    spec: type
     element: Callable[..., Any]
     whole: Callable[..., Any]
 
@@ -31,7 +32,10 @@ def register_vmappable(
     from_elt: Callable[..., Any],
     make_iota: Callable[..., Any] | None,
 ) -> None:
-    """Say how `vmap` maps objects of a class, which is a pytree of arrays.
+    """Say how `vmap` maps objects of a class.
+
+    in_axes and out_axes of such an object are of `spec_type`: an int, or a class of the library's
+    own that says which axis is meant.
 
     to_elt(part, get_axis, x, axis): an element of x, made with part(array, axis) for the arrays
     in it. from_elt(part, size, element, axis): results as one object, made with part(size, array,
@@ -51,14 +55,14 @@ def register_vmappable(
     Array([9., 9.], dtype=float32)
     >>> unregister_vmappable(Table)
     """
-    if spec_type is not int or axis_size_type is not int:
+    if axis_size_type is not int:
         raise TypeError(
-            "axes of a vmappable class are ints here, got "
-            f"{spec_type.__name__} and {axis_size_type.__name__}"
+            f"a function is mapped a whole number of times: axis_size_type is int, got "
+            f"{axis_size_type.__name__}"
         )
     if make_iota is not None:
         raise TypeError("make_iota is None here: the lengths of arrays say how often to map")
-    _ways[data_type] = _Ways(to_elt, from_elt)
+    _ways[data_type] = _Ways(spec_type, to_elt, from_elt)
 
 
 def unregister_vmappable(data_type: type) -> None:
@@ -70,6 +74,11 @@ def unregister_vmappable(data_type: type) -> None:
     _ways.pop(data_type, None)
 
 
+def is_spec(x: Any) -> bool:
+    """Whether a library says with this object which axis of one of its own is mapped."""
+    return any(type(x) is ways.spec for ways in _ways.values())
+
+
 class Whole:
     """An object that is mapped as a whole, in the place of a leaf."""
 
@@ -79,10 +88,12 @@ class Whole:
         self.x = x
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.x.shape)
+    def shape(self) -> tuple[int, ...] | None:
+        """Its shape, if it has one."""
+        found = getattr(self.x, "shape", None)
+        return None if found is None else tuple(found)
 
-    def element(self, axis: int | None) -> Any:
+    def element(self, axis: Any) -> Any:
         """An element, its arrays traced by the vmap that is being entered."""
         trace: Any = traces.state.trace
         # JAX hands over a function of (array, axis) for the arrays inside, and one of the axis
@@ -90,23 +101,23 @@ class Whole:
         box = lambda array, dim: trace.box(traces.immutable(array), dim)
         return _ways[type(self.x)].element(box, None, self.x, axis)
 
-    def parts(self) -> list:
-        """The arrays in it."""
-        return tree.flatten(self.x)[0]
+    def rebuilt(self, size: int, axis: Any, unlike: Callable[[int], Exception]) -> Any:
+        """The object of all results, made of one element by the vmap that is being left.
 
-    def rebuilt(self, values: Sequence, dims: Sequence, axis: int | None, size: int) -> Any:
-        """The object of all results, from its parts as they came out of the vmap."""
-        given = self.parts()
+        unlike(dim): the error where elements that are said to be alike are not.
+        """
+        trace: Any = traces.state.trace
+
+        def part(_: int, array: Any, dim: int | None) -> Any:
+            value, its = trace.split(traces.immutable(array))
+            if dim is None and its is not None:
+                raise unlike(its)
+            with traces.current(trace.parent):
+                return matched(value, its, dim, size)
+
         # All elements are alike: the results are the object's arrays as they are.
         if axis is None:
-            return tree.unflatten(tree.flatten(self.x)[1], values)
-        # By identity: the class asks for its own arrays by handing them over.
-        places = {id(part): i for i, part in enumerate(given)}
-
-        def part(_: int, array: Any, dim: int) -> Any:
-            i = places[id(array)]
-            return matched(values[i], dims[i], dim, size)
-
+            return tree.tree_map(lambda array: part(size, array, None), self.x)
         return _ways[type(self.x)].whole(part, size, self.x, axis)
 
 

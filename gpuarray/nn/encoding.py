@@ -6,6 +6,7 @@ kernel that uses it.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from gpuarray import errors, lax, util
@@ -45,6 +46,12 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
             "binds it."
         )
     x = reaching(gnp.asarray(x), count)
+    if dtypes.kind_of(x.dtype) not in "iu":
+        warnings.warn(
+            f"jax.nn.one_hot input should be integer-typed; got dtype={x.dtype}",
+            DeprecationWarning,
+            stacklevel=2,
+        )
     # The axis counts in the result, which has one more.
     place = util.canonical_axis(axis, x.ndim + 1)
     if dtype is None:

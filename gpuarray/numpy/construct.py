@@ -48,28 +48,33 @@ def asarray(
     if isinstance(a, Array) and dtype is None and device is None and not copy:
         a = stage_p.bind(a) if a.bare else a
         return placed("asarray", a, out_sharding)
-    return array(a, dtype, bool(copy), order or "K", device=device, out_sharding=out_sharding)
+    return array(
+        a, dtype, copy=bool(copy), order=order or "K", device=device, out_sharding=out_sharding
+    )
 
 
 def array(
     object: Any,
     dtype: Any = None,
+    *args: Any,
     copy: bool = True,
     order: str | None = "K",
     ndmin: int = 0,
-    *,
     device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
     """A new Array from a scalar, nested lists or tuples, a buffer, a NumPy array or an Array.
 
     Shape contract: as `asarray`; `ndmin` puts axes of length 1 in front until there are as many.
+    `copy`, `order` and `ndmin` by position are deprecated.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.array([[1, 2.5], [3, 4]])
     Array([[1. , 2.5],
            [3. , 4. ]], dtype=float32)
     """
+    if args:
+        copy, order, ndmin = _by_position(args, copy, order, ndmin)
     if order is not None and order != "K":
         raise NotImplementedError(
             f"Only implemented for order='K', got order={order!r}: an Array's memory layout is "
@@ -133,11 +138,32 @@ def _check_there(what: str, x: Array, device: Any) -> None:
         )
 
 
+def _by_position(args: tuple, *named: Any) -> tuple:
+    """copy, order and ndmin of a call that gives some of them by position, as old programs do."""
+    if len(args) > 3:
+        raise TypeError(
+            f"array() takes at most 5 positional arguments but {len(args) + 2} were given"
+        )
+    for name, given, default in zip(("copy", "order", "ndmin"), named[: len(args)], (True, "K", 0)):
+        if given != default:
+            raise TypeError(f"array() got multiple values for argument {name!r}")
+    warnings.warn(
+        "Passing the copy, order, and ndmin arguments to jnp.array positionally is deprecated. "
+        "Use keyword arguments instead.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return (*args, *named[len(args) :])
+
+
 def as_type(x: Array, dtype: Any, weak_type: bool = False) -> Array:
     """An Array with its elements converted, unless they are of that type already."""
     aval = x.aval
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
+    if isinstance(dtype, dtypes.ExtendedDType) or isinstance(aval.dtype, dtypes.ExtendedDType):
+        # Their own rules say what they are made of and what they may become.
+        return lax.convert_element_type(x, dtype)
     if dtypes.kind_of(aval.dtype) == "c" and dtypes.kind_of(dtype) != "c":
         # Whether it is zero needs both parts, so nothing is discarded and nobody is warned.
         if dtype == np.bool_:

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gpuarray import config
-from gpuarray.core import dtypes, promotion
+from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer, is_base
 from gpuarray.core.value import Array, surface
 from gpuarray.errors import FallbackError, FallbackWarning, JAXTypeError
@@ -40,6 +40,17 @@ _WRITTEN_INTO = frozenset(
 def _is_other(x: Any) -> bool:
     """Whether an operand is no number, nor an array or list of numbers."""
     return not isinstance(x, Array) and np.asarray(x).dtype.kind in "OSU"
+
+
+def _promoting(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call a function of ours for one of NumPy's, which promotes as ever: the settings about that
+    are about this library's own.
+    """
+    state = config.state
+    if state.numpy_dtype_promotion == "standard" and state.numpy_rank_promotion == "allow":
+        return function(*args, **kwargs)
+    with config.numpy_dtype_promotion("standard"), config.numpy_rank_promotion("allow"):
+        return function(*args, **kwargs)
 
 
 # ---- functions ----
@@ -78,7 +89,7 @@ def array_function(function: Callable, types, args: tuple, kwargs: dict) -> Any:
             left, rest = found.named(args, kwargs), ()
         left, outs = _taken_out(f"np.{found.name}", left)
     try:
-        result = found(rest, left)
+        result = _promoting(found, (rest, left), {})
         # Where ours gives nan, NumPy may raise a LinAlgError: it decides.
         if not found.may_fail or _is_finite(result):
             return _put_out(result, outs) if outs else result
@@ -101,7 +112,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, *inputs, **options) -> Any:
     # The usual call has no options, and costs no more than a look-up.
     if ours is not None and not options and method == "__call__":
         try:
-            return ours(*map(as_operand, inputs))
+            return _promoting(ours, map(as_operand, inputs), {})
         except _REFUSALS as error:
             if _is_final(error, inputs, options):
                 raise
@@ -154,7 +165,7 @@ def _called(ufunc: np.ufunc, ours: Any, inputs: tuple, options: dict, outs: tupl
     mask = as_operand(options.pop("where", True))
     casting = options.get("casting", "same_kind")
     operands, types = _cast([as_operand(x) for x in inputs], ufunc, options)
-    result = ours(*operands, **options)
+    result = _promoting(ours, operands, options)
     results = result if ufunc.nout > 1 else (result,)
     if types:
         results = [surface.astype(x, t) for x, t in zip(results, types, strict=True)]
@@ -171,14 +182,14 @@ def _method(ufunc: np.ufunc, method: str, inputs: tuple, options: dict) -> Any:
     operands = [as_operand(x) for x in inputs]
     if method == "outer":
         operands, types = _cast(operands, ufunc, options)
-        result = _with_methods(ufunc).outer(*operands, **options)
+        result = _promoting(_with_methods(ufunc).outer, operands, options)
         return surface.astype(result, types[0]) if types else result
     idle = {"where": True, "initial": NO_VALUE}
     # Defaults that NumPy fills in ask for nothing.
     options = {n: x for n, x in options.items() if n not in idle or x is not idle[n]}
     if "where" in options:
         options["where"] = as_operand(options["where"])
-    return getattr(_with_methods(ufunc), method)(*operands, **options)
+    return _promoting(getattr(_with_methods(ufunc), method), operands, options)
 
 
 def _cast(operands: list, ufunc: np.ufunc, options: dict) -> tuple[list, list]:
@@ -257,11 +268,9 @@ def _put_out(result, outs: tuple, where: Any = None, casting: Any = "same_kind")
 
 
 def _is_final(error: Exception, args: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether NumPy must not be asked: a setting wants this error, or values are not known yet."""
+    """Whether NumPy must not be asked: values are not known yet."""
     return (
-        isinstance(error, promotion.TypePromotionError)
-        or config.state.numpy_rank_promotion == "raise"
-        or _traced((args, kwargs))
+        _traced((args, kwargs))
         # Within a trace no value is there for NumPy to compute with.
         or (isinstance(error, JAXTypeError) and not is_base())
     )

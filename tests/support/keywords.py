@@ -1,7 +1,8 @@
 """The public functions with the keywords they take, and their examples with another value for one.
 
-In: the package as it is. Out: `public()`, `examples()`, and `given`, which lets every call of a
-function have a value for a keyword, wherever the function stands.
+In: the package as it is. Out: `public()`, `examples()`, `given`, which lets every call of a
+function have a value for a keyword, wherever the function stands, and `registrations_put_back`,
+around whatever runs an example.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import types
 from typing import Any
 
 import gpuarray as ga
+from gpuarray.export import values
 from tests.support.sampled import profiling_ended
 
 #: What users do not import: the floors below the public one.
@@ -24,6 +26,19 @@ INTERNAL = {
 #: Packages whose files are chapters of one namespace; these of them are namespaces themselves.
 CHAPTERS = ("gpuarray.numpy", "gpuarray.lax", "gpuarray.random", "gpuarray.custom_derivatives")
 NAMESPACES = {"gpuarray.numpy.fft", "gpuarray.lax.linalg"}
+
+
+@contextlib.contextmanager
+def registrations_put_back():
+    """Forget the names that an example registers its classes under: another run does so again."""
+    tables = values._by_name, values._by_type
+    before = [dict(table) for table in tables]
+    try:
+        yield
+    finally:
+        for table, entries in zip(tables, before, strict=True):
+            table.clear()
+            table.update(entries)
 
 
 def modules():
@@ -97,7 +112,8 @@ def given(function, places, keyword: str, value: Any):
     for module, name in places:
         setattr(module, name, stand_in)
     try:
-        yield calls
+        with registrations_put_back():
+            yield calls
     finally:
         for module, name in places:
             setattr(module, name, function)

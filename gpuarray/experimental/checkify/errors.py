@@ -236,6 +236,17 @@ def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
     check(pred, msg, *fmt_args, debug=True, **fmt_kwargs)
 
 
+def _first(error: Error) -> Error:
+    """The Error of the first element that failed, of those of many under vmap or scan."""
+    shape = aval_of(error.code).shape
+    if not shape:
+        return error
+    codes = gnp.ravel(error.code)
+    at = gnp.argmax(gnp.greater_equal(codes, 0))  # 0 where none failed
+    flat = lambda x: gnp.reshape(x, (-1, *aval_of(x).shape[len(shape) :]))
+    return Error(codes[at], [flat(x)[at] for x in error.payload], error.sites)
+
+
 def check_error(error: Error) -> None:
     """Raise JaxRuntimeError if there is an error; inside `checkify` it is an error there, too.
 
@@ -252,8 +263,7 @@ def check_error(error: Error) -> None:
         if found is not None:
             raise JaxRuntimeError(str(found))
         return
-    if aval_of(error.code).shape:
-        raise ValueError("check_error within a traced function takes the Error of one element")
+    error = _first(error)
     leaves = [error.code, *error.payload]
     avals = tuple(aval_of(x).strip_weak_type() for x in leaves)
     site = CheckSite(FailedCheckError, "", avals, inner=error.sites)

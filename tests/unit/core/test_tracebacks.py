@@ -110,6 +110,7 @@ def _check(error, last, what):
     assert traceback.extract_tb(error.__traceback__)[-1].name == last, what
     text = traceback.format_exception(error)
     assert sum(part.startswith("Traceback") for part in text) == 1, what
+    assert sum("left its own frames out" in part for part in text) == 1, what
     assert len("".join(text).splitlines()) < 45, what
 
 

@@ -330,6 +330,22 @@ def test_each_device_has_an_error_of_its_own(check_vma):
     np.testing.assert_array_equal(ga.grad(checked)(x), np.full(8, 3.0))
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: ga.vmap(ck.checkify(logarithm))(x)[0],
+        lambda x: lax.scan(lambda c, y: (c, ck.checkify(logarithm)(y)[0]), 0, x)[1],
+        lambda x: ga.vmap(ga.vmap(ck.checkify(logarithm)))(x[None])[0],
+    ],
+    ids="vmap scan vmap-vmap".split(),
+)
+def test_the_first_error_of_many_is_one_of_the_traced_function_around(call):
+    checked = ck.checkify(ga.jit(lambda x: (ck.check_error(call(x)), x.sum())[1]))
+    error, total = checked(gnp.array([1.0, -2.0, -3.0]))
+    assert error.get() == "x must be positive, got -2.0 (`check` failed)" and total == -4
+    assert checked(gnp.ones(3))[0].get() is None
+
+
 @pytest.mark.devices
 def test_pmap_gives_the_errors_of_its_devices():
     checked = ck.checkify(ga.pmap(logarithm))

@@ -305,16 +305,20 @@ def test_softmax_and_layer_norm_are_one_kernel():
         ([0, 2], 3, {"axis": 0}, [[1, 0], [0, 0], [0, 1]]),
         ([-1, 5], 3, {}, [[0, 0, 0], [0, 0, 0]]),
         (1, 2, {}, [0, 1]),
-        ([], 2, {}, np.zeros((0, 2))),
+        (np.zeros(0, int), 2, {}, np.zeros((0, 2))),
         ([0, 1], 0, {}, np.zeros((2, 0))),
         ([[1], [0]], 2, {"axis": 1}, [[[0], [1]], [[1], [0]]]),
-        (2.0, 3, {}, [0, 0, 1]),
     ],
 )
 def test_one_hot(x, n, options, expected):
     out = nn.one_hot(x, n, **options)
     assert out.dtype == np.float32
     np.testing.assert_array_equal(out, expected)
+
+
+def test_one_hot_of_floats_is_deprecated():
+    with pytest.warns(DeprecationWarning, match="one_hot input should be integer-typed"):
+        assert nn.one_hot(2.0, 3).tolist() == [0, 0, 1]
 
 
 def test_one_hot_dtypes_and_errors():

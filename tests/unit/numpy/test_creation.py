@@ -76,6 +76,20 @@ def test_copies():
     given[0] = 1
     assert taken.tolist() == [0, 0, 0]
     assert gnp.array(3, ndmin=2).shape == (1, 1)
+    with pytest.warns(DeprecationWarning, match="copy, order, and ndmin"):
+        assert gnp.array(x, None, False) is x
+    with pytest.warns(DeprecationWarning, match="copy, order, and ndmin"):
+        assert gnp.array(3, None, True, ndmin=2).shape == (1, 1)
+    with pytest.raises(TypeError, match="multiple values for argument 'copy'"):
+        gnp.array(x, None, True, copy=False)
+    with pytest.raises(TypeError, match="at most 5 positional arguments but 6"):
+        gnp.array(x, None, True, "K", 0, 1)
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="NumPy did not ask")
+def test_an_array_for_a_dtype_is_deprecated():
+    with pytest.warns(DeprecationWarning, match="Implicit conversion of an array to a dtype"):
+        assert np.dtype(gnp.arange(3)) == np.int32
 
 
 @pytest.mark.parametrize(

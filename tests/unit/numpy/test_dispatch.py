@@ -237,12 +237,17 @@ def test_inside_jit_our_own_refusal_is_the_error():
         ga.jit(lambda x: np.clip(x, 0, 1, dtype=np.float32))(X)
 
 
-def test_settings_that_want_an_error_get_it():
-    with strict(False):
-        with ga.numpy_rank_promotion("raise"), pytest.raises(ValueError, match="rank_promotion"):
-            np.add(gnp.ones((2, 4)), X)
-        with ga.numpy_dtype_promotion("strict"), pytest.raises(ValueError, match="promotion"):
-            np.add(X, gnp.arange(4))
+def test_settings_about_promotion_are_not_about_numpys_functions():
+    """In JAX these get NumPy arrays, which promote as ever."""
+    n, two = gnp.arange(4), np.ones((2, 4), "f")
+    with ga.numpy_rank_promotion("raise"), ga.numpy_dtype_promotion("strict"):
+        assert np.add(two, gnp.asarray(n, "float32")).shape == (2, 4)
+        assert np.add(X, n).dtype == np.concatenate([X, n]).dtype == np.float32
+        assert np.add.outer(X, n).shape == (4, 4)
+        # Those of this library, and the operators of arrays, are.
+        for refused in (lambda: gnp.add(X, n), lambda: X + n, lambda: gnp.add(gnp.ones((2, 4)), X)):
+            with pytest.raises(ValueError, match="promotion"):
+                refused()
 
 
 def test_a_fallback_names_itself_and_the_caller():

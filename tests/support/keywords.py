@@ -15,6 +15,7 @@ import types
 from typing import Any
 
 import gpuarray as ga
+from gpuarray import ffi
 from gpuarray.export import values
 from tests.support.sampled import profiling_ended
 
@@ -30,8 +31,10 @@ NAMESPACES = {"gpuarray.numpy.fft", "gpuarray.lax.linalg"}
 
 @contextlib.contextmanager
 def registrations_put_back():
-    """Forget the names that an example registers its classes under: another run does so again."""
-    tables = values._by_name, values._by_type
+    """Forget the names that an example registers classes and functions under: another run does so
+    again, and a function whose module's names are gone must not be called.
+    """
+    tables = values._by_name, values._by_type, ffi._targets
     before = [dict(table) for table in tables]
     try:
         yield

@@ -143,8 +143,8 @@ def _named(method, name: str, text: str = ""):
     return method
 
 
-#: For the ufunc behind an operator `a += x` of NumPy: the method of `x` that Python would call if
-#: `a` could not do it.
+#: For the ufunc behind an operator of NumPy, `a * x` or `a *= x`: the method of `x` that Python
+#: would call if `a` could not do it.
 _REFLECTED = {
     np.add: "__radd__",
     np.subtract: "__rsub__",
@@ -159,6 +159,13 @@ _REFLECTED = {
     np.bitwise_xor: "__rxor__",
     np.left_shift: "__rlshift__",
     np.right_shift: "__rrshift__",
+    np.divmod: "__rdivmod__",
+    np.less: "__gt__",
+    np.less_equal: "__ge__",
+    np.greater: "__lt__",
+    np.greater_equal: "__le__",
+    np.equal: "__eq__",
+    np.not_equal: "__ne__",
 }
 
 
@@ -171,13 +178,14 @@ class _Lookups(threading.local):
 
 
 class _ArrayUfunc:
-    """`__array_ufunc__` as a descriptor that tells `a += x` from `np.add(a, x, out=a)`.
+    """`__array_ufunc__` as a descriptor that tells `a * x` from `np.multiply(a, x)`.
 
-    Here `a` is a NumPy array. The ufunc writes to `a`; the operator must bind the name `a` to a new
-    Array and leave the memory, which others may see, as it is. Both arrive with the same arguments.
-    They differ in that an operator of NumPy looks `__array_ufunc__` up twice, to see whether it is
-    None and to call it, and a ufunc once. So the lookups by one instruction of the caller are
-    counted.
+    Here `a` is a NumPy array. The operators are ours: `a += x` must bind the name `a` to a new
+    Array and leave the memory, which others may see, as it is, where the ufunc with `out=a` writes
+    to it; and settings about promotion apply to them, not to NumPy's functions. Both arrive with
+    the same arguments. They differ in that an operator of NumPy looks `__array_ufunc__` up twice,
+    to see whether it is None and to call it, and a ufunc once. So the lookups by one instruction of
+    the caller are counted.
     """
 
     def __init__(self):
@@ -196,11 +204,9 @@ class _ArrayUfunc:
 
     def call(self, x: Array, ufunc: np.ufunc, method: str, *inputs, **options) -> Any:
         """Handle a ufunc that has an Array among its operands."""
-        out = options.get("out")
-        # `a += x`: hand over to the reflected operator, which makes a new Array.
-        if out is not None and out[0] is inputs[0] and self._by_operator(sys._getframe(1)):
+        if self._by_operator(sys._getframe(1)) and ufunc in _REFLECTED:
+            # The reflected operator makes a new Array, of `a += x` too.
             return getattr(x, _REFLECTED[ufunc])(inputs[0])
-        self.lookups.times = 0
         return surface.array_ufunc(ufunc, method, *inputs, **options)
 
     def _by_operator(self, caller: types.FrameType) -> bool:

@@ -91,7 +91,7 @@ log = _float_function(
     "log",
     lax.log,
     "The natural logarithm.",
-    "log(gnp.array([1.0, gnp.e])) -> Array([0., 1.], dtype=float32)",
+    "log(gnp.array([1.0, 10.0])) -> Array([0.       , 2.3025851], dtype=float32)",
 )
 log1p = _float_function(
     "log1p",

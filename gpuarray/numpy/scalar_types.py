@@ -128,9 +128,9 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> builtins.bool:
 
 
 def _dtype_or_same(x: Any) -> Any:
-    """The dtype named by `x`, or `x` itself, for the caller to report."""
+    """The dtype named by `x` or of an array, or `x` itself, for the caller to report."""
     try:
-        return dtypes.as_dtype(x)
+        return dtypes.as_dtype(x.dtype if isinstance(x, Array) else x)
     except TypeError:
         return x
 

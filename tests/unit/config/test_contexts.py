@@ -122,7 +122,7 @@ def raise_at(count, run):
 @pytest.mark.parametrize("name", [name for name in CONTEXTS if name != "mesh"])
 def test_an_interrupt_anywhere_leaves_nothing_set(name):
     run = RUNS[name]
-    # Once for the caches; and Python 3.12 has no events of opcodes before a frame has asked for them.
+    # For the caches, and because Python 3.12 has no events of opcodes before a frame asks for them.
     raise_at(sys.maxsize, run)
     before, count = kept(), 1
     while raise_at(count, run):

@@ -21,6 +21,7 @@ x = gnp.arange(1.0, 7.0).reshape(2, 3)
 v = gnp.arange(1.0, 4.0)
 s = gnp.array([[4.0, 1.0, 0.0], [1.0, 3.0, 0.5], [0.0, 0.5, 2.0]])
 h, hm = v.astype(gnp.float16), x.astype(gnp.float16)
+whole = gnp.arange(3)
 sig = gnp.sin(gnp.arange(64.0))
 key = random.key(0)
 
@@ -355,8 +356,16 @@ def smallest(f):
 OF_SEVERAL = [
     operator.mod, operator.floordiv, operator.pow, divmod, gnp.remainder, gnp.fmod, gnp.power,
     gnp.float_power, gnp.floor_divide, gnp.divmod, gnp.copysign, gnp.logaddexp, gnp.logaddexp2,
-    gnp.hypot, gnp.clip, np.remainder, np.hypot, np.power,
+    gnp.hypot, gnp.clip,
 ]  # fmt: skip
+
+#: Operators of NumPy's arrays and scalars that have one of ours on their right.
+OPERATORS = [
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod,
+    operator.pow, operator.iadd, divmod, operator.lt, operator.le, operator.gt, operator.ge,
+    operator.eq, operator.ne,
+]  # fmt: skip
+WHOLE = [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
 
 
 @pytest.mark.parametrize(
@@ -364,12 +373,15 @@ OF_SEVERAL = [
     [
         ("numpy_rank_promotion", lambda: x + v),
         ("numpy_rank_promotion", lambda: gnp.multiply(x, v)),
-        ("numpy_rank_promotion", lambda: np.multiply(x, v)),
         ("numpy_rank_promotion", lambda: ga.jit(lambda a, b: a * b)(x, v)),
         ("numpy_rank_promotion", lambda: smallest(lambda p: ((p - x) ** 2).sum())),
         ("numpy_rank_promotion", lambda: gnp.maximum(x, v)),
         *[("numpy_rank_promotion", functools.partial(f, x, v)) for f in OF_SEVERAL],
         *[("numpy_dtype_promotion", functools.partial(f, h, v)) for f in OF_SEVERAL],
+        *[("numpy_rank_promotion", lambda f=f: f(np.ones((2, 3)), v)) for f in OPERATORS],
+        *[("numpy_rank_promotion", lambda f=f: f(np.eye(3, dtype=int), whole)) for f in WHOLE],
+        *[("numpy_dtype_promotion", lambda f=f: f(np.float32(2), h)) for f in OPERATORS],
+        *[("numpy_dtype_promotion", lambda f=f: f(np.ones(3, np.float32), h)) for f in OPERATORS],
         ("numpy_rank_promotion", lambda: ga.jit(lambda a, b: a % b)(x, v)),
         ("numpy_dtype_promotion", lambda: v.clip(0.0, h)),
         ("numpy_dtype_promotion", lambda: h + v),
@@ -391,6 +403,17 @@ def test_a_users_own_expression_is_refused(name, call):
     ga.config.update(name, SETTINGS[name])
     with pytest.raises((ValueError, FloatingPointError)):
         ga.block_until_ready(call())
+
+
+@pytest.mark.parametrize("function", [np.multiply, np.remainder, np.hypot, np.less, np.clip])
+def test_numpys_functions_promote_as_numpy_does(function):
+    """The settings are about our functions and operators, as in JAX."""
+    ga.config.update("numpy_rank_promotion", "raise")
+    ga.config.update("numpy_dtype_promotion", "strict")
+    operands = (hm, v) if function is not np.clip else (hm, v, v)
+    expected = function(*map(np.asarray, operands))
+    for given in (operands, (np.asarray(hm), *operands[1:])):
+        np.testing.assert_allclose(function(*given), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("order", [1, -1])

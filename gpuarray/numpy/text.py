@@ -1,7 +1,7 @@
 """Arrays as text and in files: printing options, `save` and `load`.
 
-Floor 6. In: Arrays, file names. Out: strings, files in NumPy's formats; nothing is pickled, and what
-is pickled is read only where the caller says so.
+Floor 6. In: Arrays, file names. Out: strings, files in NumPy's formats; nothing is pickled, and
+what is pickled is read only where the caller says so.
 """
 
 from __future__ import annotations

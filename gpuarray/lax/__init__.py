@@ -126,6 +126,7 @@ from gpuarray.lax.indexing import scatter_max as scatter_max
 from gpuarray.lax.indexing import scatter_min as scatter_min
 from gpuarray.lax.indexing import scatter_mul as scatter_mul
 from gpuarray.lax.indexing import scatter_sub as scatter_sub
+from gpuarray.lax.lengths import shape_as_value as shape_as_value
 from gpuarray.lax.loops import fori_loop as fori_loop
 from gpuarray.lax.loops import while_loop as while_loop
 from gpuarray.lax.programs import after_all as after_all
@@ -173,7 +174,6 @@ from gpuarray.lax.shapes import expand_dims as expand_dims
 from gpuarray.lax.shapes import pad as pad
 from gpuarray.lax.shapes import reshape as reshape
 from gpuarray.lax.shapes import rev as rev
-from gpuarray.lax.shapes import shape_as_value as shape_as_value
 from gpuarray.lax.shapes import split as split
 from gpuarray.lax.shapes import squeeze as squeeze
 from gpuarray.lax.shapes import stack as stack

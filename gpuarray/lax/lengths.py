@@ -6,15 +6,20 @@ right for every value of the symbols and needs no operation of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.dims import Dim, symbol
 from gpuarray.core.monomials import Operation
+from gpuarray.lax.args import canonicalize_shape
 from gpuarray.lax.convert import convert
 from gpuarray.lax.creation import full
 from gpuarray.lax.elementwise import add, div, max, min, mul, rem, select, sub
 from gpuarray.lax.reductions import reduce_sum
+from gpuarray.lax.shapes import concatenate, expand_dims
 
 
 def as_scalar(length: Any) -> Any:
@@ -25,6 +30,21 @@ def as_scalar(length: Any) -> Any:
 def typed(length: Any, dtype: Any) -> Any:
     """A length in a dtype: a scalar of NumPy where it is known."""
     return convert(_value(length), dtype, False) if isinstance(length, Dim) else dtype.type(length)
+
+
+def shape_as_value(shape: Sequence[int]) -> Any:
+    """A shape as an array of integers: NumPy's, unless a length in it is not known.
+
+    Shapes: result [len(shape)].
+
+    >>> from gpuarray import lax
+    >>> lax.shape_as_value((2, 3))
+    array([2, 3], dtype=int32)
+    """
+    lengths = canonicalize_shape(tuple(shape))
+    if Dim not in map(type, lengths):
+        return np.array(lengths, dtypes.default_int())
+    return concatenate([expand_dims(_value(n), (0,)) for n in lengths], 0)
 
 
 def _value(length: Any) -> Any:

@@ -423,18 +423,6 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Array]:
 # ---- what an array looks like ----
 
 
-def shape_as_value(shape: Sequence[int]) -> np.ndarray:
-    """A shape as a NumPy array of integers.
-
-    Shapes: result [len(shape)].
-
-    >>> from gpuarray import lax
-    >>> lax.shape_as_value((2, 3))
-    array([2, 3], dtype=int32)
-    """
-    return np.array(canonicalize_shape(tuple(shape)), dtypes.default_int())
-
-
 def dtype(x: Any) -> Any:
     """The dtype that `x` has as an array.
 

@@ -268,9 +268,10 @@ def _put_out(result, outs: tuple, where: Any = None, casting: Any = "same_kind")
 
 
 def _is_final(error: Exception, args: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether NumPy must not be asked: values are not known yet."""
+    """Whether NumPy must not be asked: it would not know why, or values are not known yet."""
     return (
-        _traced((args, kwargs))
+        _holds_float0(args)
+        or _traced((args, kwargs))
         # Within a trace no value is there for NumPy to compute with.
         or (isinstance(error, JAXTypeError) and not is_base())
     )
@@ -330,6 +331,13 @@ def _is_finite(x: Any) -> bool:
     if isinstance(x, tuple):
         return all(map(_is_finite, x))
     return isinstance(x, Tracer) or bool(array_namespace().isfinite(x).all())
+
+
+def _holds_float0(x: Any) -> bool:
+    """Whether an argument is the derivative of integers, which has no values."""
+    if isinstance(x, (list, tuple)):
+        return any(map(_holds_float0, x))
+    return isinstance(x, np.ndarray) and x.dtype == dtypes.float0
 
 
 def _traced(x: Any) -> bool:

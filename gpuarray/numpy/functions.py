@@ -382,7 +382,13 @@ def _round_integers(a: Array, unit: int) -> Array:
     return select(up, add(down, unit), down)
 
 
-@checking_users("clip")
+def _any_complex(*xs: Any, **named: Any) -> bool:
+    given = [v for v in (*xs, *named.values()) if v is not None]
+    return any(kind_of(aval_of(value(v)).dtype) == "c" for v in given)
+
+
+# Complex numbers are an error of their own.
+@checking_users("clip", unless=_any_complex)
 def clip(arr=None, /, min=None, max=None) -> Array:
     """Values limited to [min, max]; either limit may be left out.
 
@@ -395,7 +401,7 @@ def clip(arr=None, /, min=None, max=None) -> Array:
     if arr is None:
         raise ValueError("No input was provided to the clip function.")
     check_arraylike("clip", *[v for v in (arr, min, max) if v is not None])
-    if any(kind_of(aval_of(value(v)).dtype) == "c" for v in (arr, min, max) if v is not None):
+    if _any_complex(arr, min, max):
         raise ValueError(
             "Clip received a complex value either through the input or the min/max keywords. "
             "Complex values have no ordering and cannot be clipped. Clip the real and imaginary "

@@ -124,6 +124,7 @@ RANGES = {
     "to n": lambda n: gnp.linspace(0, n, 4),
     "open": lambda n: gnp.linspace(1, 2, n, endpoint=False),
     "eye": lambda n: gnp.eye(n, 4, 1),
+    "shape": lambda n: lax.shape_as_value((n, 4, 2 * n + 1)),
     "lower": lambda n: gnp.tril_indices(n, -1),
     "upper": lambda n: gnp.triu_indices(n, 2, n + 1),
     "one hot": lambda n: ga.nn.one_hot(gnp.arange(4), n),

@@ -255,10 +255,11 @@ def test_buffers_functions_and_files(tmp_path):
     gnp.savez(tmp_path / "x.npz", gnp.ones(2), b=gnp.zeros(1))
     with gnp.load(tmp_path / "x.npz") as archive:
         assert archive["arr_0"].tolist() == [1, 1] and archive["b"].tolist() == [0]
-    np.save(tmp_path / "evil.npy", np.array([print], object))
-    for options in ({}, {"allow_pickle": True}):
-        with pytest.raises(ValueError):
-            gnp.load(tmp_path / "evil.npy", **options)
+    np.save(tmp_path / "pickled.npy", np.array({"w": 1}, object))
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        gnp.load(tmp_path / "pickled.npy")
+    assert gnp.load(tmp_path / "pickled.npy", allow_pickle=True).item() == {"w": 1}
+    assert type(gnp.load(tmp_path / "x.npy", allow_pickle=True)) is type(gnp.arange(3))
 
 
 def test_astype():

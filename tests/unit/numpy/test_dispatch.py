@@ -250,6 +250,13 @@ def test_settings_about_promotion_are_not_about_numpys_functions():
                 refused()
 
 
+def test_derivatives_of_integers_have_no_values():
+    none = ga.grad(lambda n: gnp.sum(n + 0.0), allow_int=True)(np.arange(4))
+    for call in (lambda: none + X, lambda: np.add(none, X), lambda: np.concatenate([none, X])):
+        with strict(False), pytest.raises(TypeError, match="float0s do not support"):
+            call()
+
+
 def test_a_fallback_names_itself_and_the_caller():
     with strict(False), pytest.warns(ga.errors.FallbackWarning) as noticed:
         np.partition(X, [1, 2])

@@ -132,6 +132,13 @@ def test_a_grid_of_ints_and_floats_needs_no_permission_to_mix():
     np.testing.assert_allclose(found, np.mgrid[1:6:8j, 2:4], rtol=1e-6)
 
 
+def test_limits_that_are_complex_are_that_error_under_any_setting():
+    for setting in ("standard", "strict"):
+        for limits in ({"min": -1 + 5j}, {"max": gnp.array([-1 + 5j])}):
+            with ga.numpy_dtype_promotion(setting), pytest.raises(ValueError, match="no ordering"):
+                gnp.clip(gnp.arange(5), **limits)
+
+
 def test_where_broadcasts_ranks_under_any_setting():
     c, x, y = np.arange(3) > 0, np.ones(3), np.zeros((2, 3))
     with ga.numpy_rank_promotion("raise"):

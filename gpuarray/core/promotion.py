@@ -160,12 +160,21 @@ def promote_types(a: Any, b: Any) -> Any:
 def wider(a: Any, b: Any) -> Any:
     """Return the type to which two dtypes promote, even if the settings forbid implicit promotion.
 
-    It is for the library's own intermediate values.
+    It is for the library's own intermediate values. Floats of 8 bits and less fit in every other.
 
-    >>> wider("float16", "float32")
-    dtype('float32')
+    >>> wider("float16", "float32"), wider("float8_e4m3fn", "bfloat16")
+    (dtype('float32'), dtype(bfloat16))
     """
+    for narrow, other in ((a, b), (b, a)):
+        if _is_narrow(narrow) and dtypes.kind_of(dtypes.as_dtype(other)) in "fc":
+            if not _is_narrow(other):
+                return dtypes.as_dtype(other)
     return _promoted(a, b, False)
+
+
+def _is_narrow(dtype: Any) -> bool:
+    dtype = dtypes.as_dtype(dtype)
+    return dtypes.kind_of(dtype) == "f" and dtypes.itemsize_bits(dtype) <= 8
 
 
 def _promoted(a: Any, b: Any, strict: bool) -> Any:

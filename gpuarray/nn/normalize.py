@@ -17,6 +17,7 @@ from gpuarray.config import state
 from gpuarray.core.value import Array
 from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
+from gpuarray.lax.ranks import one_rank
 from gpuarray.numpy.promotion import (
     check_arraylike,
     promote_args_inexact,
@@ -99,6 +100,7 @@ def _as_float(x: Array) -> Array:
     return gnp.asarray(found)
 
 
+@one_rank("a", "b")
 def logsumexp(
     a: ArrayLike,
     axis: Axis = None,
@@ -178,6 +180,7 @@ def logmeanexp(
     return total - gnp.log(count)
 
 
+@one_rank("x", "mean", "variance")
 def standardize(
     x: ArrayLike,
     axis: Axis = -1,

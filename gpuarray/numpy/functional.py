@@ -18,10 +18,10 @@ from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.functions.vmap import vmap
 from gpuarray.lax.args import canonicalize_shape
+from gpuarray.lax.ranks import check_rank_promotion
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.creation import arange
 from gpuarray.numpy.operands import array, arrays, as_tuple
-from gpuarray.numpy.promotion import check_rank_promotion
 from gpuarray.numpy.shapes import broadcast_shapes, expand_dims, reshape
 from gpuarray.pytree import tree
 from gpuarray.util import canonical_axis
@@ -220,7 +220,7 @@ def _sizes(given: list[Array], inputs, signature) -> tuple[dict[str, int], tuple
             )
         _fill_sizes(sizes, core, a.shape[a.ndim - len(core) :], signature)
         shapes.append(a.shape[: a.ndim - len(core)])
-    ranks = {len(s) for s in shapes if s}
+    ranks = {len(s) for s, a in zip(shapes, given, strict=True) if a.ndim}
     if len(ranks) > 1 and config.state.numpy_rank_promotion != "allow":
         check_rank_promotion(f"vectorize function with signature {signature}", shapes)
     return sizes, broadcast_shapes(*shapes)

@@ -16,7 +16,15 @@ from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import absolute
 from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type, asarray
-from gpuarray.numpy.promotion import broadcast_to, constant, promote_args, select, zero_of
+from gpuarray.numpy.promotion import (
+    broadcast_to,
+    check_arraylike,
+    constant,
+    promote_args,
+    promote_dtypes,
+    select,
+    zero_of,
+)
 
 
 @composite
@@ -29,7 +37,8 @@ def gcd(x1, x2) -> Array:
     >>> gnp.gcd(gnp.array([12, 7]), 18)
     Array([6, 1], dtype=int32)
     """
-    return _gcd(*_integers("gcd", x1, x2))
+    check_arraylike("gcd", x1, x2)
+    return _gcd(*_integers("gcd", *promote_dtypes(x1, x2)))
 
 
 @composite
@@ -42,7 +51,7 @@ def lcm(x1, x2) -> Array:
     >>> gnp.lcm(gnp.array([4, 7]), 6)
     Array([12, 42], dtype=int32)
     """
-    a, b = _integers("lcm", x1, x2)
+    a, b = _integers("lcm", *promote_args("lcm", x1, x2))
     divisor = _gcd(a, b)
     zero = zero_of(divisor)
     none = lax.eq(divisor, zero)
@@ -51,8 +60,8 @@ def lcm(x1, x2) -> Array:
     return select(none, zero, lax.mul(a, quotient))
 
 
-def _integers(name: str, x1: Any, x2: Any) -> list[Array]:
-    a, b = promote_args(name, x1, x2)
+def _integers(name: str, a: Any, b: Any) -> list[Array]:
+    """The absolute values of integers of one dtype, in one shape."""
     if dtypes.kind_of(aval_of(a).dtype) not in "iu":
         raise ValueError(f"Arguments to jax.numpy.{name} must be integers.")
     shape = np.broadcast_shapes(np.shape(a), np.shape(b))

@@ -8,7 +8,6 @@ and `binary` make functions that look the finished call up.
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -23,6 +22,7 @@ from gpuarray.core.trace import array_of, full_width, is_base, same_widths
 from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
 from gpuarray.lax.convert import host_constant
+from gpuarray.lax.ranks import check_rank_promotion
 from gpuarray.numpy.construct import asarray, converted, plain_scalar
 from gpuarray.sites import is_users_expression
 
@@ -240,24 +240,6 @@ def promote_shapes(name: str, *xs: Any) -> list[Any]:
 def _leading_axes(x: Any, shape: tuple[int, ...], rank: int) -> Array:
     missing = rank - len(shape)
     return lax.broadcast_in_dim(x, (1,) * missing + shape, tuple(range(missing, rank)))
-
-
-def check_rank_promotion(name: str, shapes: list[tuple[int, ...]]) -> None:
-    """Warn or raise where the setting numpy_rank_promotion says so."""
-    setting = _state.numpy_rank_promotion
-    listed = " ".join(str(s) for s in shapes if s)
-    if setting == "raise":
-        raise ValueError(
-            f"Operands could not be broadcast together for {name} on shapes {listed} and with the "
-            "config option jax_numpy_rank_promotion='raise'. Add axes with reshape or x[None], or "
-            "set the option to 'allow'."
-        )
-    if setting == "warn":
-        warnings.warn(
-            f"Following NumPy automatic rank promotion for {name} on shapes {listed}. Set the "
-            "jax_numpy_rank_promotion config option to 'allow' to disable this warning.",
-            stacklevel=4,
-        )
 
 
 def check_users(name: str, to: Callable[[Any], Any] | None, *xs: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.core import dtypes, promotion
+from gpuarray.core import dtypes
 from gpuarray.core.layout import out_given
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import true_divide
@@ -194,7 +194,7 @@ def _quantiles(a, q, weights, *, name, axis, method, keepdims, skip):
         raise ValueError(f"q must be have rank <= 1, got shape {q.shape}")
     result = dtypes.to_inexact_dtype(a.dtype)
     # Positions are counted in float32 at least: half precision counts to 2048.
-    through = promotion.wider(result, dtypes.float32) if result.itemsize < 4 else result
+    through = np.dtype(np.float32) if result.itemsize < 4 else result
     axes = canonical_axes(plain_axis(axis), a.ndim)
     # All reduced axes as one at the end.
     values = _last(as_type(a, through), axes)

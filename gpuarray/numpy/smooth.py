@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, lengths
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.functions.custom_jvp import custom_jvp
@@ -22,6 +22,7 @@ from gpuarray.numpy.floats import infinity
 from gpuarray.numpy.promotion import (
     always,
     binary,
+    broadcast_to,
     constant,
     documented,
     promote_args_inexact,
@@ -134,6 +135,8 @@ def _heaviside(x, y):
     # Of an array, the result is strongly typed whatever x2 is.
     if aval_of(x).shape:
         x = as_type(asarray(x), aval_of(x).dtype)
+    shape = lengths.broadcast(aval_of(x).shape, aval_of(y).shape)
+    x, y = (broadcast_to(v, shape) if aval_of(v).shape else v for v in (x, y))
     zero, one = zero_of(x), constant(1, x)
     # nan stays nan.
     at_zero = select(lax.ne(x, x), x, y)
@@ -141,7 +144,7 @@ def _heaviside(x, y):
 
 
 heaviside = documented(
-    composite(binary("heaviside", always(_heaviside), inexact)),
+    composite(binary("heaviside", always(_heaviside), inexact, any_ranks=True)),
     """The step function: 0 for negative x1, 1 for positive, x2 at zero.
 
     Shape contract: shapes broadcast; integers become floats.

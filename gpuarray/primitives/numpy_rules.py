@@ -208,6 +208,7 @@ def order_key(x):
     >>> order_key(np.array([-1.0, -0.0, 0.0, 1.0], np.float16)).tolist()
     [-15361, -1, 0, 15360]
     """
-    bits = bits_of(x)
+    # Of formats of 8 bits and less the highest bit may be no sign; they are exact in float32.
+    bits = bits_of(x.astype(np.float32) if x.dtype.itemsize == 1 else x)
     # Floats are sign and magnitude, integers two's complement: flip the magnitude of negative ones.
     return bits ^ ((bits >> (8 * bits.dtype.itemsize - 1)) & np.iinfo(bits.dtype).max)

@@ -16,6 +16,7 @@ from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.lax.ranks import one_rank
 from gpuarray.names import explain_names as _explain_names
 
 
@@ -53,6 +54,7 @@ _FOLDS: dict[str, Callable[[Array, int], Array]] = {
 }
 
 
+@one_rank("*coordinates")
 def map_coordinates(
     input: Any,
     coordinates: Sequence[Any],

@@ -6,6 +6,7 @@ Floor 6. In: (…, m, n) arrays, promoted to floats. Out: arrays; leading axes a
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.functions.custom_rules import SymbolicZero
+from gpuarray.lax.ranks import one_rank
 from gpuarray.numpy.arithmetic import sign
 from gpuarray.numpy.axes import moveaxis
 from gpuarray.numpy.comparison import equal, not_equal
@@ -41,6 +43,7 @@ from gpuarray.numpy.shapes import broadcast_shapes, ravel, reshape, stretch
 # ---- systems of equations -------------------------------------------------------------------
 
 
+@one_rank(a=2, b=2)
 def solve(a, b) -> Array:
     """x with a x = b: (…, n, n), (…, n, k) -> (…, n, k), or (n,) -> (…, n).
 
@@ -286,9 +289,61 @@ def det(a) -> Array:
         rows = [[a[..., i, j] for j in range(3)] for i in range(3)]
         (p, q, r), (s, t, u), (v, w, x) = rows
         return p * t * x + q * u * v + r * s * w - r * t * v - p * u * w - q * s * x
+    if n == 4:
+        # Two rows and two columns, times the other rows and columns.
+        upper, lower = ([_minor(a, i, p, q) for p, q in _PAIRS] for i in (0, 2))
+        signs = (1, -1, 1, 1, -1, 1)
+        return functools.reduce(
+            lax.add, [s * x * y for s, x, y in zip(signs, upper, reversed(lower), strict=True)]
+        )
+    return _by_factors(a)
+
+
+_PAIRS = list(itertools.combinations(range(4), 2))
+
+
+def _minor(a: Array, i: int, p: int, q: int) -> Array:
+    """The determinant of rows i and i + 1, columns p and q."""
+    return a[..., i, p] * a[..., i + 1, q] - a[..., i, q] * a[..., i + 1, p]
+
+
+@custom_jvp
+def _by_factors(a: Array) -> Array:
     packed, pivots, _ = lax.linalg.lu(a)
     # det(P) det(L) det(U): the sign of the swaps, one, and the diagonal of U.
     return _parity(pivots, packed.dtype) * diagonal(packed, axis1=-2, axis2=-1).prod(-1)
+
+
+@_by_factors.defjvp
+def _by_factors_jvp(primals, tangents):
+    # Not through the factors, which divide by their diagonal: a singular matrix has cofactors, too.
+    (a,), (da,) = primals, tangents
+    value = _by_factors(a)
+    singular = equal(value, 0)[..., None, None]
+    slope = lax.cond(singular.any(), _cofactors, _cofactors_of_regular, a, value, singular)
+    return value, (slope * da).sum((-2, -1))
+
+
+def _cofactors_of_regular(a: Array, value: Array, singular: Array) -> Array:
+    return value[..., None, None] * inv(a).mT
+
+
+def _cofactors(a: Array, value: Array, singular: Array) -> Array:
+    """The cofactors of matrices some of which are singular: those by singular values."""
+    n = a.shape[-1]
+    # Each way sees matrices that it has derivatives for, only.
+    regular = _cofactors_of_regular(where(singular, identity(n, a.dtype), a), value, singular)
+    apart = identity(n, a.dtype) * lax.convert_element_type(lax.iota(np.int32, n) + 1, a.dtype)
+    u, s, vh = svd(where(singular, a, apart))
+    # Of a product the product of theirs; of a unitary matrix, its conjugate times its determinant.
+    turn = _by_factors(u) * _by_factors(vh)
+    one = lax.full((*s.shape[:-1], 1), 1, s.dtype)
+    below = lax.cumprod(lax.concatenate([one, s[..., :-1]], s.ndim - 1), s.ndim - 1)
+    above = lax.cumprod(lax.concatenate([s[..., 1:], one], s.ndim - 1), s.ndim - 1, reverse=True)
+    others = lax.convert_element_type(below * above, a.dtype)
+    return where(
+        singular, turn[..., None, None] * matmul(conj(u) * others[..., None, :], conj(vh)), regular
+    )
 
 
 def _parity(pivots: Array, dtype) -> Array:

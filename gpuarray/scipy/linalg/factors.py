@@ -13,6 +13,7 @@ from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.lax.ranks import one_rank
 from gpuarray.numpy.linalg.decompositions import adjoint, identity
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.numpy.shapes import stretch
@@ -99,13 +100,17 @@ def cho_solve(
 
 
 def _right_side(name: str, a: Array, b: Array) -> tuple[Array, bool]:
-    """b with a column axis and the batch axes that a has, and whether it was a vector."""
+    """b with a column axis and the batch axes that a has, and whether it was vectors.
+
+    It is a vector, or a vector for each matrix of a stack; where the lengths say otherwise, one
+    matrix for all of the stack.
+    """
     _square(name, a, "{} solves with a square matrix: inconsistent size for core dimension 'n'")
     if b.ndim == 0:
         raise ValueError(f"{name}: input with shape () does not have enough dimensions")
-    vector = b.ndim == 1
+    vector = b.ndim == 1 or (a.ndim == b.ndim + 1 and b.shape[-1] == a.shape[-1])
     if vector:
-        b = b[:, None]
+        b = b[..., None]
     if b.shape[-2] != a.shape[-1]:
         raise ValueError(
             f"{name}: inconsistent size for core dimension 'n': the matrix has shape {a.shape}, "
@@ -161,15 +166,12 @@ def solve_triangular(
     if not util.known(trans, ways):
         raise ValueError(f"Invalid 'trans' value {trans}: expected one of {list(ways)}")
     a, b = _matrices("solve_triangular", a, b)
-    # A vector for each matrix of the stack; where the lengths say otherwise, one matrix for all.
-    stacked = a.ndim == b.ndim + 1 and b.ndim > 1 and b.shape[-1] == a.shape[-1]
-    if stacked:
-        b = b[..., None]
     b, vector = _right_side("solve_triangular", a, b)
     x = _triangular(a, b, lower, ways[trans], unit_diagonal)
-    return x[..., 0] if vector or stacked else x
+    return x[..., 0] if vector else x
 
 
+@one_rank(a=2, b=2)
 def solve(
     a: Any,
     b: Any,
@@ -277,9 +279,7 @@ def lu_solve(
         )
     packed, b = _matrices("lu_solve", lu_and_piv[0], b)
     pivots = gnp.asarray(lu_and_piv[1])
-    # A stack of vectors has one axis less than the stack of matrices.
-    stacked = b.ndim > 1 and packed.ndim == b.ndim + 1
-    b, vector = _right_side("lu_solve", packed, b[..., None] if stacked else b)
+    b, vector = _right_side("lu_solve", packed, b)
     # P a = L U.
     order = lax.linalg.lu_pivots_to_permutation(pivots, packed.shape[-1])
     order = stretch(order, (*b.shape[:-2], packed.shape[-1]))
@@ -293,7 +293,7 @@ def lu_solve(
         x = _triangular(packed, b, lower=False, how=how)
         x = _triangular(packed, x, lower=True, how=how, unit_diagonal=True)
         x = gnp.take_along_axis(x, gnp.argsort(order, axis=-1)[..., None], axis=-2)
-    return x[..., 0] if vector or stacked else x
+    return x[..., 0] if vector else x
 
 
 def lu(

@@ -419,13 +419,25 @@ def test_errors(name):
         call()
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
 def test_the_determinant_is_smooth_at_singular_matrices(n):
     """Its derivative is the matrix of the cofactors, that of one element 1."""
-    for a in (np.zeros((n, n), np.float32), np.arange(n * n, dtype=np.float32).reshape(n, n)):
-        cofactors = np.empty((n, n))
+    holes = np.diag(np.linspace(0, 1, n, dtype=np.float32))
+    shifted = np.eye(n, k=1, dtype=np.float32) + 1j * np.eye(n, k=1)
+    ramp = np.linspace(0, 1, n * n, dtype=np.float32).reshape(n, n)
+    matrices = [0 * holes, ramp, holes, holes[::-1] + holes]
+    matrices += [holes + 1, ramp + holes, shifted.astype(np.complex64)]
+    found = []
+    for a in matrices:
+        cofactors = np.empty((n, n), a.dtype)
         for i, j in np.ndindex(n, n):
             minor = np.delete(np.delete(a, i, 0), j, 1)
             cofactors[i, j] = (-1) ** (i + j) * np.linalg.det(minor)
-        close(ga.grad(gnp.linalg.det)(a), cofactors, 1e-5)
-        close(ga.jacfwd(gnp.linalg.det)(a), cofactors, 1e-5)
+        found.append(cofactors)
+        holomorphic = a.dtype.kind == "c"
+        close(ga.grad(gnp.linalg.det, holomorphic=holomorphic)(a), cofactors, 1e-5)
+        close(ga.jacfwd(gnp.linalg.det, holomorphic=holomorphic)(a), cofactors, 1e-5)
+    # Regular ones among them.
+    stack = np.stack(matrices[:-1])
+    close(ga.jit(ga.grad(lambda a: gnp.linalg.det(a).sum()))(stack), np.stack(found[:-1]), 1e-5)
+    close(ga.vmap(ga.grad(gnp.linalg.det))(stack), np.stack(found[:-1]), 1e-5)

@@ -280,3 +280,47 @@ def test_places_are_int32_whatever_x64_is(wide):
 def test_top_k_of_more_than_int32_counts():
     with pytest.raises(ValueError, match="top_k returns int32 indices, which will overflow"):
         ga.eval_shape(lambda x: ga.lax.top_k(x, 2), ga.ShapeDtypeStruct((2**31,), "int8"))
+
+
+NARROW = [
+    "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3",
+    "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_every_narrow_float_is_ordered_by_value(name):
+    """Not by its highest bit, which is a sign in most formats of 8 bits only."""
+    dtype = np.dtype(getattr(gnp, name).dtype)
+    every = np.arange(2 ** gnp.finfo(dtype).bits, dtype=np.uint8).view(dtype)
+    x = every[np.isfinite(every.astype(np.float32))][::-1].copy()
+    wide = x.astype(np.float32)
+    values, places = ga.lax.top_k(x, len(x))
+    order = np.argsort(-wide, kind="stable")
+    np.testing.assert_array_equal(np.asarray(values).astype(np.float32), wide[order])
+    # Both zeros are there, and -0.0 is below 0.0.
+    np.testing.assert_array_equal(wide[np.asarray(places)], wide[order])
+    for k in (1, 3):
+        np.testing.assert_array_equal(np.asarray(ga.lax.top_k(x, k)[0]), np.asarray(values)[:k])
+    least = ga.lax.approx_min_k(x, 2)[0]
+    np.testing.assert_array_equal(np.asarray(least).astype(np.float32), np.sort(wide)[:2])
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_quantiles_of_narrow_floats(name):
+    """Counted in float32, and rounded once."""
+    x = np.array([2.0, 1.0, 4.0, 0.5, 1.0], getattr(gnp, name).dtype)
+    wide = x.astype(np.float32)
+    for function in (
+        lambda xp, a: xp.median(a),
+        lambda xp, a: xp.nanmedian(a),
+        lambda xp, a: xp.percentile(a, 30.0),
+        lambda xp, a: xp.quantile(a, np.float32([0.1, 0.9])),
+        lambda xp, a: xp.quantile(a, 0.3, method="nearest"),
+    ):
+        found, wanted = function(gnp, x), np.float32(function(np, wide))
+        assert found.dtype == x.dtype
+        np.testing.assert_array_equal(np.asarray(found), wanted.astype(x.dtype))
+    made = gnp.linspace(0.5, 4, 3, dtype=x.dtype)
+    np.testing.assert_array_equal(np.asarray(made), np.linspace(0.5, 4, 3).astype(x.dtype))

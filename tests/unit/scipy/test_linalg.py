@@ -326,3 +326,21 @@ ERRORS = [
 def test_misuse_is_an_error(error, words, call):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_vector_for_each_matrix_of_a_stack(count):
+    """Whichever way the factors were made; with as many vectors as elements, too."""
+    stack = np.stack([S[:3, :3] + i * np.eye(3, dtype=S.dtype) for i in range(count)])
+    right = np.arange(count * 3, dtype=S.dtype).reshape(count, 3)
+    wanted = np.linalg.solve(stack, right[..., None])[..., 0]
+    low = np.tril(stack)
+    for found in (
+        sl.cho_solve(sl.cho_factor(stack), right),
+        sl.lu_solve(sl.lu_factor(stack), right),
+        sl.solve(stack, right, assume_a="pos"),
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    wanted = np.linalg.solve(low, right[..., None])[..., 0]
+    found = sl.solve_triangular(low, right, lower=True)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpuarray.backends.cuda import cubins, nvrtc, sources
 from gpuarray.backends.cuda.availability import cupy, too_old
-from gpuarray.backends.cuda.device import Buffer, Gpu
+from gpuarray.backends.cuda.device import Buffer, Gpu, Kept
 from gpuarray.compiler.cuda.emit import KernelSource
 from gpuarray.core.threads import thread_count
 from gpuarray.errors import CompileError, DeviceError
@@ -40,6 +40,8 @@ class Loaded(NamedTuple):
         Bytes of shared memory that a launch sets aside, where a kernel asks for it.
     source, binary :
         The text, for readers, and the machine code.
+    code :
+        What unloads the code when nothing refers to it any more and the work launched has run.
     """
 
     functions: dict[str, Any]
@@ -47,6 +49,7 @@ class Loaded(NamedTuple):
     rooms: dict[str, int]
     source: str
     binary: bytes
+    code: Kept | None = None
 
 
 def load(kernels: Sequence[KernelSource], gpu: Gpu) -> Loaded:
@@ -69,7 +72,8 @@ def load(kernels: Sequence[KernelSource], gpu: Gpu) -> Loaded:
         for name, room in rooms.items():
             cupy.cuda.driver.funcSetAttribute(functions[name].ptr, _ROOM, room)
     lengths = {k: given for k, (_, given) in form.calls.items()}
-    return Loaded(functions, lengths, rooms, form.text, b"".join(c.data for c in cubins_))
+    binary = b"".join(c.data for c in cubins_)
+    return Loaded(functions, lengths, rooms, form.text, binary, Kept(gpu, [*modules.values()]))
 
 
 def compiled(
@@ -118,10 +122,10 @@ def _compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.CompileRes
             log = api.getProgramLog(program).strip()
             raise CompileError(f"NVRTC could not compile for {arch}: {error}\n{log}") from None
         log = api.getProgramLog(program)
-        binary = api.getCUBIN(program) if native else api.getPTX(program)
+        # CuPy takes the last byte of both for the end of a string: of machine code it is a byte.
+        binary = api.getCUBIN(program) + b"\0" if native else api.getPTX(program)
     finally:
         api.destroyProgram(program)
-    binary = binary.encode() if isinstance(binary, str) else binary
     return nvrtc.CompileResult(binary, log, time.perf_counter() - started, nvrtc.resources(log))
 
 

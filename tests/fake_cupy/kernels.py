@@ -7,6 +7,7 @@ access of theirs.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import hashlib
 import itertools
@@ -163,6 +164,23 @@ class _Code:
         self.source, self.device, self.loaded = source, device, True
 
 
+#: Code by the number of its module.
+_codes: dict[int, _Code] = {}
+_api = ctypes.pythonapi
+_number_in = _api.PyCapsule_GetPointer
+_number_in.argtypes, _number_in.restype = (ctypes.c_void_p, ctypes.c_char_p), ctypes.c_void_p
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def _unload(capsule: int) -> None:
+    _codes.pop(_number_in(capsule, None)).loaded = False
+
+
+_capsule = _api.PyCapsule_New
+_capsule.argtypes = ctypes.c_void_p, ctypes.c_char_p, type(_unload)
+_capsule.restype = ctypes.py_object
+
+
 class Module:
     """Loaded machine code; it belongs to the device that was current then."""
 
@@ -170,14 +188,15 @@ class Module:
         self.ptr = 0
         self._code = _Code("", -1)
 
-    def __del__(self):
-        self._code.loaded = False
-
     def load(self, cubin: bytes) -> None:
         if not isinstance(cubin, bytes):
             raise TypeError(f"Argument 'cubin' has incorrect type (got {type(cubin).__name__})")
         self._code = _Code(source_in(cubin), world.thread.device)
         self.ptr = next(_numbers)
+        # As in CuPy, code goes with the last reference to a module: what C knows of when it goes is
+        # not finalised before, as other garbage is.
+        _codes[self.ptr] = self._code
+        self._life = _capsule(self.ptr, None, _unload)
 
     def load_file(self, filename: str) -> None:
         path = pathlib.Path(filename)

@@ -73,7 +73,7 @@ def load(kernels: Sequence[KernelSource], gpu: Gpu) -> Loaded:
             cupy.cuda.driver.funcSetAttribute(functions[name].ptr, _ROOM, room)
     lengths = {k: given for k, (_, given) in form.calls.items()}
     binary = b"".join(c.data for c in cubins_)
-    return Loaded(functions, lengths, rooms, form.text, binary, Kept(gpu, [*modules.values()]))
+    return Loaded(functions, lengths, rooms, form.text, binary, Kept(gpu, {*modules.values()}))
 
 
 def compiled(

@@ -434,7 +434,8 @@ def _permute(perm: tuple, sends: list[Buffer], received: list[Buffer], gpu: Gpu)
             if target == i:
                 communicator.recv(b.pointer, b.nbytes, nccl.NCCL_UINT8, source, stream)
         if all(target != i for _, target in perm):  # nobody sends: zeros
-            cupy.cuda.runtime.memsetAsync(b.pointer, 0, b.nbytes, stream)
+            with gpu.device:
+                cupy.cuda.runtime.memsetAsync(b.pointer, 0, b.nbytes, stream)
 
     return calls
 

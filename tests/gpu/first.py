@@ -199,7 +199,7 @@ def graphs() -> Answer:
     """Programs and loops are replayed, at the addresses that a real pool hands out, after garbage
     was collected, and give what they gave before.
     """
-    line = np.arange(4096, dtype=np.int32)
+    line = np.arange(4 * SIZE, dtype=np.int32)
     steps = lambda v: [v := (gnp.cumsum(v) ^ v.sum()) % 97 for _ in range(12)][-1]
     turns = lambda v: lax.fori_loop(0, 40, lambda i, c: (gnp.cumsum(c) ^ c.sum()) % 97, v)
     until = lambda v: lax.while_loop(
@@ -219,11 +219,7 @@ def graphs() -> Answer:
     recording.Replay.__call__ = lambda self, *a: launched.append(self) or replay(self, *a)
     recording.record = lambda *a: recorded.append(a[1]) or record(*a)
     try:
-        for name, (f, times) in {
-            "run": (steps, 12),
-            "scan": (turns, 40),
-            "while": (until, 30),
-        }.items():
+        for name, f, times in (("run", steps, 12), ("scan", turns, 40), ("while", until, 30)):
             f, v = ga.jit(f), gnp.asarray(line)
             recorded.clear()
             for _ in range(12):
@@ -274,19 +270,15 @@ def routines() -> Answer:
     rng, found, right = np.random.default_rng(0), {}, []
     a = rng.normal(size=(3, 8, 8))
     spd, line = a @ a.swapaxes(1, 2) + 8 * np.eye(8), rng.normal(size=(4, 1500))
-    sign = lambda q: q * np.sign(q[..., :1, :])
+    both = lambda f: (lambda m: f(gnp.linalg, m), lambda m: f(np.linalg, m))
     calls = {
-        "cholesky": (gnp.linalg.cholesky, np.linalg.cholesky, spd),
-        "solve": (
-            lambda m: gnp.linalg.solve(m, m[..., :2]),
-            lambda m: np.linalg.solve(m, m[..., :2]),
-            spd,
-        ),
-        "inverse": (gnp.linalg.inv, np.linalg.inv, spd),
-        "determinant": (gnp.linalg.det, np.linalg.det, spd),
-        "qr": (lambda m: gnp.abs(gnp.linalg.qr(m)[1]), lambda m: np.abs(np.linalg.qr(m)[1]), a),
-        "svd": (lambda m: gnp.linalg.svd(m)[1], lambda m: np.linalg.svd(m)[1], a[:, :, :5]),
-        "eigh": (lambda m: gnp.linalg.eigh(m)[0], lambda m: np.linalg.eigh(m)[0], spd),
+        "cholesky": (*both(lambda linalg, m: linalg.cholesky(m)), spd),
+        "solve": (*both(lambda linalg, m: linalg.solve(m, m[..., :2])), spd),
+        "inverse": (*both(lambda linalg, m: linalg.inv(m)), spd),
+        "determinant": (*both(lambda linalg, m: linalg.det(m)), spd),
+        "qr": (*both(lambda linalg, m: abs(linalg.qr(m)[1])), a),
+        "svd": (*both(lambda linalg, m: linalg.svd(m)[1]), a[:, :, :5]),
+        "eigh": (*both(lambda linalg, m: linalg.eigh(m)[0]), spd),
         "eig": (
             lambda m: gnp.sort(gnp.abs(gnp.linalg.eig(m)[0])),
             lambda m: np.sort(np.abs(np.linalg.eig(m)[0])),

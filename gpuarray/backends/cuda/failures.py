@@ -11,6 +11,7 @@ from collections.abc import Iterable
 #: since a library that is not installed has no classes.
 FAILURES = {
     "OutOfMemoryError": None,
+    "MemoryError": None,  # what CuPy makes of that in Thrust, which sorts
     "CUDARuntimeError": 2,
     "CUDADriverError": 2,
     "CUBLASError": 3,

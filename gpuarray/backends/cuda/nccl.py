@@ -278,10 +278,8 @@ class Nccl(Peers):
         assert self.party is not None
         owners = [self.party.owners[d] for d in group]
         processes = tuple(sorted({*owners}))
-        # CuPy's name is a tuple of C's signed chars.
-        own = nccl.get_unique_id() if processes[0] == self.party.here else ()
-        told = self.party.told(processes, bytes(n % 256 for n in own))
-        name = tuple(n - 256 if n > 127 else n for n in told)
+        own = nccl.get_unique_id() if processes[0] == self.party.here else b""
+        name = self.party.told(processes, own)
         made = {}
         # Each call waits for the others of the group, and this thread makes several.
         nccl.groupStart()

@@ -33,7 +33,14 @@ def test_every_part_has_things_to_try_under_names_of_their_own(part, monkeypatch
         assert {f"memcheck-{kind}" for kind in kinds} <= set(names)
 
 
-@pytest.mark.parametrize("name", list(first.QUESTIONS))
+#: Questions about many kernels, which take long to compile for a CPU.
+LONG = {"blocks", "routines", "threads"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in first.QUESTIONS],
+)
 def test_first_questions_are_answered(name, monkeypatch):
     monkeypatch.setattr(first, "SIZE", 24)
     monkeypatch.setattr(first, "TIMES", 5)

@@ -339,7 +339,11 @@ print("last line")
 def ends() -> Answer:
     """A process ends in silence while work is under way and programs are there."""
     done = subprocess.run(
-        [sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=80, check=False
+        [sys.executable, "-W", "ignore", "-c", ENDS],
+        capture_output=True,
+        text=True,
+        timeout=80,
+        check=False,
     )
     silent = not done.stderr and done.stdout == "last line\n"
     return {"ok": done.returncode == 0 and silent, "status": done.returncode,

@@ -487,13 +487,18 @@ class Kept:
             self._gpu.hold(self._things)
 
 
+#: What the GPUs of a parent process held.
+_elsewhere: list[Any] = []
+
+
 class _Lost(Gpu):
     """A GPU in a process forked from one that used it, where CUDA does not work."""
 
     _KNOWN = frozenset({"arch", "borrowed", "hold", "index", "name", "reading"})
 
     def hold(self, thing: Any) -> None:
-        """Keep nothing: the parent process owns the memory."""
+        """Keep it for ever: it belongs to the parent process, and is not given back here."""
+        _elsewhere.append(thing)
 
     def reading(self, event: Any, memory: Any) -> None:
         """Likewise."""

@@ -9,6 +9,7 @@ of its structures are those of its C interface, which versions 12 and 13 share.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
 from collections import OrderedDict
@@ -136,7 +137,8 @@ class LtProduct(Struct):
 
 def library() -> Functions:
     """Return the functions of the library that is beside CuPy's cuBLAS."""
-    _ = cupy.cuda.cublas  # CuPy loads both, from wherever it finds them
+    with contextlib.suppress(ImportError):
+        _ = cupy.cuda.cublas  # CuPy loads both, from wherever it finds them
     version = cupy.cuda.runtime.runtimeGetVersion() // 1000
     found = shared_libraries.load("cublasLt", [version])
     return Functions(found, PROTOTYPES, _STATUSES, frozenset((8, 15)))

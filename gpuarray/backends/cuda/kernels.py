@@ -25,6 +25,8 @@ from gpuarray.errors import CompileError, DeviceError
 TABLES = 16
 #: CUDA's number for the shared memory that launches of a kernel may set aside.
 _ROOM = 8
+#: In pieces of so many bytes a GPU gives shared memory to blocks.
+_PIECE = 128
 
 
 class Loaded(NamedTuple):
@@ -67,8 +69,9 @@ def load(kernels: Sequence[KernelSource], gpu: Gpu) -> Loaded:
             gpu.retried(module.load, cubin.data)
             modules |= dict.fromkeys(source.names, module)
         functions = {k: modules[name].get_function(name) for k, (name, _) in form.calls.items()}
-        # As much as the GPU has beside the arrays of the text.
-        rooms = {k.name: min(k.room, gpu.shared_bytes - k.shared_bytes) for k in kernels if k.room}
+        # As much as the GPU has beside the arrays of the text, which end before a whole piece.
+        left = {k.name: (gpu.shared_bytes - k.shared_bytes) // _PIECE * _PIECE for k in kernels}
+        rooms = {k.name: min(k.room, left[k.name]) for k in kernels if k.room}
         for name, room in rooms.items():
             cupy.cuda.driver.funcSetAttribute(functions[name].ptr, _ROOM, room)
     lengths = {k: given for k, (_, given) in form.calls.items()}

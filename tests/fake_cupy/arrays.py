@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from tests.fake_cupy.errors import CUDARuntimeError
+from tests.fake_cupy.errors import CUDARuntimeError, OutOfMemoryError
 from tests.fake_cupy.memory import MemoryPointer, MemoryPool, block_at, view
 from tests.fake_cupy.streams import get_current_stream
 from tests.fake_cupy.world import Queue, Use, world
@@ -194,6 +194,25 @@ def library(name: str) -> Callable:
         return call(function, *args, **kwargs)
 
     routine.__name__ = routine.__qualname__ = name.rpartition(".")[2]
+    return routine
+
+
+def sorting(name: str) -> Callable:
+    """A function that Thrust computes: it takes memory of its own, and where there is none left,
+    its error is C++'s.
+    """
+    function = library(name)
+
+    def routine(a, *args, **kwargs):
+        try:
+            room = None if world.idle else alloc(a.nbytes)
+            made = function(a, *args, **kwargs)
+        except OutOfMemoryError:
+            raise MemoryError("std::bad_alloc") from None
+        del room  # used until then
+        return made
+
+    routine.__name__ = routine.__qualname__ = name
     return routine
 
 

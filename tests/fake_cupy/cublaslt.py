@@ -178,6 +178,8 @@ def cublasLtMatmulAlgoGetHeuristic(handle, product, a, b, c, d, preference, many
     product = library.find(product, Product)
     layouts = [library.find(x, Layout) for x in (a, b, c, d)]
     wanted = library.find(preference, Preference)
+    if _EPILOGUES.get(product.values[7], (0, 0))[1] and not product.values.get(8):
+        world.fault("cuBLASLt is asked for an algorithm with a bias, and not told of one")
     ctypes.c_int.from_address(count).value = 0
     if many < 1:
         raise Wrong(INVALID)

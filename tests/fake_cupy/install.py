@@ -44,6 +44,7 @@ NAMES = {
         "from_dlpack": arrays.from_dlpack,
         "get_default_memory_pool": arrays.get_default_memory_pool,
         "ndarray": arrays.ndarray,
+        **{name: arrays.sorting(name) for name in ("argsort", "sort")},
     },
     "cupy.cuda": {
         "Device": streams.Device,
@@ -131,8 +132,7 @@ NAMES = {
 }
 #: Functions of the library that NumPy has under the same name.
 LIBRARY = {
-    "cupy": "all argsort ascontiguousarray full_like isfinite searchsorted sort stack "
-    "take_along_axis where",
+    "cupy": "all ascontiguousarray full_like isfinite searchsorted stack take_along_axis where",
     "cupy.linalg": "eigh qr svd",
 }
 

@@ -7,6 +7,7 @@ access of theirs.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import hashlib
 import itertools
@@ -156,19 +157,46 @@ def _library(source: str, shared_mem: int = 0) -> hostcc.Library:
 
 
 # ---- modules ----
+class _Code:
+    """Code on a device: work that was launched or recorded refers to it, and does not hold it."""
+
+    def __init__(self, source: str, device: int):
+        self.source, self.device, self.loaded = source, device, True
+
+
+#: Code by the number of its module.
+_codes: dict[int, _Code] = {}
+_api = ctypes.pythonapi
+_number_in = _api.PyCapsule_GetPointer
+_number_in.argtypes, _number_in.restype = (ctypes.c_void_p, ctypes.c_char_p), ctypes.c_void_p
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def _unload(capsule: int) -> None:
+    _codes.pop(_number_in(capsule, None)).loaded = False
+
+
+_capsule = _api.PyCapsule_New
+_capsule.argtypes = ctypes.c_void_p, ctypes.c_char_p, type(_unload)
+_capsule.restype = ctypes.py_object
+
+
 class Module:
     """Loaded machine code; it belongs to the device that was current then."""
 
     def __init__(self):
         self.ptr = 0
-        self._source = ""
-        self._device = -1
+        self._code = _Code("", -1)
 
     def load(self, cubin: bytes) -> None:
         if not isinstance(cubin, bytes):
             raise TypeError(f"Argument 'cubin' has incorrect type (got {type(cubin).__name__})")
-        self._source = source_in(cubin)
-        self._device, self.ptr = world.thread.device, next(_numbers)
+        self._code = _Code(source_in(cubin), world.thread.device)
+        self.ptr = next(_numbers)
+        # As in CuPy, code goes with the last reference to a module: what C knows of when it goes is
+        # not finalised before, as other garbage is.
+        _codes[self.ptr] = self._code
+        self._life = _capsule(self.ptr, None, _unload)
 
     def load_file(self, filename: str) -> None:
         path = pathlib.Path(filename)
@@ -196,7 +224,7 @@ class Function:
     """A kernel of a module."""
 
     def __init__(self, module: Module, funcname: str):
-        found = signatures(module._source).get(funcname)
+        found = signatures(module._code.source).get(funcname)
         if found is None:
             raise CUDADriverError(500)
         self.module, self.ptr = module, next(_numbers)
@@ -220,7 +248,7 @@ class Function:
         if (broken := world.broken[device]) is not None:
             raise CUDADriverError(getattr(broken, "status", 719))
         queue = world.find(world.current(device) if stream is None else stream.ptr)
-        if device != self.module._device or queue.device != device:
+        if device != self.module._code.device or queue.device != device:
             raise CUDADriverError(400)
         blocks, threads = (max(1, x) for x in (grid[0], block[0]))
         whole = all(x <= 1 for x in (*grid[1:], *block[1:])) and shared_mem <= self._most_shared
@@ -233,7 +261,10 @@ class Function:
             raise CUDADriverError(1)
         values, uses, table = self._arguments(args)
         order = world.random.random()
-        run = functools.partial(self._run, blocks, threads, shared_mem, values, uses, table, order)
+        run = functools.partial(
+            _run, self.module._code, self._name, self._signature, blocks, threads, shared_mem,
+            values, uses, table, order,
+        )  # fmt: skip
         world.put(queue, f"kernel {self._name}", run, uses)
 
     def _arguments(self, args) -> tuple[list[int], list[Use], _Table | None]:
@@ -248,7 +279,7 @@ class Function:
                 if block is None:
                     world.fault(f"{parameter.name} of {self._name} points nowhere, at {site()}")
                     raise CUDADriverError(1)
-                if block.device not in (None, self.module._device):
+                if block.device not in (None, self.module._code.device):
                     world.fault(f"{parameter.name} of {self._name} is {block}, at {site()}")
                 left = block.asked - (value - block.address)
                 uses.append(use_of(value, max(left, 0), parameter.writes))
@@ -288,45 +319,50 @@ class Function:
                     "is written, and one is declared __restrict__"
                 )
 
-    def _run(
-        self,
-        blocks: int,
-        threads: int,
-        shared_mem: int,
-        values: list[int],
-        uses: list[Use],
-        found: _Table | None,
-        seed: float,
-    ) -> None:
-        world.count("execution")
-        table = np.empty(0, np.uint64)
-        if found is not None:
-            table = found.hosts
-            if found.content() != found.addresses:
-                world.fault(f"the table of {self._name} is not there when it runs")
-            values = [*values[: found.number], table.ctypes.data, *values[found.number + 1 :]]
-        regions = _regions(self._signature, values, uses)
-        memories = [u.block.memory[: u.stop] for u in _distinct(uses)]
-        key = None
-        if world.remembered is not None:
-            state = hashlib.blake2b(b"".join(m.tobytes() for m in memories)).digest()
-            places = [_place(v, regions) for v in values if v != table.ctypes.data]
-            places += [_place(v, regions) for v in table.tolist()]
-            key = (self.module._source, self._name, blocks, threads, shared_mem, state, *places)
-            if (known := world.remembered.get(key)) is not None:
-                for memory, data in zip(memories, known, strict=True):
-                    memory[...] = data
-                return
-        if table.size:
-            regions.append(hostcc.Region(table.ctypes.data, table.nbytes, hostcc.INPUT, 8, "table"))
-        library = _library(self.module._source, shared_mem)
-        try:
-            library.launch(self._name, values, blocks, threads, regions, int(seed * (1 << 30)))
-        except hostcc.DeviceError as error:
-            world.fault(f"kernel {self._name}: {error}")
-            raise CUDARuntimeError(700) from error
-        if key is not None and world.remembered is not None:
-            world.remembered[key] = [m.copy() for m in memories]
+
+def _run(
+    code: _Code,
+    name: str,
+    signature: Signature,
+    blocks: int,
+    threads: int,
+    shared_mem: int,
+    values: list[int],
+    uses: list[Use],
+    found: _Table | None,
+    seed: float,
+) -> None:
+    world.count("execution")
+    if not code.loaded:
+        world.fault(f"kernel {name} runs, and its module is unloaded")
+    table = np.empty(0, np.uint64)
+    if found is not None:
+        table = found.hosts
+        if found.content() != found.addresses:
+            world.fault(f"the table of {name} is not there when it runs")
+        values = [*values[: found.number], table.ctypes.data, *values[found.number + 1 :]]
+    regions = _regions(signature, values, uses)
+    memories = [u.block.memory[: u.stop] for u in _distinct(uses)]
+    key = None
+    if world.remembered is not None:
+        state = hashlib.blake2b(b"".join(m.tobytes() for m in memories)).digest()
+        places = [_place(v, regions) for v in values if v != table.ctypes.data]
+        places += [_place(v, regions) for v in table.tolist()]
+        key = (code.source, name, blocks, threads, shared_mem, state, *places)
+        if (known := world.remembered.get(key)) is not None:
+            for memory, data in zip(memories, known, strict=True):
+                memory[...] = data
+            return
+    if table.size:
+        regions.append(hostcc.Region(table.ctypes.data, table.nbytes, hostcc.INPUT, 8, "table"))
+    library = _library(code.source, shared_mem)
+    try:
+        library.launch(name, values, blocks, threads, regions, int(seed * (1 << 30)))
+    except hostcc.DeviceError as error:
+        world.fault(f"kernel {name}: {error}")
+        raise CUDARuntimeError(700) from error
+    if key is not None and world.remembered is not None:
+        world.remembered[key] = [m.copy() for m in memories]
 
 
 class _Table(NamedTuple):
@@ -404,6 +440,9 @@ def _value(given) -> int:
 
 
 # ---- CuPy's own way to them ----
+_raw_modules: list[Module] = []
+
+
 class RawKernel:
     """A kernel by its text and name."""
 
@@ -417,12 +456,14 @@ class RawKernel:
 
     @property
     def kernel(self) -> Function:
-        if self._module is None or self._module._device != world.thread.device:
+        # CuPy never unloads the modules of its kernels.
+        if self._module is None or self._module._code.device != world.thread.device:
             self._module = Module()
             if self.file_path is not None:
                 self._module.load_file(self.file_path)
             else:
                 self._module.load(_compiled(self.code, tuple(self.options)))
+            _raw_modules.append(self._module)
         return Function(self._module, self.name)
 
     def __call__(self, grid, block, args, *, shared_mem=0):

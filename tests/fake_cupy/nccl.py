@@ -69,10 +69,9 @@ def get_version() -> int:
     return 22809
 
 
-def get_unique_id() -> tuple[int, ...]:
-    """What the processes of one communicator share: 128 of C's signed chars."""
-    number = next(_numbers)
-    return tuple((number >> 7 * i) % 128 - (i > 4) for i in range(128))
+def get_unique_id() -> bytes:
+    """What the processes of a communicator share: 128 bytes (a tuple before CuPy 14)."""
+    return next(_numbers).to_bytes(127, "little") + b"\xff"
 
 
 def groupStart() -> None:
@@ -100,13 +99,13 @@ def groupEnd() -> None:
 class NcclCommunicator:
     """One rank of a communicator."""
 
-    def __init__(self, ndev: int, commId: tuple, rank: int, config=None):
+    def __init__(self, ndev: int, commId: bytes, rank: int, config=None):
         # Threads stand for processes; each calls for the ranks that it has made.
-        if type(commId) is not tuple or len(commId) != 128 or not 0 <= rank < ndev:
+        if type(commId) is not bytes:
+            raise TypeError(f"Argument 'commId' has incorrect type (got {type(commId).__name__})")
+        if len(commId) != 128 or not 0 <= rank < ndev:
             world.fault(f"rank {rank} of {ndev} under a name {commId!r}, at {site()}")
             raise NcclError(4)
-        if not all(-128 <= n < 128 for n in commId):
-            raise OverflowError("value too large to convert to char")
         self._clique, self._rank, self._size = hash(commId), rank, ndev
         self._device = world.thread.device
         self._usable_still, self._apart = True, True

@@ -126,6 +126,10 @@ def memcpyAsync(dst: int, src: int, size: int, kind: int, stream: int) -> None:
             world.wait(work, queue.device)
 
 
+#: How far apart rows may lie.
+PITCH = (1 << 31) - 1
+
+
 def memcpy2DAsync(
     dst: int, dpitch: int, src: int, spitch: int, width: int, height: int, kind: int, stream: int
 ) -> None:
@@ -136,6 +140,8 @@ def memcpy2DAsync(
     with world.lock:
         if kind not in (memcpyDeviceToDevice, memcpyDefault) or width > min(dpitch, spitch):
             raise CUDARuntimeError(1)
+        if max(dpitch, spitch) > PITCH:
+            raise CUDARuntimeError(12)
         sides = []
         uses = []
         for address, pitch, writes in ((src, spitch, False), (dst, dpitch, True)):
@@ -171,6 +177,8 @@ def memsetAsync(ptr: int, value: int, size: int, stream: int) -> None:
     if world.idle or size == 0:
         return
     with world.lock:
+        if world.find(stream).device != world.thread.device:
+            world.fault("memory is set on a stream of another device than the current one")
         use, bytes_ = use_of(ptr, size, True), view(ptr, size)
         world.report(world.find(stream).device)
 

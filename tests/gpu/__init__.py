@@ -6,7 +6,7 @@ $OUT. A command is one part, and takes at most 540 seconds.
 
 | part | what it is | about |
 |---|---|---|
-| `first` | what reading cannot settle: tickets, donation, costs, PTX, pools | 1 minute |
+| `first` | what reading cannot settle: tickets, graphs, libraries, costs, PTX, pools | 2 minutes |
 | `quick` | the doctor, the golden kernels against NumPy, six workloads | 2 minutes |
 | `generic` | the laws of all primitives, in fourteen shares side by side | 2 times 9 minutes |
 | `tests` | all other tests that launch anything, a process for each file | 9 minutes |

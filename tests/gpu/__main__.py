@@ -28,7 +28,9 @@ from tests.gpu import devices, first, golden, shard, ulps
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = [sys.executable, "-m", "bench", "--gpu"]
-PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+#: Warnings are errors in tests, but not those that CuPy brings about: its NumPy may be another.
+QUIET = ["-o", "filterwarnings=error\ndefault:::cupy\ndefault::DeprecationWarning"]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *QUIET]
 GOLDEN = [sys.executable, "-m", "tests.gpu.golden"]
 #: The workloads of `quick`, and who takes part.
 SIX = "^(saxpy|softmax|full_sum|layer_norm|dispatch_jit|mandelbrot)$"

@@ -7,8 +7,11 @@ when it says so, who owns memory, what calls cost; the exit status is 1 where an
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import functools
+import gc
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +23,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from gpuarray.backends.cuda import cudnn, device, kernels, shared_libraries
+from gpuarray.backends.cuda import graphs as recording
 from gpuarray.backends.cuda.fused_products import library
 from tests.support.nearness import largest, ulps
 
@@ -191,6 +195,162 @@ def costs() -> Answer:
 
 
 @question
+def graphs() -> Answer:
+    """Programs and loops are replayed, at the addresses that a real pool hands out, after garbage
+    was collected, and give what they gave before.
+    """
+    line = np.arange(4 * SIZE, dtype=np.int32)
+    steps = lambda v: [v := (gnp.cumsum(v) ^ v.sum()) % 97 for _ in range(12)][-1]
+    turns = lambda v: lax.fori_loop(0, 40, lambda i, c: (gnp.cumsum(c) ^ c.sum()) % 97, v)
+    until = lambda v: lax.while_loop(
+        lambda c: (c[1] < 30) & (c[0].max() >= 0),
+        lambda c: ((gnp.cumsum(c[0]) ^ c[0].sum()) % 97, c[1] + 1),
+        (v, 0),
+    )[0]
+
+    def exact(v: np.ndarray, times: int) -> np.ndarray:
+        for _ in range(times):
+            v = (np.cumsum(v, dtype=np.int32) ^ v.sum(dtype=np.int32)) % 97
+        return v
+
+    found: Answer = {}
+    right, launched, recorded = [], [], []
+    replay, record = recording.Replay.__call__, recording.record
+    recording.Replay.__call__ = lambda self, *a: launched.append(self) or replay(self, *a)
+    recording.record = lambda *a: recorded.append(a[1]) or record(*a)
+    try:
+        for name, f, times in (("run", steps, 12), ("scan", turns, 40), ("while", until, 30)):
+            f, v = ga.jit(f), gnp.asarray(line)
+            recorded.clear()
+            for _ in range(12):
+                made = f(v)  # the result before is there until this one is
+                gc.collect()
+            right.append(bool((np.asarray(made) == exact(line, times)).all()))
+            found[f"graphs of {name}"] = len(recorded)
+        found["replays"] = sum(r._used for r in {id(r): r for r in launched}.values())
+    finally:
+        recording.Replay.__call__, recording.record = replay, record
+    replayed = found["replays"] >= 4 and all(found[f"graphs of {n}"] for n in ("run", "scan"))
+    return {"ok": all(right) and replayed and not recording._said, "right": right, **found}
+
+
+@question
+def blocks() -> Answer:
+    """Blocks that wait for one another, and that have more shared memory than a text may say, come
+    to the same bits many times.
+    """
+    rng, found, right = np.random.default_rng(0), {}, []
+    line = rng.integers(-9, 9, SIZE * SIZE * 4).astype(np.int32)
+    wide = rng.normal(size=(2, 40 * SIZE)).astype(np.float32)
+    soft = np.exp(wide.astype(float) - wide.max(1, keepdims=True))
+    calls = {
+        "sum of all": (gnp.sum, line, line.sum(dtype=np.int32)),
+        "running sum": (gnp.cumsum, line, np.cumsum(line, dtype=np.int32)),
+        "running sums down": (
+            lambda v: gnp.cumsum(v.reshape(-1, 16), 0),
+            line,
+            np.cumsum(line.reshape(-1, 16), 0, dtype=np.int32),
+        ),
+        "histogram": (lambda v: gnp.bincount(v + 9, length=18), line, np.bincount(line + 9)),
+        "softmax of long rows": (nn.softmax, wide, soft / soft.sum(1, keepdims=True)),
+    }
+    for name, (f, given, exact) in calls.items():
+        f, there = ga.jit(f), gnp.asarray(given)
+        first = np.asarray(f(there))
+        same = all((np.asarray(f(there)) == first).all() for _ in range(REPEATS))
+        off = float(np.abs(first.astype(float) - exact).max() / np.abs(exact).max())
+        found[name] = {"same": bool(same), "off by": off}
+        right.append(same and off < (1e-5 if given is wide else 1e-12))
+    return {"ok": all(right), **found}
+
+
+@question
+def routines() -> Answer:
+    """Every library that CuPy calls, on small operands, beside NumPy."""
+    rng, found, right = np.random.default_rng(0), {}, []
+    a = rng.normal(size=(3, 8, 8))
+    spd, line = a @ a.swapaxes(1, 2) + 8 * np.eye(8), rng.normal(size=(4, 1500))
+    both = lambda f: (lambda m: f(gnp.linalg, m), lambda m: f(np.linalg, m))
+    calls = {
+        "cholesky": (*both(lambda linalg, m: linalg.cholesky(m)), spd),
+        "solve": (*both(lambda linalg, m: linalg.solve(m, m[..., :2])), spd),
+        "inverse": (*both(lambda linalg, m: linalg.inv(m)), spd),
+        "determinant": (*both(lambda linalg, m: linalg.det(m)), spd),
+        "qr": (*both(lambda linalg, m: abs(linalg.qr(m)[1])), a),
+        "svd": (*both(lambda linalg, m: linalg.svd(m)[1]), a[:, :, :5]),
+        "eigh": (*both(lambda linalg, m: linalg.eigh(m)[0]), spd),
+        "eig": (
+            lambda m: gnp.sort(gnp.abs(gnp.linalg.eig(m)[0])),
+            lambda m: np.sort(np.abs(np.linalg.eig(m)[0])),
+            a,
+        ),
+        "fft": (lambda v: gnp.abs(gnp.fft.fft(v)), lambda v: np.abs(np.fft.fft(v)), line),
+        "rfft2": (lambda v: gnp.abs(gnp.fft.rfft2(v)), lambda v: np.abs(np.fft.rfft2(v)), line),
+        "irfft": (gnp.fft.irfft, np.fft.irfft, line),
+        "sort": (gnp.sort, np.sort, line),
+        "argsort": (gnp.argsort, lambda v: np.argsort(v, kind="stable"), line),
+        "searchsorted": (
+            lambda v: gnp.searchsorted(gnp.sort(v[0]), v[1]),
+            lambda v: np.searchsorted(np.sort(v[0]), v[1]),
+            line,
+        ),
+    }
+    for dtype, off in ((np.float32, 2e-3), (np.float64, 1e-9)):
+        for name, (ours, theirs, given) in calls.items():
+            given = given.astype(dtype)
+            try:
+                with ga.enable_x64(dtype == np.float64):
+                    made = np.asarray(ga.jit(ours)(given))
+                exact = theirs(given.astype(dtype if "sort" in name else float))
+                worst = float(np.abs(made - exact).max() / np.abs(exact).max())
+            except Exception as error:
+                worst = f"{type(error).__name__}: {error}"[:300]
+            found[f"{name} of {np.dtype(dtype).name}"] = worst
+            right.append(isinstance(worst, float) and worst < off)
+    return {"ok": all(right), **found}
+
+
+@question
+def threads() -> Answer:
+    """Threads share one stream: what each gets is its own."""
+    f = ga.jit(lambda v, k: gnp.cumsum(gnp.sort(v * k))[-1] + (v @ v) * k)
+    v = np.arange(512, dtype=np.float32) % 7
+
+    def work(k: int) -> bool:
+        exact = v.sum() * k + (v @ v) * k
+        return all(float(f(v, np.float32(k))) == exact for _ in range(REPEATS))
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        right = list(pool.map(work, range(1, 9)))
+    return {"ok": all(right), "right": right}
+
+
+ENDS = """
+import numpy as np, gpuarray as ga, gpuarray.numpy as gnp
+from gpuarray import lax
+f = ga.jit(lambda x: lax.fori_loop(0, 40, lambda i, c: (gnp.cumsum(c) ^ c.sum()) % 97, x))
+kept = [f(gnp.arange(4096)) for _ in range(4)]
+large = [gnp.sort(gnp.ones(1 << 22) * k) @ gnp.ones(1 << 22) for k in range(8)]
+print("last line")
+"""
+
+
+@question
+def ends() -> Answer:
+    """A process ends in silence while work is under way and programs are there."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", ENDS],
+        capture_output=True,
+        text=True,
+        timeout=80,
+        check=False,
+    )
+    silent = not done.stderr and done.stdout == "last line\n"
+    return {"ok": done.returncode == 0 and silent, "status": done.returncode,
+            "said": done.stderr[-1500:]}  # fmt: skip
+
+
+@question
 def nothing() -> Answer:
     """Arrays of no elements through kernels and libraries."""
     empty = np.zeros((0, 3), np.float32)
@@ -249,8 +409,8 @@ def pools() -> Answer:
     return {"ok": True, "freed": gpu.free(), **stats}
 
 
-#: The side of the matrices of `products`, and how often `costs` calls; a test makes them smaller.
-SIZE, TIMES = 1024, 500
+#: The side of matrices, how often `costs` calls, and others: a test makes them smaller.
+SIZE, TIMES, REPEATS = 1024, 500, 20
 
 
 def main() -> int:

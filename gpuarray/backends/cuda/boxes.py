@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from gpuarray.backends.cuda.availability import cupy
 from gpuarray.backends.cuda.device import Buffer
 
+#: How far apart the rows of one copy may lie: a limit of CUDA.
+_PITCH = (1 << 31) - 1
+
 
 def part(source: Buffer, starts: Sequence[int], shape: tuple[int, ...]) -> Buffer:
     """Return a box of a buffer as a new buffer of the same GPU, which must be the current one."""
@@ -38,9 +41,10 @@ def write(
     pitches = [math.prod(x.shape[axis:]) * itemsize for x in (target, source)]
     for index in itertools.product(*map(range, shape[: max(axis - 1, 0)])):
         there, here = _address(target, to, index), _address(source, start, index)
-        # A plain copy: the two-dimensional one takes longer to begin.
-        if rows == 1:
-            gpu.write(there, here, width)
+        # Plain copies: a single one begins earlier than that of many rows.
+        if rows == 1 or max(pitches) > _PITCH:
+            for row in range(rows):
+                gpu.write(there + row * pitches[0], here + row * pitches[1], width)
             continue
         runtime.memcpy2DAsync(
             there, pitches[0], here, pitches[1], width, rows,

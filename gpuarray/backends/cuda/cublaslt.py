@@ -9,6 +9,7 @@ of its structures are those of its C interface, which versions 12 and 13 share.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
 from collections import OrderedDict
@@ -136,6 +137,8 @@ class LtProduct(Struct):
 
 def library() -> Functions:
     """Return the functions of the library that is beside CuPy's cuBLAS."""
+    with contextlib.suppress(ImportError):
+        _ = cupy.cuda.cublas  # CuPy loads both, from wherever it finds them
     version = cupy.cuda.runtime.runtimeGetVersion() // 1000
     found = shared_libraries.load("cublasLt", [version])
     return Functions(found, PROTOTYPES, _STATUSES, frozenset((8, 15)))
@@ -176,6 +179,9 @@ class Prepared:
         made.set(_EPILOGUE, c_uint32(EPILOGUE[product.activation, product.bias]))
         if product.bias:
             made.set(_BIAS_TYPE, c_int32(product.d.type))
+            # The library looks at where a bias is when it proposes an algorithm. Nothing is read
+            # there: it is the least aligned of all places.
+            made.set(_BIAS_POINTER, c_void_p(ALIGNMENT))
         self._layouts = [_layout(call, product, m) for m in (product.a, product.b, product.d)]
         self._heuristic = self._proposed(made)
         self.workspace = int(self._heuristic.workspace)

@@ -9,6 +9,7 @@ the sizes of its structures are those of its C interface, version 9.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import threading
@@ -176,6 +177,9 @@ class Cudnn:
         #: A handle is for one thread at a time.
         self.lock = threading.Lock()
         self._kept: OrderedDict[ConvolutionCall, PreparedConvolution] = OrderedDict()
+        # Parts of the library look for cuBLAS and NVRTC by name: CuPy knows where they are.
+        with contextlib.suppress(ImportError):
+            _ = cupy.cuda.cublas, cupy.cuda.nvrtc.getVersion()
         with gpu.device:
             self.handle = Owned(self.call, "cudnn{}")
 

@@ -88,9 +88,10 @@ def _visible(there: int) -> list[int]:
     return chosen
 
 
-def made() -> list[Gpu]:
-    """Return the GPUs in use: none before `gpus()` is called."""
-    return _gpus
+def switches() -> bool:
+    """Whether another GPU than that of a program may be the current one of a thread."""
+    # Threads begin with the first of the machine, whichever were chosen, and users may change it.
+    return len(_gpus) > 1 or (bool(_gpus) and cupy.cuda.runtime.getDeviceCount() > 1)
 
 
 def forget() -> None:
@@ -137,6 +138,7 @@ class Gpu:
         self._held: deque[tuple[float, Any]] = deque()
         #: Foreign memory that arrays lie in, by numbers (see `Borrowed`).
         self.borrowed: dict[int, Any] = {}
+        self._recordings = 0  # of graphs, that are in progress
         self._scalars: dict[tuple, Buffer] = {}
         self._places, self._placed = None, 0
         # Events at the ends of copies to the host, and what they read.
@@ -207,7 +209,7 @@ class Gpu:
                 self._reached = max(self._reached, first[0])
                 if self._marks and self._marks[0] is first:
                     self._marks.popleft()
-            while self._held and self._held[0][0] <= self._reached:
+            while not self._recordings and self._held and self._held[0][0] <= self._reached:
                 self._held.popleft()
             while self._reads:
                 first = self._reads[0]
@@ -218,13 +220,26 @@ class Gpu:
                     self._reads.popleft()
 
     def hold(self, thing: Any) -> None:
-        """Keep foreign memory alive until the work launched so far has run."""
+        """Keep foreign memory, code or a graph until the work launched so far has run."""
         with self._lock:
             self._held.append((self.launched(), thing))
             # Without an event nothing would ever release it.
             if not self._marks:
                 self.mark()
             self.look()
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """While a graph is recorded, nothing that is held goes: unloading code waits for the GPU,
+        which ends recordings.
+        """
+        with self._lock:
+            self._recordings += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._recordings -= 1
 
     def reading(self, event: Any, memory: Any) -> None:
         """Keep memory that a copy to the host reads until its event, so that nobody writes there.
@@ -321,7 +336,7 @@ class Gpu:
         """Return memory filled with zeros."""
         with self.device:
             memory = self.allocate(nbytes)
-        cupy.cuda.runtime.memsetAsync(memory.ptr, 0, nbytes, self.stream.ptr)
+            cupy.cuda.runtime.memsetAsync(memory.ptr, 0, nbytes, self.stream.ptr)
         return memory
 
     def pinned(self, nbytes: int) -> Any:
@@ -454,13 +469,36 @@ class Gpu:
         return self.call(taken)  # on our stream: the exporter orders its work before ours
 
 
+class Kept:
+    """Code or graphs, let go only after the work launched from them has run.
+
+    CUDA may wait for all work when code goes, and the graphs that launch it need it until then.
+    """
+
+    __slots__ = ("_gpu", "_things")
+
+    def __init__(self, gpu: Gpu, things: Any):
+        # Recordings have a GPU of their own, for a real one (turns.py).
+        self._gpu, self._things = getattr(gpu, "real", gpu), things
+
+    def __del__(self):
+        # A GPU that was forgotten may be garbage itself.
+        if self._things and self._gpu in _gpus and not sys.is_finalizing():
+            self._gpu.hold(self._things)
+
+
+#: What the GPUs of a parent process held.
+_elsewhere: list[Any] = []
+
+
 class _Lost(Gpu):
     """A GPU in a process forked from one that used it, where CUDA does not work."""
 
     _KNOWN = frozenset({"arch", "borrowed", "hold", "index", "name", "reading"})
 
     def hold(self, thing: Any) -> None:
-        """Keep nothing: the parent process owns the memory."""
+        """Keep it for ever: it belongs to the parent process, and is not given back here."""
+        _elsewhere.append(thing)
 
     def reading(self, event: Any, memory: Any) -> None:
         """Likewise."""

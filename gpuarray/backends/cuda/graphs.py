@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuarray.backends.cuda.availability import cupy
-from gpuarray.backends.cuda.device import Gpu
+from gpuarray.backends.cuda.device import Gpu, Kept
 from gpuarray.backends.cuda.failures import STICKY, is_failure
 from gpuarray.config import state
 from gpuarray.core.target import TARGET
@@ -45,7 +45,7 @@ def record(gpu: Gpu, stream: Any, launches: Callable[[], Any]) -> Any:
     Nothing runs. Other threads may allocate meanwhile, and this one too, and CUDA may load code:
     CuPy's default is the relaxed mode, which forbids none of it.
     """
-    with gpu.device, stream:
+    with gpu.recording(), gpu.device, stream:
         stream.begin_capture()
         try:
             launches()
@@ -89,6 +89,7 @@ class Replay:
         self._seen: OrderedDict[tuple[int, ...], None] = OrderedDict()
         # For each set of addresses its graph, and when that was used last.
         self._graphs: dict[tuple[int, ...], list] = {}
+        self._kept = Kept(gpu, self._graphs)  # they may be running when this goes
         self._clock = itertools.count()
         self._made = self._used = 0
         self._works = True

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpuarray.backends.cuda import cubins, nvrtc, sources
 from gpuarray.backends.cuda.availability import cupy, too_old
-from gpuarray.backends.cuda.device import Buffer, Gpu
+from gpuarray.backends.cuda.device import Buffer, Gpu, Kept
 from gpuarray.compiler.cuda.emit import KernelSource
 from gpuarray.core.threads import thread_count
 from gpuarray.errors import CompileError, DeviceError
@@ -25,6 +25,8 @@ from gpuarray.errors import CompileError, DeviceError
 TABLES = 16
 #: CUDA's number for the shared memory that launches of a kernel may set aside.
 _ROOM = 8
+#: In pieces of so many bytes a GPU gives shared memory to blocks.
+_PIECE = 128
 
 
 class Loaded(NamedTuple):
@@ -40,6 +42,8 @@ class Loaded(NamedTuple):
         Bytes of shared memory that a launch sets aside, where a kernel asks for it.
     source, binary :
         The text, for readers, and the machine code.
+    code :
+        What unloads the code when nothing refers to it any more and the work launched has run.
     """
 
     functions: dict[str, Any]
@@ -47,6 +51,7 @@ class Loaded(NamedTuple):
     rooms: dict[str, int]
     source: str
     binary: bytes
+    code: Kept | None = None
 
 
 def load(kernels: Sequence[KernelSource], gpu: Gpu) -> Loaded:
@@ -64,12 +69,14 @@ def load(kernels: Sequence[KernelSource], gpu: Gpu) -> Loaded:
             gpu.retried(module.load, cubin.data)
             modules |= dict.fromkeys(source.names, module)
         functions = {k: modules[name].get_function(name) for k, (name, _) in form.calls.items()}
-        # As much as the GPU has beside the arrays of the text.
-        rooms = {k.name: min(k.room, gpu.shared_bytes - k.shared_bytes) for k in kernels if k.room}
+        # As much as the GPU has beside the arrays of the text, which end before a whole piece.
+        left = {k.name: (gpu.shared_bytes - k.shared_bytes) // _PIECE * _PIECE for k in kernels}
+        rooms = {k.name: min(k.room, left[k.name]) for k in kernels if k.room}
         for name, room in rooms.items():
             cupy.cuda.driver.funcSetAttribute(functions[name].ptr, _ROOM, room)
     lengths = {k: given for k, (_, given) in form.calls.items()}
-    return Loaded(functions, lengths, rooms, form.text, b"".join(c.data for c in cubins_))
+    binary = b"".join(c.data for c in cubins_)
+    return Loaded(functions, lengths, rooms, form.text, binary, Kept(gpu, {*modules.values()}))
 
 
 def compiled(
@@ -118,10 +125,10 @@ def _compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.CompileRes
             log = api.getProgramLog(program).strip()
             raise CompileError(f"NVRTC could not compile for {arch}: {error}\n{log}") from None
         log = api.getProgramLog(program)
-        binary = api.getCUBIN(program) if native else api.getPTX(program)
+        # CuPy takes the last byte of both for the end of a string: of machine code it is a byte.
+        binary = api.getCUBIN(program) + b"\0" if native else api.getPTX(program)
     finally:
         api.destroyProgram(program)
-    binary = binary.encode() if isinstance(binary, str) else binary
     return nvrtc.CompileResult(binary, log, time.perf_counter() - started, nvrtc.resources(log))
 
 

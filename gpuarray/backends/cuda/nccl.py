@@ -278,10 +278,8 @@ class Nccl(Peers):
         assert self.party is not None
         owners = [self.party.owners[d] for d in group]
         processes = tuple(sorted({*owners}))
-        # CuPy's name is a tuple of C's signed chars.
-        own = nccl.get_unique_id() if processes[0] == self.party.here else ()
-        told = self.party.told(processes, bytes(n % 256 for n in own))
-        name = tuple(n - 256 if n > 127 else n for n in told)
+        own = nccl.get_unique_id() if processes[0] == self.party.here else b""
+        name = self.party.told(processes, own)
         made = {}
         # Each call waits for the others of the group, and this thread makes several.
         nccl.groupStart()
@@ -434,7 +432,8 @@ def _permute(perm: tuple, sends: list[Buffer], received: list[Buffer], gpu: Gpu)
             if target == i:
                 communicator.recv(b.pointer, b.nbytes, nccl.NCCL_UINT8, source, stream)
         if all(target != i for _, target in perm):  # nobody sends: zeros
-            cupy.cuda.runtime.memsetAsync(b.pointer, 0, b.nbytes, stream)
+            with gpu.device:
+                cupy.cuda.runtime.memsetAsync(b.pointer, 0, b.nbytes, stream)
 
     return calls
 

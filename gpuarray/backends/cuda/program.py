@@ -224,6 +224,7 @@ class CudaProgramWriter(ProgramWriter):
         # Kernels without elements are never launched. The plan's kernels are compiled together.
         self.loaded = self.load(launched(self.kernels.values()), self.gpu)
         function: Any = super().function()
+        self.space["code"] = self.loaded.code
         if self.loaded.source:
             function.source += f"\n\n{self.loaded.source}"
         function.cuda, function.cubin = self.loaded.source, self.loaded.binary
@@ -244,9 +245,7 @@ class CudaProgramWriter(ProgramWriter):
             if name.startswith("b"):  # filled here, before its ticket was drawn
                 self.line(f"if {name}.ticket > t: {name}.ticket = t")
         self.write_return()
-        if (
-            len(device.made()) > 1
-        ):  # launches and pools use the current device of the calling thread
+        if device.switches():  # launches and pools use the current device of the calling thread
             self.on_device()
 
     def on_device(self) -> None:

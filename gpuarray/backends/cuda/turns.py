@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from gpuarray.backends.cuda import graphs, library
 from gpuarray.backends.cuda.availability import cupy
-from gpuarray.backends.cuda.device import Buffer, Gpu
+from gpuarray.backends.cuda.device import Buffer, Gpu, Kept
 from gpuarray.backends.cuda.fused_products import gemm_lt_p, multiplies
 from gpuarray.backends.cuda.products import gemm_p
 from gpuarray.backends.cuda.substitutes import parts_graph
@@ -150,7 +150,7 @@ class _Room(Gpu):
         self.malloc = self._take
         # Done now and not at each replay: constants, and workspaces that kernels leave zeroed.
         self.upload, self.zeroed, self.launched = gpu.upload, gpu.zeroed, gpu.launched
-        self.retried = gpu.retried
+        self.retried, self.shared_bytes = gpu.retried, gpu.shared_bytes
 
     def _take(self, nbytes: int) -> Any:
         kept = self._kept.setdefault(nbytes, [])
@@ -158,7 +158,9 @@ class _Room(Gpu):
             # References: the list's, this name's, and that of the call's argument.
             if sys.getrefcount(memory) <= 3:
                 return memory
-        kept.append(self.real.allocate(nbytes))
+        # From the part of the pool that all else uses, not from one of the recording's stream.
+        with cupy.cuda.Stream.null:
+            kept.append(self.real.allocate(nbytes))
         return kept[-1]
 
 
@@ -200,6 +202,8 @@ class _Recording:
                 (self.goes_on,) = test(*tested, *self.carry)
 
         self.graph = graphs.record(gpu, room.stream, launches)
+        # A graph has the addresses of code and constants, and holds neither.
+        self._kept = Kept(gpu, (self.graph, room, body, test))
 
 
 class _Turns:

@@ -33,10 +33,20 @@ def test_every_part_has_things_to_try_under_names_of_their_own(part, monkeypatch
         assert {f"memcheck-{kind}" for kind in kinds} <= set(names)
 
 
-@pytest.mark.parametrize("name", list(first.QUESTIONS))
+#: Questions about many kernels, which take long to compile for a CPU.
+LONG = {"blocks", "routines", "threads"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in first.QUESTIONS],
+)
 def test_first_questions_are_answered(name, monkeypatch):
     monkeypatch.setattr(first, "SIZE", 24)
     monkeypatch.setattr(first, "TIMES", 5)
+    monkeypatch.setattr(first, "REPEATS", 2)
+    # Another process has no stand-in.
+    monkeypatch.setattr(first, "ENDS", "print('last line')")
     with installed(seed=4, memory=24 << 20):
         found = first.QUESTIONS[name]()
         ga.clear_caches()

@@ -65,6 +65,11 @@ def test_which_errors_end_a_process():
     assert "cuda12" in says(named("CUDADriverError", 222))
     # A library says that something failed on the GPU, by a number of its own.
     assert "unusable" in says(named("CUBLASError", 13))
+    # CuPy hands on what Thrust says of its kernels, and of memory.
+    said = "radix_sort: failed on 2nd step: cudaErrorIllegalAddress: an illegal memory access"
+    assert failures.is_failure(RuntimeError(said)) and "unusable" in says(RuntimeError(said))
+    assert not failures.is_failure(RuntimeError("geev is not available"))
+    assert failures.is_out_of_memory(MemoryError("std::bad_alloc"))
 
 
 # ---- no GPU ----

@@ -6,8 +6,11 @@ Out: NumPy's values, no race, fewer launches, and kernels one by one where no gr
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
+import sys
+import weakref
 from collections import Counter
 
 import numpy as np
@@ -17,7 +20,14 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 import gpuarray.tree_util as trees
 from gpuarray import lax, nn
-from gpuarray.backends.cuda import fused_products, graphs, library, shared_libraries, turns
+from gpuarray.backends.cuda import (
+    device,
+    fused_products,
+    graphs,
+    library,
+    shared_libraries,
+    turns,
+)
 from gpuarray.config import config
 from gpuarray.core.target import TARGET
 from gpuarray.errors import DeviceError
@@ -30,6 +40,7 @@ if "cuda" in os.environ.get("GPUARRAY_PLATFORMS", ""):
 simulated.need_compiler()
 
 X = np.arange(16, dtype=np.float32).reshape(4, 4)
+RNG = np.random.default_rng(0)
 #: What kernels made of their inputs, from one order of execution to the next.
 remembered: dict = {}
 
@@ -260,6 +271,76 @@ def test_constants_that_never_come_again_are_not_recorded_for_ever(fake_gpu, mon
         f(ga.device_put(V), w).block_until_ready()
     assert 0 < fake_gpu.counts["capture"] <= 4
     del ws, w
+
+
+def test_recorded_turns_outlive_the_program_that_was_recorded(fake_gpu, monkeypatch):
+    """Its kernels, its constants, and the workspaces in which sums of many blocks meet."""
+    plan_for(monkeypatch, graph_nodes=8, graph_run=2, long_row=64, full_threads=256)
+    rows = np.arange(600, dtype=np.float32) % 7
+    turn = lambda c, np: (c + c.sum() % 5 * rows[::-1]) % 11
+    scans = ga.jit(lambda x: lax.fori_loop(0, 40, lambda i, c: turn(c, gnp), x))
+
+    def until(x):
+        loop = lambda c: (turn(c[0], gnp), c[1] + 1)
+        return lax.while_loop(lambda c: (c[1] < 9) & (c[0].sum() > -1), loop, (x, 0))[0]
+
+    for f, many_turns in ((scans, 40), (ga.jit(until), 9)):
+        right = rows
+        for _ in range(many_turns):
+            right = turn(right, np)
+        for _ in range(4):
+            check(f(ga.device_put(rows)), right)
+            gc.collect()  # the program, which nothing but the graph needs any more
+    assert fake_gpu.counts["graph"] >= 3 * 9
+
+
+def test_turns_with_shared_memory_of_the_launch_are_recorded(fake_gpu, monkeypatch):
+    small = {"threads_held": 128, "row_vectors": 1, "row_bytes": 32, "row_shared_bytes": 64}
+    plan_for(monkeypatch, shared_held=24 << 10, launch_bytes=1 << 40, graph_nodes=8, **small)
+    x = RNG.normal(size=(2, 4800)).astype(np.float32)
+    f = ga.jit(lambda x: lax.fori_loop(0, 16, lambda i, c: nn.softmax(c * 2 + gnp.flip(c, 1)), x))
+    rooms, driver = [], sys.modules["cupy"].cuda.driver
+    told = driver.funcSetAttribute
+    monkeypatch.setattr(driver, "funcSetAttribute", lambda *a: rooms.append(a[2]) or told(*a))
+    right = x
+    for _ in range(16):
+        right = right * 2 + right[:, ::-1]
+        right = np.exp(right - right.max(1, keepdims=True))
+        right /= right.sum(1, keepdims=True)
+    for _ in range(2):
+        np.testing.assert_allclose(np.asarray(f(x)), right, rtol=1e-5)
+    assert fake_gpu.counts["graph"] and rooms
+
+
+def test_a_program_that_is_dropped_ends_its_work_first(fake_gpu):
+    """Its code and its graphs go when what was launched from them has run, and in no recording."""
+    fake_gpu.eager = 0.0
+    f, x = ga.jit(many), ga.device_put(X)
+    for _ in range(8):
+        found = f(x)
+    assert fake_gpu.counts["graph"]
+    del f
+    ga.clear_caches()
+    gc.collect()
+    assert np.array_equal(np.asarray(found), many(X, np))
+
+
+def test_what_is_held_outlives_recordings(fake_gpu):
+    (gpu,) = device.gpus()
+
+    class Code:
+        """What unloads itself when it goes."""
+
+    held = Code()
+    gone = weakref.ref(held)
+    with gpu.recording():
+        gpu.hold(held)
+        del held
+        gpu.wait()
+        gpu.look()
+        assert gone() is not None
+    gpu.look()
+    assert gone() is None
 
 
 # ---- products in loops ----

@@ -11,9 +11,11 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.backends.cuda import device
+from gpuarray.backends.cuda import boxes, device
+from gpuarray.config import config
 from gpuarray.sharding import NamedSharding
 from gpuarray.sharding import PartitionSpec as P
+from tests.fake_cupy import installed, runtime
 from tests.support import simulated
 from tests.support.exchanges import BODIES, check, machine, sharded
 
@@ -114,3 +116,38 @@ def test_donated_pieces_are_written_over(mesh):
     y = ga.jit(lambda v: v * 2 + 1, donate_argnums=0)(x)
     assert x.is_deleted() and [b.pointer for b in y._buffers()] == before
     assert np.array_equal(np.asarray(y), np.arange(4096) * 2 + 1)
+
+
+# ---- one of several GPUs ----
+def test_a_chosen_gpu_is_not_the_current_one_of_threads():
+    """Programs, loops, transfers and library calls on the second GPU alone."""
+    config.update("jax_cuda_visible_devices", "1")
+    try:
+        with installed(seed=3, devices=2):
+            x = np.arange(400, dtype=np.float32).reshape(20, 20) % 5
+
+            def f(x):
+                c = lax.fori_loop(0, 20, lambda i, c: (c + c.sum()) % 7, x)
+                return gnp.sort(c @ c.T % 11, axis=0), lax.cumsum(x, axis=1)
+
+            for _ in range(3):
+                found = ga.jit(f)(ga.device_put(x))
+                assert {b.gpu.ordinal for v in found for b in v._buffers()} == {1}
+            c = x
+            for _ in range(20):
+                c = (c + c.sum()) % 7
+            assert np.array_equal(np.asarray(found[0]), np.sort(c @ c.T % 11, axis=0))
+            assert np.array_equal(np.asarray(found[1]), np.cumsum(x, 1))
+            del found
+    finally:
+        config.update("jax_cuda_visible_devices", "all")
+
+
+def test_rows_that_lie_too_far_apart_are_copied_one_by_one(fake_gpu, monkeypatch):
+    """CUDA copies rows of a box in one call if they are less than 2 GB apart."""
+    for module, name in ((boxes, "_PITCH"), (runtime, "PITCH")):
+        monkeypatch.setattr(module, name, 100)
+    x = np.arange(40 * 50, dtype=np.float32).reshape(40, 50)
+    (gpu,) = device.gpus()
+    found = boxes.part(gpu.upload(x), (3, 4), (30, 20))
+    assert np.array_equal(np.asarray(found), x[3:33, 4:24])

@@ -25,7 +25,7 @@ import numpy as np
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import lax, nn
+from gpuarray import lax, nn, ops
 from gpuarray.backends import hostcc
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.text import prelude
@@ -308,6 +308,13 @@ PROGRAMS = {
     # As long as the last warp's last lanes have the last elements.
     "top": (lambda x: lax.top_k(x, 7), (apart(4601),)),
     "top, of two parts": (lambda x: lax.top_k(x, 33), (apart(4601),)),
+    "tables": (
+        lambda x, at: (
+            ops.segment_sum(x, at, 300),
+            ops.segment_max(x[:, 0], at, 300),
+        ),
+        (digits(8200, 2), np.random.default_rng(0).integers(-9, 309, 8200).astype("i4") // 3),
+    ),
     "scan, looking back": (gnp.cumsum, (np.round(floats(275_004) * 9),)),
     "scan, down columns": (lambda x: gnp.cumsum(x, 0), (np.round(floats(68_500, 5) * 9),)),
     "scan, merging": (

@@ -29,7 +29,7 @@ from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.index import Index
 from gpuarray.core.primitive import Primitive
 from gpuarray.primitives.elements import is_scalar_graph, loops, new_axis
-from gpuarray.primitives.indexing.in_order import in_order
+from gpuarray.primitives.indexing.in_order import in_order, ordered
 from gpuarray.primitives.indexing.shapes import GatherScatterMode, default_fill, fill_element
 from gpuarray.primitives.indexing.windows import ScatterWindows
 
@@ -185,5 +185,6 @@ def scatter_rules(
         sums=sums,
         apart=apart,
         among=among,
+        ordered=ordered,
         in_order=in_order,
     )

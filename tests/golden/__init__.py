@@ -14,7 +14,7 @@ import numpy as np
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import lax, nn
+from gpuarray import lax, nn, ops
 from gpuarray.backends.native.program import planned
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.lower.kernel import Kernel
@@ -223,6 +223,10 @@ def programs() -> dict[str, Program]:
             (shape("float32", 5000, 64), shape("int32", 4096), shape("float32", 4096, 64)),
         ),
         "bincount": (lambda x: gnp.bincount(x, length=100), (shape("int32", 1 << 24),)),
+        "groups": (
+            lambda x, g: ops.segment_sum(x, g, 100) / ops.segment_sum(gnp.ones(g.shape), g, 100),
+            (shape("float32", 1 << 22), shape("int32", 1 << 22)),
+        ),
         "dynamic_update_slice": (
             lambda cache, new, at: lax.dynamic_update_slice(cache, new, (0, at, 0)),
             (shape("bfloat16", 8, 4096, 64), shape("bfloat16", 8, 1, 64), shape("int32")),

@@ -107,7 +107,7 @@ class TablesTemplate(Template):
         s = schedule_tables(total, blocks, each, 32 * ahead)
         warps = s.threads // 32
         self.room = warps * each
-        self.line(1, f"GA_ROOM(room, {self.room}u);", "shared memory of the launch")
+        self.line(1, f"GA_ROOM(room, {self.room});", "shared memory of the launch")
         # A GPU with less of it has fewer tables.
         self.line(1, f"const unsigned warps = ga_min(GA_ROOM_BYTES(room) / {each}u, {warps}u);")
         self.line(1, "const unsigned warp = threadIdx.x / 32u, lane = threadIdx.x % 32u;")
@@ -147,6 +147,8 @@ class TablesTemplate(Template):
         self.line(2, f"for (unsigned u = 0; u < {ahead}u; ++u) {{")
         for k, alike in enumerate(together):
             self.fold_updates(k, alike)
+        # Another lane may have the same place next.
+        self.line(3, "__syncwarp();")
         self.line(2, "}")
         self.line(1, "}")
         self.line(1, "__syncthreads();")
@@ -212,7 +214,6 @@ class TablesTemplate(Template):
             merged = table.reducer.merge(own, f"{self.update_of(table)}[u]")
             self.line(4, f"{own} = {merged};")
         self.line(3, "}")
-        self.line(3, "__syncwarp();")
 
     def fold_tables(self, alike: list[Table], threads: int) -> None:
         """Fold the tables of all warps in their order."""

@@ -20,6 +20,7 @@ from gpuarray.core.element import (
     Merged,
     SerialFold,
     Test,
+    clamped,
     found,
     guarded,
 )
@@ -58,7 +59,7 @@ def _gather(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
             tests.append(test)
             places[d] = places[d] + inside
         elif most:
-            places[d] = places[d] + Index(((looked, 1),))
+            places[d] = places[d] + clamped(looked)
 
     def fill() -> Access:
         # The value of what is read out of bounds.

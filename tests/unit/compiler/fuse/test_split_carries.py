@@ -194,7 +194,7 @@ PROGRAMS = {
     "lorenz": (lorenz, (floats(37, 3),), 1),
     "kepler": (kepler, (floats(37, 6),), 1),
     "momentum": (momentum, (floats(3, 37), floats(3, 37) + 1), 1),
-    "kept": (kept, (floats(2, 37),), 2),
+    "kept": (kept, (floats(2, 37),), 1),
     "nested": (nested, (floats(2, 37),), 1),
     "matrices": (matrices, (floats(37, 2, 5),), 2),
     "padded": (padded, (floats(2, 37),), 3),
@@ -207,7 +207,7 @@ PROGRAMS = {
     "some_set": (some_set, (floats(3, 37),), 1),
     "turned": (turned, (floats(37, 3), floats(3, 3)), 1),
     "turned_columns": (turned_columns, (floats(3, 37), floats(3, 3)), 1),
-    "forwards": (forwards, (abs(floats(37, 4)), abs(floats(4, 4)), abs(floats(5, 37, 4))), 2),
+    "forwards": (forwards, (abs(floats(37, 4)), abs(floats(4, 4)), abs(floats(5, 37, 4))), 1),
     "own_matrices": (own_matrices, (floats(37, 3), floats(37, 3, 3)), 1),
 }
 

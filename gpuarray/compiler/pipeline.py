@@ -45,7 +45,11 @@ from gpuarray.compiler.native import schedule as native
 from gpuarray.compiler.rewrite.contributions import add_where_it_is
 from gpuarray.compiler.rewrite.crops import crop
 from gpuarray.compiler.rewrite.hoist import hoist
-from gpuarray.compiler.rewrite.products import exchange_products, expand_small_products
+from gpuarray.compiler.rewrite.products import (
+    exchange_products,
+    expand_small_products,
+    expand_vector_products,
+)
 from gpuarray.compiler.rewrite.reductions import share_reductions
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
@@ -93,7 +97,7 @@ def _plan_for_device(plan: Plan) -> Plan:
     """
     graph, fusion = plan.graph, plan.fusion
     if fusion:
-        graph = _rewrite(expand_small_products, graph)
+        graph = _rewrite(expand_vector_products, _rewrite(expand_small_products, graph))
     # Without fusion too: a library would be called for each matrix.
     graph = _rewrite(take_apart_small_matrices, graph)
     if fusion:

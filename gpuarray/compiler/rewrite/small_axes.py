@@ -3,8 +3,8 @@
 Floor 3. In: a simplified Graph. Out: one that computes the same, in which a sum (or the like) over
 such an axis adds components, which is pointwise, a vector of which components alone are read is
 never whole, and a reduction over other axes of vectors whose components share a computed value is
-one for each component. So the squared distances of all pairs
-of points, and the forces between them, are never in memory.
+one for each component. So the squared distances of all pairs of points, and the forces between
+them, are never in memory, nor are the overlaps of all pairs of boxes.
 """
 
 from __future__ import annotations

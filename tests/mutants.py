@@ -308,6 +308,7 @@ PROGRAMS = {
     "sort": (lambda x: gnp.sort(x, -1), (ties(floats(21, 100)),)),
     "sort, and more": (lambda x: gnp.argsort(-x, -1) + 1, (ties(floats(9, 64)),)),
     "sort, short rows": (lambda x: gnp.sort(x, -1), (ties(floats(21, 20)),)),
+    "sort, some places": (lambda x: gnp.sort(x, -1)[:, 40:43], (ties(floats(9, 100)),)),
     "sort, by two keys": (
         lambda x, y: lax.sort((x, y), dimension=1, num_keys=2),
         (ties(floats(7, 100)), digits(7, 100)),

@@ -54,6 +54,7 @@ from gpuarray.compiler.rewrite.reductions import share_reductions
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
 from gpuarray.compiler.rewrite.small_matrices import take_apart_small_matrices
+from gpuarray.compiler.rewrite.sorted_places import keep_places
 from gpuarray.compiler.rewrite.split_axes import split_axes
 from gpuarray.compiler.rewrite.sweep_products import sweep_products
 from gpuarray.compiler.rewrite.tables import fold_in_tables
@@ -105,7 +106,7 @@ def _plan_for_device(plan: Plan) -> Plan:
         graph = _rewrite(take_apart_small_axes, graph)
         if graph is not plan.graph:
             graph = _rewrite(split_axes, graph)
-        graph = _rewrite(share_reductions, graph)
+        graph = _rewrite(keep_places, _rewrite(share_reductions, graph))
         graph = _rewrite(split_carries, graph)
         graph = _rewrite(fold_in_tables, graph)
     # Fuse again only where the device's graph differs, or has loops that it can run in registers.

@@ -137,7 +137,7 @@ def sorts() -> dict[str, Workload]:
             lambda x: gnp.sort(x, -1)[:, 31:33].mean(-1),
             (short,),
             4 << 26,
-            "sorted rows are written and read again",
+            "three places of each sorted row are written and read again",
         ),
         "32 largest": Workload(
             lambda x: lax.top_k(x, 32)[0], (shape(F32, 8192, 8192),), (4 << 26) + 4 * 32 * 8192

@@ -35,8 +35,8 @@ from gpuarray.compiler.lower.online import join_passes
 from gpuarray.compiler.lower.passes import axis_order, shares, split_passes
 from gpuarray.compiler.lower.row_columns import is_column_fold
 from gpuarray.compiler.lower.scans import is_scan
-from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort
 from gpuarray.compiler.lower.user import is_custom
+from gpuarray.compiler.rewrite.sorts import is_long_top, is_short_sort
 from gpuarray.compiler.rewrite.sweep import is_sweep
 from gpuarray.compiler.rewrite.tables import is_table
 from gpuarray.core.graph import Eqn, Var

@@ -53,10 +53,10 @@ from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, T
 from gpuarray.compiler.lower.pieces import alias_steps, as_single_view, most_joined, split_wide_join
 from gpuarray.compiler.lower.scans import is_scan, read_alone
 from gpuarray.compiler.lower.scatters import sorted_eqns, update_group
-from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort
 from gpuarray.compiler.lower.tables import table_group
 from gpuarray.compiler.lower.user import custom_steps, is_custom, reads_memory
 from gpuarray.compiler.rewrite.index import GraphIndex
+from gpuarray.compiler.rewrite.sorts import is_long_top, is_short_sort
 from gpuarray.compiler.rewrite.sweep import is_sweep
 from gpuarray.compiler.rewrite.tables import is_table
 from gpuarray.compiler.rewrite.updates import in_place, is_update, updates_of, writes

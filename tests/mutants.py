@@ -25,7 +25,7 @@ import numpy as np
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import lax, nn
+from gpuarray import lax, nn, ops
 from gpuarray.backends import hostcc
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.text import prelude
@@ -192,12 +192,19 @@ def digits(*shape: int) -> np.ndarray:
     return np.random.default_rng(shape).integers(-3, 4, shape).astype(np.float32)
 
 
+def often(n: int) -> np.ndarray:
+    """Places, of which one is that of half of all updates; some are out of bounds."""
+    rng = np.random.default_rng(n)
+    return np.where(rng.random(n) < 0.5, 7, rng.integers(-9, 709, n)).astype("i4")
+
+
 def each_scaled(scale, *xs):
     return [x * scale + x for x in xs]
 
 
 #: Programs whose kernels only devices have.
 ON_DEVICES = (
+    "tables",
     "sweep", "entries", "batch", "scan", "sort", "top", "rows and columns", "rows, in one",
     "rows, held",
 )  # fmt: skip
@@ -301,6 +308,7 @@ PROGRAMS = {
     "sort": (lambda x: gnp.sort(x, -1), (ties(floats(21, 100)),)),
     "sort, and more": (lambda x: gnp.argsort(-x, -1) + 1, (ties(floats(9, 64)),)),
     "sort, short rows": (lambda x: gnp.sort(x, -1), (ties(floats(21, 20)),)),
+    "sort, some places": (lambda x: gnp.sort(x, -1)[:, 40:43], (ties(floats(9, 100)),)),
     "sort, by two keys": (
         lambda x, y: lax.sort((x, y), dimension=1, num_keys=2),
         (ties(floats(7, 100)), digits(7, 100)),
@@ -308,6 +316,10 @@ PROGRAMS = {
     # As long as the last warp's last lanes have the last elements.
     "top": (lambda x: lax.top_k(x, 7), (apart(4601),)),
     "top, of two parts": (lambda x: lax.top_k(x, 33), (apart(4601),)),
+    "tables": (
+        lambda x, at: (ops.segment_sum(x, at, 700), ops.segment_sum(x[:, 0], at, 700)),
+        (digits(8203, 2), often(8203)),
+    ),
     "scan, looking back": (gnp.cumsum, (np.round(floats(275_004) * 9),)),
     "scan, down columns": (lambda x: gnp.cumsum(x, 0), (np.round(floats(68_500, 5) * 9),)),
     "scan, merging": (

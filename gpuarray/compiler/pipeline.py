@@ -39,18 +39,25 @@ from gpuarray.compiler.lower.steps import (
     step_outputs,
     step_work,
 )
+from gpuarray.compiler.lower.tables import join_tables
 from gpuarray.compiler.lower.words import describe
 from gpuarray.compiler.native import schedule as native
 from gpuarray.compiler.rewrite.contributions import add_where_it_is
 from gpuarray.compiler.rewrite.crops import crop
 from gpuarray.compiler.rewrite.hoist import hoist
-from gpuarray.compiler.rewrite.products import exchange_products, expand_small_products
+from gpuarray.compiler.rewrite.products import (
+    exchange_products,
+    expand_small_products,
+    expand_vector_products,
+)
 from gpuarray.compiler.rewrite.reductions import share_reductions
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
 from gpuarray.compiler.rewrite.small_matrices import take_apart_small_matrices
+from gpuarray.compiler.rewrite.sorted_places import keep_places
 from gpuarray.compiler.rewrite.split_axes import split_axes
 from gpuarray.compiler.rewrite.sweep_products import sweep_products
+from gpuarray.compiler.rewrite.tables import fold_in_tables
 from gpuarray.compiler.rewrite.windows import fold_windows_by_axis
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind
@@ -91,7 +98,7 @@ def _plan_for_device(plan: Plan) -> Plan:
     """
     graph, fusion = plan.graph, plan.fusion
     if fusion:
-        graph = _rewrite(expand_small_products, graph)
+        graph = _rewrite(expand_vector_products, _rewrite(expand_small_products, graph))
     # Without fusion too: a library would be called for each matrix.
     graph = _rewrite(take_apart_small_matrices, graph)
     if fusion:
@@ -99,8 +106,9 @@ def _plan_for_device(plan: Plan) -> Plan:
         graph = _rewrite(take_apart_small_axes, graph)
         if graph is not plan.graph:
             graph = _rewrite(split_axes, graph)
-        graph = _rewrite(share_reductions, graph)
+        graph = _rewrite(keep_places, _rewrite(share_reductions, graph))
         graph = _rewrite(split_carries, graph)
+        graph = _rewrite(fold_in_tables, graph)
     # Fuse again only where the device's graph differs, or has loops that it can run in registers.
     if graph is not plan.graph or any(e.primitive.flow for e in graph.eqns):
         steps, refusals = fuse(graph, fusion, flows=True)
@@ -141,6 +149,8 @@ def _lower_for_device(
     fused, (steps, decisions) = steps, inline_producers(graph, steps, fusion)
     _check(inline_producers, graph, steps, fused, lowered=True)
     if fusion:
+        fused, steps = steps, join_tables(steps)
+        _check(join_tables, graph, steps, fused, lowered=True)
         fused, steps = steps, fuse_epilogues(graph, steps)
         _check(fuse_epilogues, graph, steps, fused, lowered=True)
         fused, steps = steps, fuse_product_epilogues(graph, steps)

@@ -232,11 +232,22 @@ class Lookup(Struct):
 
 def found(looked: Lookup) -> tuple[Index, Below]:
     """Return the index of a lookup that may be out of bounds, valid if the test holds."""
+    if isinstance(looked.access, Constant):
+        number = int(looked.access.value)
+        inside = 0 <= number <= looked.most
+        return Index(constant=number if inside else looked.most + 1), Below(Index(), int(inside))
     # Read once in a kernel (`name` is the same), but with different ranges.
     outside = Lookup(looked.access, looked.most, True, False)
     inside = Lookup(looked.access, looked.most, True, True)
     test = Below(Index(((outside, 1),)), looked.most + 1)
     return Index(((inside, 1),)), test
+
+
+def clamped(looked: Lookup) -> Index:
+    """Return the index of a lookup, moved inside if it is out of bounds."""
+    if isinstance(looked.access, Constant):
+        return Index(constant=min(max(int(looked.access.value), 0), looked.most))
+    return Index(((looked, 1),))
 
 
 def guarded(

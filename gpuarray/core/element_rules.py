@@ -37,6 +37,10 @@ def _never(operand: int) -> bool:
     return False
 
 
+def _as_they_come(eqn: Eqn) -> bool:
+    return False
+
+
 class ElementRule(Struct):
     """How one element of an operation's results is computed where it is read, and at what cost.
 
@@ -104,6 +108,8 @@ class UpdateRule(Struct):
         other in their order; None where that would change results.
     among : Primitive or None
         The reduction by which updates may be folded before they are merged with the old element.
+    ordered : (eqn) -> bool
+        Whether the caller promises that updates come in the order of their targets.
     in_order : (eqn, known) -> list of Eqn, or None
         Equations that sort the updates by their target and fold them there, so that results are the
         same in every run.
@@ -118,6 +124,7 @@ class UpdateRule(Struct):
     sums: str | None = None
     apart: Callable[[ShapedArray], Identity | None] = lambda aval: None
     among: Any = None
+    ordered: Callable[[Eqn], bool] = _as_they_come
     in_order: Callable[[Eqn, dict], list[Eqn]] | None = None
 
 

@@ -206,6 +206,9 @@ class Rewrite(Struct):
     ----------
     same_as : (eqn) -> Atom or None
         The operand that the result equals, if nothing is computed.
+    seen_through : (eqn, maker) -> Atom, Eqn or None
+        The same with what makes its operands in sight: an operand of these that the result equals,
+        or an equation that reads it. `maker(a)` is the equation that makes an operand, or None.
     component : (eqn, axis, part) -> Eqn or Atom
         One component of the result along `axis`; `part(operand, axis)` is one of an operand.
     piece : (eqn, number) -> (axis, first, length)
@@ -248,6 +251,7 @@ class Rewrite(Struct):
     """
 
     same_as: Callable[[Any], Any] | None = None
+    seen_through: Callable[[Any, Callable[[Any], Any]], Any] | None = None
     component: Callable[[Any, int, Callable[[Any, int], Any]], Any] | None = None
     piece: Callable[[Any, int], tuple[int, int, int]] | None = None
     cropped: Callable[[Any, tuple[int, ...], tuple[int, ...]], Any] | None = None

@@ -203,6 +203,14 @@ class Target(Struct):
     #: Measure: as above.
     updates_ahead: int = 8
 
+    #: Where very many updates meet in few places, each warp of a block folds its own in a table of
+    #: the places, in shared memory: of so many bytes at most, so that a multiprocessor has eight
+    #: warps. So many times as many updates as places are worth it, and so many for each block.
+    #: Measure: means of groups.
+    table_bytes: int = 28 << 10
+    table_updates: int = 4
+    table_block_updates: int = 1 << 11
+
     #: An operand of so many bytes, and so many times as large as its updates, is changed in place
     #: and not copied. Measure: dynamic_update_slice of a cache.
     in_place_bytes: int = 1 << 16

@@ -68,6 +68,16 @@ SIM_UNWATCHED unsigned sim_ballot(unsigned line, unsigned mask, int v) {
     for (unsigned lane = 0; lane < 32; ++lane) bits |= (mask >> lane & (unsigned)all->value[lane]) << lane;
     return bits;
 }
+// The lanes with the same value, a bit each.
+template <class T> SIM_UNWATCHED unsigned sim_match(unsigned line, unsigned mask, T v) {
+    const sim_lanes* all = sim_exchange(mask, sim_word(v), line);
+    unsigned bits = 0;
+    for (unsigned lane = 0; lane < 32; ++lane)
+        if (mask >> lane & 1 && all->value[lane] == sim_word(v)) bits |= 1u << lane;
+    return bits;
+}
+#define __match_any_sync(...) sim_match(__LINE__, __VA_ARGS__)
+#define __any_sync(...) (sim_ballot(__LINE__, __VA_ARGS__) != 0)
 #define __ballot_sync(...) sim_ballot(__LINE__, __VA_ARGS__)
 #define __shfl_sync(...) sim_shfl(__LINE__, __VA_ARGS__)
 #define __shfl_xor_sync(...) sim_shfl_xor(__LINE__, __VA_ARGS__)

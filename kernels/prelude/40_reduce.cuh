@@ -121,6 +121,30 @@ template <int LANES, class T> GA_INLINE T ga_shuffle_last(T v) {
     else return (T)__shfl_sync(0xffffffffu, v, LANES - 1, LANES);
 }
 
+//@ ga_peers ga_leads
+// The lanes of a warp that have the same place, a bit each; none for a lane without one. The first of them leads.
+GA_INLINE unsigned ga_peers(unsigned place, bool any) {
+    const unsigned peers = __match_any_sync(0xffffffffu, place);
+    return any ? peers : 0u;
+}
+GA_INLINE bool ga_leads(unsigned peers) { return (peers & (2u << threadIdx.x % 32u) - 1u) == 1u << threadIdx.x % 32u; }
+
+//@ ga_merge_peers
+// The lane that leads gets the values of its peers, merged in the order of lanes: of neighbours first, then of pairs.
+template <class T, class Merge> GA_INLINE T ga_merge_peers(T v, unsigned peers, Merge merge) {
+    const unsigned lane = threadIdx.x % 32u;
+    unsigned rank = __popc(peers & (1u << lane) - 1u);
+    peers &= 0xfffffffeu << lane;
+    while (__any_sync(0xffffffffu, peers != 0u)) {
+        const T next = __shfl_sync(0xffffffffu, v, (__ffs((int)peers) - 1) & 31);
+        if (peers != 0u) v = merge(v, next);
+        // Lanes of an odd rank are done: the one before each has its value.
+        peers &= __ballot_sync(0xffffffffu, rank % 2u == 0u);
+        rank /= 2u;
+    }
+    return v;
+}
+
 //@ ga_warp_scan
 // The values before this lane, merged, in groups of LANES; `whole` is that of all lanes.
 template <int LANES, class T, class Merge> GA_INLINE T ga_warp_scan(T v, T nothing, T& whole, Merge merge) {

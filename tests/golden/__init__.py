@@ -14,7 +14,7 @@ import numpy as np
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import lax, nn
+from gpuarray import lax, nn, ops
 from gpuarray.backends.native.program import planned
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.lower.kernel import Kernel
@@ -98,6 +98,16 @@ def largest_pairs(x, payload):
 def clipped_gradients(gradients):
     length = gnp.sqrt(sum(gnp.sum(g * g) for g in gradients))
     return [g * gnp.minimum(1, 1 / length) for g in gradients]
+
+
+def rays(origin, direction):
+    """How far along each ray a ball is, by steps as long as it is away."""
+
+    def step(_, far):
+        p = origin + far[..., None] * direction
+        return far + gnp.linalg.norm(p, axis=-1) - 1
+
+    return lax.fori_loop(0, 64, step, gnp.zeros(direction.shape[:-1]))
 
 
 def mandelbrot(c):
@@ -223,6 +233,14 @@ def programs() -> dict[str, Program]:
             (shape("float32", 5000, 64), shape("int32", 4096), shape("float32", 4096, 64)),
         ),
         "bincount": (lambda x: gnp.bincount(x, length=100), (shape("int32", 1 << 24),)),
+        "eight_bits": (
+            lambda w, x, scale: (w.astype("float32") @ x) * scale,
+            (shape("int8", 4096, 4096), shape("float32", 4096), shape("float32", 4096)),
+        ),
+        "groups": (
+            lambda x, g: ops.segment_sum(x, g, 100) / ops.segment_sum(gnp.ones(g.shape), g, 100),
+            (shape("float32", 1 << 22), shape("int32", 1 << 22)),
+        ),
         "dynamic_update_slice": (
             lambda cache, new, at: lax.dynamic_update_slice(cache, new, (0, at, 0)),
             (shape("bfloat16", 8, 4096, 64), shape("bfloat16", 8, 1, 64), shape("int32")),
@@ -282,6 +300,7 @@ def programs() -> dict[str, Program]:
             clipped_gradients,
             ([shape("float32", 2000 + i, 768) for i in range(6)],),
         ),
+        "rays": (rays, (shape("float32", 3), shape("float32", 1 << 20, 3))),
         "mandelbrot": (mandelbrot, (shape("complex64", 1024, 1024),)),
         "ema_scan": (ema_scan, (shape("bfloat16", 512, 8192),)),
         "nearest": (nearest, (shape("float32", 100_000, 8), shape("float32", 64, 8))),

@@ -1,4 +1,4 @@
-// k0_rows: lt, add, select_n, scatter-add, reduce_max, sub, exp, convert_element_type x4, reduce_sum x2, neg, div, mul, add_any
+// k0_rows: lt, add, select_n, scatter-add, reduce_max, sub, exp, convert_element_type x2, reduce_sum x2, neg, div, mul, add_any
 //   in0 bf16[4096,8192], in1 i32[4096] -> out0 bf16[4096,8192]    134250496 bytes
 //   4096 rows of 8192, 256 threads a row, held in registers; 4096 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_rows(
@@ -49,19 +49,18 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
     r5 = ga_block_reduce<8>(r5, part0, merge);
     const float v8 = ga_round<ga_bf16>(r5);                               // convert_element_type
     const float v9 = ga_round<ga_bf16>(v4 / v8);                          // div
-    const float v10 = ga_round<ga_bf16>(v9);                              // convert_element_type
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // write the row
         const unsigned j = (u * 256u + lane) * 8u;
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v11 = ga_round<ga_bf16>(v10 * ga_value(kept0[u].v[e]));  // mul
+            const float v10 = ga_round<ga_bf16>(v9 * ga_value(kept0[u].v[e]));  // mul
             const int t2 = in1[row];
             const unsigned at3 = ga_find((t2 < 0) ? ga_add(t2, 8192) : t2, 8191u);
             const float x2 = (j + e) == at3 ? ga_round<ga_bf16>(0.0f + 0.00024414062f) : 0.0f;
-            const float v12 = ga_round<ga_bf16>(x2 + v11);                // add_any
-            y0.v[e] = ga_exact<ga_bf16>(v12);
+            const float v11 = ga_round<ga_bf16>(x2 + v10);                // add_any
+            y0.v[e] = ga_exact<ga_bf16>(v11);
         }
         ga_store(out0 + row * 8192u + j, y0);
     }

@@ -265,6 +265,17 @@ def loops() -> dict[str, Workload]:
         ),
         "pendulum": Workload(pendulum, (big, big), 16 << 26),
         "pendulums, stacked": Workload(stacked, (shape(F32, 2, 1 << 26),), 16 << 26),
+        "pendulums, set in place": Workload(set_in_place, (shape(F32, 2, 1 << 26),), 16 << 26),
+        "orbits": Workload(orbits, (shape(F32, 1 << 24, 3),) * 2, 48 << 24),
+        "rays to a ball": Workload(rays, (shape(F32, 3), shape(F32, 1 << 24, 3)), 16 << 24),
+        "hidden states": Workload(
+            hidden_states,
+            (shape(F32, 1 << 20, 4), shape(F32, 4, 4), shape(F32, 100, 1 << 20, 4)),
+            (100 * 20 + 16) << 20,
+        ),
+        "paths of cars": Workload(
+            cars, (shape(F32, 1 << 18, 4), shape(F32, 100, 1 << 18, 2)), (100 * 24 + 32) << 18
+        ),
         "moving average, kept": Workload(golden.ema_scan, (shape(F32, 512, 1 << 17),), 8 << 26),
         "gated recurrence": Workload(recurrence, (shape(F32, 512, 1 << 17),) * 2, 12 << 26),
         "until it is small": Workload(
@@ -298,6 +309,62 @@ def stacked(state):
         return s + 0.01 * gnp.stack([s[1], -gnp.sin(s[0])])
 
     return lax.fori_loop(0, 1000, step, state)
+
+
+def set_in_place(state):
+    """The same, each number set by itself."""
+
+    def step(_, s):
+        s = s.at[0].add(0.01 * s[1])
+        return s.at[1].add(-0.01 * gnp.sin(s[0]))
+
+    return lax.fori_loop(0, 1000, step, state)
+
+
+def orbits(x, v):
+    """1000 steps around one mass."""
+
+    def step(_, state):
+        x, v = state
+        v = v - 0.01 * x / gnp.linalg.norm(x, axis=-1, keepdims=True) ** 3
+        return x + 0.01 * v, v
+
+    return lax.fori_loop(0, 1000, step, (x, v))
+
+
+def rays(origin, direction):
+    """64 steps along each ray, as far as the nearest surface is away."""
+
+    def step(_, t):
+        p = origin + t[:, None] * direction
+        ball = gnp.linalg.norm(p - gnp.array([0.0, 0.0, 3.0]), axis=-1) - 1
+        return t + gnp.minimum(ball, p[:, 1] + 1)
+
+    return lax.fori_loop(0, 64, step, gnp.zeros(direction.shape[0]))
+
+
+def hidden_states(a, change, seen):
+    """The likelihood of what is seen of a hidden Markov chain, turn by turn."""
+
+    def step(a, now):
+        a = (a @ change) * now
+        total = a.sum(-1, keepdims=True)
+        return a / total, total[:, 0]
+
+    return lax.scan(step, a, seen)
+
+
+def cars(state, turned):
+    """Where cars are after each turn of their wheels."""
+
+    def step(s, u):
+        x, y, angle, speed = gnp.split(s, 4, -1)
+        far = 0.1 * speed
+        x, y = x + far * gnp.cos(angle), y + far * gnp.sin(angle)
+        s = gnp.concatenate([x, y, angle + far * u[:, :1], speed + 0.1 * u[:, 1:]], -1)
+        return s, s
+
+    return lax.scan(step, state, turned)
 
 
 def recurrence(gate, x):

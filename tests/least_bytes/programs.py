@@ -137,7 +137,7 @@ def sorts() -> dict[str, Workload]:
             lambda x: gnp.sort(x, -1)[:, 31:33].mean(-1),
             (short,),
             4 << 26,
-            "sorted rows are written and read again",
+            "three places of each sorted row are written and read again",
         ),
         "32 largest": Workload(
             lambda x: lax.top_k(x, 32)[0], (shape(F32, 8192, 8192),), (4 << 26) + 4 * 32 * 8192
@@ -187,7 +187,12 @@ def indices() -> dict[str, Workload]:
             lambda x, g: ops.segment_sum(x, g, 1000) / ops.segment_sum(gnp.ones(1 << 22), g, 1000),
             (shape(F32, 1 << 22), shape(INT, 1 << 22)),
             8 << 22,
-            "the numbers of groups are sorted, so that every run gives the same",
+            "each of 132 blocks leaves its sums and counts for the last kernel",
+        ),
+        "bins of 8 columns": Workload(
+            lambda x, g: (ops.segment_sum(x, g, 64), ops.segment_max(x, g, 64)),
+            (shape(F32, 1 << 22, 8), shape(INT, 1 << 22)),
+            36 << 22,
         ),
         "columns by number": Workload(
             lambda x, p: x[:, p], (shape(F32, 1 << 16, 1024), shape(INT, 1024)), 8 << 26

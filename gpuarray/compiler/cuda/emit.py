@@ -18,6 +18,7 @@ from gpuarray.compiler.cuda.scan import ScanTemplate
 from gpuarray.compiler.cuda.scatter import ScatterTemplate
 from gpuarray.compiler.cuda.sort import SortTemplate
 from gpuarray.compiler.cuda.sweep import SweepTemplate
+from gpuarray.compiler.cuda.tables import TablesTemplate
 from gpuarray.compiler.cuda.template import PLAIN, Template
 from gpuarray.compiler.cuda.template import KernelSource as KernelSource
 from gpuarray.compiler.cuda.template import Options as Options
@@ -38,6 +39,7 @@ from gpuarray.compiler.lower.kernel import (
     Scatter,
     Sort,
     Sweep,
+    Tables,
     Tiles,
     Top,
     User,
@@ -74,6 +76,8 @@ def _template(kernel: Kernel, options: Options) -> Template:
             return TopTemplate(kernel, options)
         case Scatter():
             return ScatterTemplate(kernel, options)
+        case Tables():
+            return TablesTemplate(kernel, options)
         case RegisterLoop():
             return LoopTemplate(kernel, options)
         case Batch():

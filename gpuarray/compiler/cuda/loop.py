@@ -295,14 +295,17 @@ class LoopTemplate(Template):
         member_eqn = self.flow.statement.eqn
         v = member_eqn.outvars[number]
         axes = self.group_axes(dims)
-        places = self.along(axes)
+        places, shape = self.along(axes), v.aval.shape
         if turn is not None:
             places.insert(0, Index.axis(turn.number, turn.length))
+        if (part := self.group.joined.get(v)) is not None:
+            places.insert(part.axis, Index(constant=part.at))
+            shape = part.whole.aval.shape
         # Many threads hold one element: the one at position 0 of the missing axes stores it.
         others = [d for d in self.order if d not in axes and self.axes[d] > 1]
         tests = " && ".join(f"{self.axis_name[d]} == 0" for d in others)
         stored = f"ga_exact<{ct.memory_type(v.aval)}>({text})" if ct.is_half(v.aval) else text
-        at = self.at(linear(places, v.aval.shape))
+        at = self.at(linear(places, shape))
         guard = f"if ({tests}) " if tests else ""
         self.line(depth, f"{guard}{self.out_name[v]}[{at}] = {stored};")
 

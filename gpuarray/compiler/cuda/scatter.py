@@ -11,9 +11,9 @@ import math
 
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.lower.kernel import Kernel
-from gpuarray.compiler.lower.scatters import atomic
 from gpuarray.compiler.lower.schedule import Schedule, schedule_map
 from gpuarray.compiler.lower.traffic import elements
+from gpuarray.compiler.rewrite.updates import atomic
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.folds import merged
 from gpuarray.core.element import sources

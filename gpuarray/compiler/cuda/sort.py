@@ -8,12 +8,14 @@ bits, one integer tells the key and the position. Longer rows are sorted by a li
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Inner, Load, members_in_order
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.schedule import Schedule
-from gpuarray.compiler.lower.sorts import axis_of, is_narrow, keys_of, length_of, takes_largest
+from gpuarray.compiler.rewrite.sorted_places import kept_places
+from gpuarray.compiler.rewrite.sorts import axis_of, is_narrow, keys_of, length_of, takes_largest
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Var
 from gpuarray.core.index import Index, linear
@@ -69,16 +71,23 @@ class SortTemplate(Template):
             self.compare(len(keys), top, side)
         self.network(side, s.threads)
         # Of top_k only the first `count` places of each row are written.
-        count = self.eqn.outvars[0].aval.shape[self.axis]
+        kept, count = kept_places(self.eqn), self.eqn.outvars[0].aval.shape[self.axis]
+        count = count if kept is None else side
         beyond = [] if whole else ["!inside"]
         beyond += [] if count == side else [f"lane >= {count}u"]
         if self.kept and side <= 32:
             # Longer rows have met in the network.
             self.line(1, "__syncwarp();", "all elements are kept")
+        if kept is not None:
+            # Which of the places that are kept a thread has; others have nothing to write.
+            self.line(1, f"const unsigned kept = {_number_among(kept)};")
+            beyond.append(f"kept == {len(kept)}u")
         if beyond:
             self.line(1, f"if ({' || '.join(beyond)}) return;")
+        self.place = "lane" if kept is None else "kept"
         self.write_all(top)
-        return self.finish(s, f"{rows} rows of {self.length}, each sorted by {side} threads")
+        note = f"{rows} rows of {self.length}, each sorted by {side} threads"
+        return self.finish(s, note if kept is None else f"{note}, {len(kept)} places kept")
 
     def key_type(self, load: Load, top: bool) -> str:
         """Type of the keys: that of values, or integers in the total order of floats."""
@@ -236,7 +245,7 @@ class SortTemplate(Template):
             if ct.is_half(v.aval):
                 value = f"ga_exact<{ct.memory_type(v.aval)}>({value})"
             # Read at the old place, written at the new one.
-            self.axis_name[self.axis] = "lane"
+            self.axis_name[self.axis] = self.place
             self.line(1, f"{self.out_name[v]}[{self.at(self.place_of(v))}] = {value};")
         if self.epilogue:
             self.axis_name[self.axis] = "lane"
@@ -246,3 +255,20 @@ class SortTemplate(Template):
         """Index of a thread's element in a result; top_k has shorter rows than its operand."""
         axes = [Index.axis(i, n) for i, n in enumerate(self.axes)]
         return linear(axes, v.aval.shape)
+
+
+def _number_among(places: Sequence[int]) -> str:
+    """The number that a lane's place has among some, or how many there are if it has none."""
+    runs: list[list[int]] = []
+    for p in places:
+        if runs and runs[-1][-1] == p - 1:
+            runs[-1].append(p)
+        else:
+            runs.append([p])
+    text, before = f"{len(places)}u", len(places)
+    for run in reversed(runs):
+        before -= len(run)
+        less = f" - {run[0] - before}u" if run[0] > before else ""
+        inside = f"lane - {run[0]}u" if run[0] else "lane"
+        text = f"{inside} < {len(run)}u ? lane{less} : {text}"
+    return text

@@ -14,7 +14,7 @@ from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.schedule import Schedule
-from gpuarray.compiler.lower.sorts import axis_of, length_of
+from gpuarray.compiler.rewrite.sorts import axis_of, length_of
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.dtypes import kind_of
 from gpuarray.core.index import Index, linear

@@ -25,6 +25,7 @@ _TINTS = {
     "sort": "#fdf0d5",
     "top": "#fdf0d5",
     "scatter": "#fdf0d5",
+    "tables": "#fdf0d5",
     "user": "#f3f1d3",
     "library": "#eceff3",
 }

@@ -1,8 +1,9 @@
-"""Loops whose state is stacked: its components become carries of their own.
+"""Loops over a stacked state, or over vectors: components become values of their own.
 
 Floor 3. In: a Graph. Out: one that computes the same, in which a loop over `stack([x, v])` carries
 x and v, where that lets the whole loop run in registers. Elements of x and v need one another, so
-it would be run turn by turn otherwise, each a launch or two.
+it would be run turn by turn otherwise, each a launch or two. So do the components of a vector of
+which a turn takes the length, or a product with a small matrix.
 
 Equations of the body are gone through in order: a value is there as a whole, or in parts along one
 axis, and made whole only where somebody needs it so.
@@ -11,23 +12,29 @@ axis, and made whole only where somebody needs it so.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpuarray.compiler.fuse.loops import flow_group, simplified
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import is_elementwise, simplify
 from gpuarray.compiler.rewrite.small_axes import chained
-from gpuarray.core.element_rules import ElementRule, rule_of
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.element import Applied, Constant
+from gpuarray.core.element_rules import rule_of
 from gpuarray.core.flow import Loop
-from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view, storage_dtype
 from gpuarray.core.index import Index
-from gpuarray.core.primitive import Kind
+from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.target import TARGET
 from gpuarray.primitives.movement import build
 
 #: The axes along which carries are taken apart, by their number.
 Axes = dict[int, int]
+#: Values that are in parts, and along which axis.
+Components = dict[Atom, int]
 
 
 class _Taken(NamedTuple):
@@ -37,8 +44,13 @@ class _Taken(NamedTuple):
     at: tuple[Index, ...]
 
 
-def _take(operand: int, at: Sequence[Index]) -> Any:
-    return _Taken(operand, tuple(at))
+class _Side(NamedTuple):
+    """An operand of a small product: the axis that is summed, and the axes that only it has."""
+
+    operand: Atom
+    batch: tuple[int, ...]
+    own: tuple[int, ...]
+    steps: int
 
 
 class Parts(NamedTuple):
@@ -66,7 +78,7 @@ def _split(eqn: Eqn, index: GraphIndex) -> list[Eqn] | None:
     """A loop with carries taken apart, and what is around it; None where nothing is gained."""
     loop = _loop_of(eqn)
     axes = {} if loop is None else _axes(loop)
-    if loop is None or not axes or _is_kernel(eqn, index):
+    if loop is None or not (axes or _needs_components(loop)) or _is_kernel(eqn, index):
         return None
     apart = _Apart()
     made = apart.loop(eqn, loop, axes)
@@ -91,14 +103,79 @@ def _is_kernel(eqn: Eqn, index: GraphIndex) -> bool:
     return flow_group(eqn, eqn.outvars, index) is not None
 
 
+def _by_components(graph: Graph, known: Mapping[Atom, int] = MappingProxyType({})) -> Components:
+    """The values of which elements need one another along a short axis, since they are folded or
+    cut along it, and that axis: squares that a length is the sum of. `known`: those that are to be
+    in parts.
+    """
+    found = dict(known)
+    for eqn in reversed(graph.eqns):
+        if not eqn.outvars or not eqn.invars:
+            continue
+        out = eqn.outvars[0]
+        if is_elementwise(eqn):
+            if out in found:
+                alike = (x for x in eqn.invars if x.aval.shape == out.aval.shape)
+                found.update((x, found[out]) for x in alike if x not in found)
+        else:
+            found.update((a, d) for a, d in _short_axes(eqn).items() if a not in found)
+    return found
+
+
+def _needs_components(loop: Loop) -> bool:
+    return bool(_by_components(simplified(loop.body)))
+
+
+def _short_axes(eqn: Eqn) -> Components:
+    """The short axis along which an equation folds or cuts an operand."""
+    if eqn.primitive.rewrite.product is not None:
+        sides = _sides(eqn)
+        return {s.operand: s.steps for s in sides or () if isinstance(s.operand, Var)}
+    axis = _short_axis(eqn)
+    return {} if axis is None else {eqn.invars[0]: axis}
+
+
+def _sides(eqn: Eqn) -> tuple[_Side, _Side] | None:
+    """Both operands of a product that is computed term by term; None for others."""
+    rules, out = eqn.primitive.rewrite.product, eqn.outvars[0].aval
+    alike = {a.aval.dtype for a in eqn.invars} == {out.dtype}
+    if rules is None or not alike or storage_dtype(out).itemsize < 4:
+        return None
+    left, right = (
+        _Side(a, role.batch, role.own, *role.steps) if len(role.steps) == 1 else None
+        for a, role in zip(eqn.invars, rules.roles(eqn), strict=True)
+    )
+    if left is None or right is None or not _is_short(left.operand.aval.shape[left.steps]):
+        return None
+    # What is left of each operand lies along the axes of the result in their order.
+    if any((*s.batch, *s.own) != tuple(sorted((*s.batch, *s.own))) for s in (left, right)):
+        return None
+    return left, right
+
+
+def _short_axis(eqn: Eqn) -> int | None:
+    shape, out = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    if chained(eqn) is not None:
+        axes = list(eqn.params["axes"])
+    elif eqn.primitive.rewrite.piece is not None:
+        axes = [eqn.primitive.rewrite.piece(eqn, 0)[0]]
+    elif is_view(eqn) and len(shape) == len(out):
+        axes = [d for d, n in enumerate(out) if n < shape[d]]
+    elif eqn.primitive.update is not None:
+        axes = [d for d, n in enumerate(shape) if _is_short(n)]
+    else:
+        return None
+    return axes[0] if len(axes) == 1 and _is_short(shape[axes[0]]) else None
+
+
 def _is_short(n: int) -> bool:
     return 2 <= n <= TARGET.carried_components
 
 
 # ---- what is taken apart ----
 def _axes(loop: Loop) -> Axes:
-    """The carries whose next values are made by stacking, or of others that are, and along which
-    axes.
+    """The carries whose next values are made by stacking, or of others that are, or of which
+    elements need one another, and along which axes.
     """
     body, first = simplified(loop.body), len(loop.consts)
     made = {v: e for e in body.eqns for v in e.outvars}
@@ -114,6 +191,9 @@ def _axes(loop: Loop) -> Axes:
                 )
                 if axis is not None:
                     found[k] = axis
+        ends = {body.outvars[k]: axis for k, axis in found.items()}
+        needed = _by_components(body, ends)
+        found.update((k, needed[v]) for v, k in number.items() if k not in found and v in needed)
         if len(found) == before:
             break
     # Others of the same shape run along the same axes.
@@ -170,12 +250,18 @@ class _Apart:
         Those values. Others are there as they were, but for
     same :
         those that another value stands for.
+    components :
+        Values that are computed in parts, whatever they are made of, and their axes.
+    numbers :
+        Values that are filled with one number.
     """
 
     def __init__(self) -> None:
         self.eqns: list[Eqn] = []
         self.parts: dict[Var, Parts] = {}
         self.same: dict[Var, Atom] = {}
+        self.components: Components = {}
+        self.numbers: dict[Atom, Literal] = {}
 
     def add(self, eqn: Eqn) -> Var:
         self.eqns.append(eqn)
@@ -211,10 +297,13 @@ class _Apart:
         return self.parts[a].axis if isinstance(a, Var) and a in self.parts else None
 
     # ---- equations ----
-    def run(self, graph: Graph) -> None:
-        """All equations of a Graph."""
+    def run(self, graph: Graph, ends: Mapping[Atom, int] = MappingProxyType({})) -> None:
+        """All equations of a Graph; `ends` are to be in parts."""
+        self.components = _by_components(graph, ends)
         for eqn in graph.eqns:
-            ways = (self.elementwise, self.moved, self.fold, self.inside)
+            if eqn.primitive.rewrite.repeats and isinstance(eqn.invars[0], Literal):
+                self.numbers[eqn.outvars[0]] = eqn.invars[0]
+            ways = (self.elementwise, self.moved, self.fold, self.product, self.inside)
             if not any(way(eqn) for way in ways):
                 # As it is, of whole values.
                 self.add(eqn.replace(invars=[*map(self.whole, eqn.invars)]))
@@ -222,6 +311,7 @@ class _Apart:
     def elementwise(self, eqn: Eqn) -> bool:
         """Component by component."""
         axes = {self.axis_of(a) for a in eqn.invars} - {None}
+        axes = axes or {self.components.get(eqn.outvars[0])} - {None}
         if len(axes) != 1 or not is_elementwise(eqn):
             return False
         (axis,) = axes
@@ -240,14 +330,21 @@ class _Apart:
         """What moves elements: stacks, slices, padding. A result is an operand's part, or has parts
         that are.
         """
-        rule = rule_of(eqn)
-        if rule is None or eqn.primitive.kind not in (Kind.VIEW, Kind.MOVEMENT):
+        rule, prim = rule_of(eqn), eqn.primitive
+        moves = prim.kind in (Kind.VIEW, Kind.MOVEMENT) or prim.update is not None
+        if rule is None or not moves or not rule.when(eqn):
             return False
-        if any(map(rule.where, range(len(eqn.invars)))):
+        where = {i: self.number(a) for i, a in enumerate(eqn.invars) if rule.where(i)}
+        if None in where.values():
             return False
+
+        def take(i: int, at: Sequence[Index]) -> Any:
+            a = where.get(i)
+            return _Taken(i, tuple(at)) if a is None else Constant(a.val, a.aval)
+
         found: dict[Var, Atom | Parts] = {}
         for number, v in enumerate(eqn.outvars):
-            made = self.moved_result(eqn, rule, number)
+            made = self.moved_result(eqn, partial(rule.make, get=take), number)
             if made is None:
                 return False
             found[v] = made
@@ -258,13 +355,17 @@ class _Apart:
                 self.same[v] = made
         return True
 
-    def moved_result(self, eqn: Eqn, rule: ElementRule, number: int) -> Atom | Parts | None:
+    def number(self, a: Atom) -> Literal | None:
+        """The number that is at every place of an operand, if it is known."""
+        return a if isinstance(a, Literal) else self.numbers.get(a)
+
+    def moved_result(self, eqn: Eqn, make: Callable[..., Any], number: int) -> Atom | Parts | None:
         """One of its results; None where that is to be made as a whole."""
         shape = eqn.outvars[number].aval.shape
         of_parts = any(self.axis_of(a) is not None for a in eqn.invars)
         at = [Index.axis(d, n) for d, n in enumerate(shape)]
         if of_parts:
-            whole = self.taken(eqn, rule.make(eqn, number, at, _take), shape, at)
+            whole = self.taken(eqn, make(eqn, number, at), shape, at)
             if whole is not None:
                 return whole
         for axis, n in enumerate(shape):
@@ -272,7 +373,7 @@ class _Apart:
                 continue
             rest = [i for d, i in enumerate(at) if d != axis]
             places = [[*at[:axis], Index(constant=k), *at[axis + 1 :]] for k in range(n)]
-            parts = [rule.make(eqn, number, place, _take) for place in places]
+            parts = [make(eqn, number, place) for place in places]
             # A view of a whole has nothing to gain, unless all of its parts are the same.
             if eqn.primitive.kind is Kind.VIEW and not of_parts and len(set(parts)) > 1:
                 continue
@@ -284,9 +385,15 @@ class _Apart:
     def taken(
         self, eqn: Eqn, element: Any, shape: tuple[int, ...], at: Sequence[Index]
     ) -> Atom | None:
-        """The value of this shape whose element at `at` is this one of an operand; None if that
-        takes more than a part of the operand, seen in another shape.
+        """The value of this shape whose element at `at` is this one of an operand, or an operation
+        on such elements; None if that takes more than parts of operands, seen in another shape.
         """
+        if isinstance(element, Applied) and element.eqn is not None:
+            ins = [self.taken(eqn, x, shape, at) for x in element.operands]
+            if any(a is None for a in ins):
+                return None
+            out = Var(eqn.outvars[0].aval.update(shape=shape))
+            return self.add(element.eqn.replace(invars=ins, outvars=[out], site=eqn.site))
         if not isinstance(element, _Taken):
             return None
         a = eqn.invars[element.operand]
@@ -319,17 +426,67 @@ class _Apart:
         if merge is None or axis is None or tuple(eqn.params["axes"]) != (axis,):
             return False
         (out,) = eqn.outvars
-        total, *rest = self.parts[eqn.invars[0]].each  # pyright: ignore[reportArgumentType]
-        for x in rest:
-            total = self.add(Eqn(merge, [total, x], [Var(out.aval)], {}, eqn.site))
-        self.same[out] = total
+        each = self.parts[eqn.invars[0]].each  # pyright: ignore[reportArgumentType]
+        self.same[out] = self.chain(merge, each, out.aval, eqn.site)
         return True
+
+    def product(self, eqn: Eqn) -> bool:
+        """A product with a small matrix: each component of the result is a sum of products."""
+        sides = _sides(eqn)
+        out = eqn.outvars[0]
+        if sides is None:
+            return False
+        left, right = sides
+        # The short axis of the result is one that only one operand has.
+        first = len(left.batch)
+        ends = first, first + len(left.own), out.aval.ndim
+        axis = next(
+            (d for d in range(ends[2] - 1, first - 1, -1) if _is_short(out.aval.shape[d])), None
+        )
+        if axis is None:
+            return False
+        multiply, total = _operations(eqn)
+        steps, shape = left.operand.aval.shape[left.steps], _without(out.aval.shape, axis)
+        each: list[Atom] = []
+        for j in range(out.aval.shape[axis]):
+            terms: list[Atom] = []
+            for k in range(steps):
+                ins = [self.term(s, axis, j, k, ends, s is left) for s in sides]
+                product = Var(out.aval.update(shape=shape))
+                terms.append(self.add(Eqn(multiply, ins, [product], {}, eqn.site)))
+            each.append(self.chain(total, terms, out.aval.update(shape=shape), eqn.site))
+        self.parts[out] = Parts(axis, each)
+        return True
+
+    def term(
+        self, side: _Side, axis: int, j: int, k: int, ends: tuple[int, int, int], is_left: bool
+    ) -> Atom:
+        """What one operand gives for component j of a product: its part k along the steps, over
+        the axes of the result.
+        """
+        batch, own, end = ends
+        a = self.part(side.operand, side.steps, k)
+        mine = range(batch, own) if is_left else range(own, end)
+        if axis in mine:
+            # Its own axis, counted without the one that is gone.
+            d = side.own[axis - mine.start]
+            a = self.part(a, d - (d > side.steps), j)
+        lengths = iter(a.aval.shape)
+        axes = (d for d in range(end) if d != axis)
+        return self.shaped(a, [next(lengths) if d < batch or d in mine else 1 for d in axes])
+
+    def chain(self, merge: Primitive, terms: Sequence[Atom], aval: ShapedArray, site: Any) -> Atom:
+        """Terms merged one after another."""
+        total, *rest = terms
+        for x in rest:
+            total = self.add(Eqn(merge, [total, x], [Var(aval)], {}, site))
+        return total
 
     def inside(self, eqn: Eqn) -> bool:
         """A loop in the body, that carries what is in parts here."""
         loop = _loop_of(eqn)
         axes = {} if loop is None else _axes(loop)
-        if loop is None or not axes:
+        if loop is None or not (axes or _needs_components(loop)):
             return False
         self.loop(eqn, loop, axes)
         return True
@@ -348,7 +505,7 @@ class _Apart:
         first, count = len(loop.consts), len(loop.carry)
         body, graph = simplified(loop.body), _Apart()
         inner = graph.begin(body.invars, first, axes)
-        graph.run(body)
+        graph.run(body, {body.outvars[k]: axis for k, axis in axes.items()})
         outs: list[Atom] = []
         results: list[tuple[Var, Parts | None]] = []
         for k, a in enumerate(body.outvars):
@@ -398,6 +555,15 @@ class _Apart:
             self.parts[v] = Parts(axis, [*each])
             found += each
         return found
+
+
+def _operations(eqn: Eqn) -> tuple[Primitive, Primitive]:
+    """The multiplication and the addition that a product is made of."""
+    expanded = eqn.primitive.rewrite.product.expanded(eqn)
+    *_, product, total = expanded
+    merge = chained(total)
+    assert merge is not None
+    return product.primitive, merge
 
 
 def _without(shape: Sequence[int], axis: int) -> tuple[int, ...]:

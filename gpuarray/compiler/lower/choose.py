@@ -26,6 +26,7 @@ from gpuarray.compiler.lower.kernel import (
     Scatter,
     Sort,
     Sweep,
+    Tables,
     Tiles,
     Top,
     User,
@@ -34,9 +35,10 @@ from gpuarray.compiler.lower.online import join_passes
 from gpuarray.compiler.lower.passes import axis_order, shares, split_passes
 from gpuarray.compiler.lower.row_columns import is_column_fold
 from gpuarray.compiler.lower.scans import is_scan
-from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort
 from gpuarray.compiler.lower.user import is_custom
+from gpuarray.compiler.rewrite.sorts import is_long_top, is_short_sort
 from gpuarray.compiler.rewrite.sweep import is_sweep
+from gpuarray.compiler.rewrite.tables import is_table
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.index import Index, axes_of
 from gpuarray.core.target import TARGET
@@ -105,6 +107,8 @@ def _special(group: FusedGroup) -> type[Kernel]:
         return User
     if is_sweep(member.eqn):
         return Sweep
+    if is_table(member.eqn):
+        return Tables
     if is_scan(member.eqn):
         return Scan
     if is_short_sort(member.eqn):

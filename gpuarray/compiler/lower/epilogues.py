@@ -11,8 +11,9 @@ from gpuarray.compiler.fuse.group import FusedGroup, Inner, Step
 from gpuarray.compiler.fuse.merge import relabelled, view_order
 from gpuarray.compiler.lower.costs import can_emit
 from gpuarray.compiler.lower.scans import is_scan
-from gpuarray.compiler.lower.sorts import is_short_sort, takes_largest
 from gpuarray.compiler.lower.steps import makers, sorted_steps, step_inputs, waits_for
+from gpuarray.compiler.rewrite.sorted_places import kept_places
+from gpuarray.compiler.rewrite.sorts import is_short_sort, takes_largest
 from gpuarray.core.graph import Graph, Var
 from gpuarray.core.target import TARGET
 
@@ -57,7 +58,8 @@ def fuse_epilogues(graph: Graph, steps: list[Step]) -> list[Step]:
 def _takes_epilogues(group: FusedGroup) -> bool:
     """Whether a group is a scan, or a sort that keeps all elements."""
     eqn = group.members[0].eqn
-    return is_scan(eqn) or (is_short_sort(eqn) and not takes_largest(eqn))
+    whole = is_short_sort(eqn) and not takes_largest(eqn) and kept_places(eqn) is None
+    return is_scan(eqn) or whole
 
 
 def _joined(one: FusedGroup, reader: FusedGroup) -> FusedGroup | None:

@@ -52,18 +52,14 @@ from gpuarray.compiler.lower.effort import Effort, is_any_view, is_free, variabl
 from gpuarray.compiler.lower.kernel import FORMS, Kernel, Scan, Scatter, Sort, Top, User
 from gpuarray.compiler.lower.pieces import alias_steps, as_single_view, most_joined, split_wide_join
 from gpuarray.compiler.lower.scans import is_scan, read_alone
-from gpuarray.compiler.lower.scatters import (
-    in_place,
-    is_update,
-    sorted_eqns,
-    update_group,
-    updates_of,
-    writes,
-)
-from gpuarray.compiler.lower.sorts import is_long_top, is_short_sort
+from gpuarray.compiler.lower.scatters import sorted_eqns, update_group
+from gpuarray.compiler.lower.tables import table_group
 from gpuarray.compiler.lower.user import custom_steps, is_custom, reads_memory
 from gpuarray.compiler.rewrite.index import GraphIndex
+from gpuarray.compiler.rewrite.sorts import is_long_top, is_short_sort
 from gpuarray.compiler.rewrite.sweep import is_sweep
+from gpuarray.compiler.rewrite.tables import is_table
+from gpuarray.compiler.rewrite.updates import in_place, is_update, updates_of, writes
 from gpuarray.core.graph import Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind
@@ -148,6 +144,8 @@ class _Inliner:
         # Equations with kernels of their own: users' kernels, scans, sorts, ordered scatters.
         if (is_custom(step) and User in self.forms) or is_sweep(step):
             return custom_steps(step)
+        if is_table(step):
+            return [table_group(step)]
         if is_scan(step) and Scan in self.forms:
             return [group_along(step)]
         if (is_short_sort(step) and Sort in self.forms) or (

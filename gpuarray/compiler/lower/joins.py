@@ -50,9 +50,10 @@ def _joined(group: FusedGroup, stack: Eqn, index: GraphIndex) -> FusedGroup | No
     if whole.aval.ndim == parts[0].aval.ndim or len(parts) > TARGET.side_by_side:
         return None
     work = sum(m.weight for m in group.members)
-    if not group.reduced and work <= TARGET.repeated:
+    alone = group.reduced or group.has_flow  # no element of it is computed elsewhere
+    if not alone and work <= TARGET.repeated:
         return None
-    if not group.is_fused or not can_emit(group) or any(v in group.aside for v in parts):
+    if not group.is_fused or not can_emit(group):
         return None
     # Nothing else reads them, but for the group itself.
     read = Counter(a for m in group.members for a in m.eqn.invars if isinstance(a, Var))

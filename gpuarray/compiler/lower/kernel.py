@@ -159,6 +159,12 @@ class Scatter(Kernel):
         return {self.outputs[0]: operand.source}
 
 
+class Tables(Kernel):
+    """Updates of few places: each warp folds its own in tables in shared memory."""
+
+    form = "tables"
+
+
 class RegisterLoop(Kernel):
     """Loops and branches in registers: a thread runs all steps for its element."""
 
@@ -194,8 +200,8 @@ class User(Kernel):
 
 
 FORMS: tuple[type[Kernel], ...] = (
-    Map, Rows, RowColumns, Columns, Tiles, Scan, Sort, Top, Scatter, RegisterLoop, Batch, Sweep,
-    User,
+    Map, Rows, RowColumns, Columns, Tiles, Scan, Sort, Top, Scatter, Tables, RegisterLoop, Batch,
+    Sweep, User,
 )  # fmt: skip
 
 #: What a device runs: a kernel, a group that has none (a dtype or an operation that CUDA text does

@@ -1,89 +1,24 @@
-"""Scatters: which are written in place, and which sort their updates by index first.
+"""Scatters as groups: updates in place, and the equations of those that are sorted first.
 
-Floor 3. In: an equation whose primitive changes a part of its first operand (`Primitive.update`).
-Out: groups and equations that compute it, the same in every run:
-
-* with few updates, every element of the result looks at all of them (its element rule);
-* where no two updates meet, or their order cannot show (sums and extremes of integers), each is
-  written where it belongs, into memory that holds the operand (cuda/scatter.py);
-* others are sorted by place, and every element folds the updates of its own place, in their order.
+Floor 3. In: an equation whose primitive changes a part of its first operand, of which
+rewrite/updates.py says what becomes of it. Out: its group, or the equations that bring its updates
+into the order of their places.
 """
 
 from __future__ import annotations
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, Operand, group_of
-from gpuarray.config import state
-from gpuarray.core.dtypes import in_kernels
-from gpuarray.core.element_rules import UpdateRule, rule_of
-from gpuarray.core.graph import Atom, Eqn, Literal, Var, storage_dtype
-from gpuarray.core.primitive import NoKernel
-from gpuarray.core.target import PROCESSOR, TARGET
-
-
-def is_update(eqn: Eqn) -> bool:
-    """Whether an equation changes a part of its first operand, and has kernels."""
-    rule = rule_of(eqn)
-    if eqn.primitive.update is None or rule is None or not rule.when(eqn):
-        return False
-    return all(in_kernels(a.aval.dtype) for a in eqn.invars)
-
-
-def atomic(eqn: Eqn) -> str:
-    """The CUDA text that merges an update in memory, whatever their order, if it may be used."""
-    # `state.scatter_atomics` allows sums of floats in any order: faster, but not the same every
-    # run.
-    rule, dtype = _rule(eqn), storage_dtype(eqn.outvars[0].aval)
-    # Atomics work on words of 4 bytes or more.
-    if rule.atomic is None or dtype.itemsize < 4:
-        return ""
-    if dtype.kind not in "iu" and not (dtype.kind == "f" and state.scatter_atomics):
-        return ""  # the order shows in the last digits
-    try:
-        # A rule refuses a dtype by NoKernel, as `cuda` rules do.
-        return rule.atomic([eqn.outvars[0].aval])
-    except NoKernel:
-        return ""
-
-
-def in_place(eqn: Eqn, serial: bool = False) -> bool:
-    """Whether an update is written into memory that holds the operand. Serial: one after another,
-    so that their order is theirs.
-    """
-    if not is_update(eqn) or not isinstance(eqn.invars[0], Var):
-        return False
-    operand, updates = eqn.invars[0].aval, updates_of(eqn).aval
-    count = _rule(eqn).count(eqn)
-    # In place if the order of the updates cannot show, and either the copy of the operand counts or
-    # there are too many updates for every element to look at.
-    conflict_free = serial or count == 1 or _rule(eqn).unique(eqn) or bool(atomic(eqn))
-    saves_copy = (
-        operand.nbytes >= (PROCESSOR.in_place_bytes if serial else TARGET.in_place_bytes)
-        and operand.size >= TARGET.in_place_times * updates.size
-    )
-    return conflict_free and updates.size > 0 and (saves_copy or count > TARGET.updates_looked_at)
-
-
-def writes(eqn: Eqn) -> bool:
-    """Whether there are any updates at all."""
-    return updates_of(eqn).aval.size > 0 and eqn.outvars[0].aval.size > 0
-
-
-def updates_of(eqn: Eqn) -> Atom:
-    """The operand that holds the updates."""
-    return eqn.invars[_rule(eqn).operand]
+from gpuarray.compiler.rewrite.updates import updates_of
+from gpuarray.core.graph import Eqn, Literal
 
 
 def sorted_eqns(eqn: Eqn, known: dict) -> list[Eqn]:
     """Many updates that may meet, as equations that bring them into the order of their places.
     `known` has the orders of scatters before, which may be those of this one.
     """
-    rule = _rule(eqn)
+    rule = eqn.primitive.update
     assert rule.in_order is not None
     return rule.in_order(eqn, known)
-
-
-def _rule(eqn: Eqn) -> UpdateRule:
-    return eqn.primitive.update
 
 
 def update_group(eqn: Eqn) -> FusedGroup:

@@ -244,6 +244,14 @@ def schedule_row_columns(
     return Schedule(lanes, width, slots, lanes, max(1, -(-length // (lanes * width))))
 
 
+def schedule_tables(total: int, blocks: int, each: int, turn: int) -> Schedule:
+    """Updates folded in tables of `each` bytes, one a warp: as many warps a block as fit, and as
+    have a turn.
+    """
+    warps = min(32, TARGET.shared_held // each, -(-total // (blocks * turn)))
+    return Schedule(32 * max(1, warps), grid=blocks)
+
+
 def _power_of_two(n: int) -> int:
     """The smallest power of two that is not below n."""
     return 1 << max(0, math.ceil(n) - 1).bit_length()

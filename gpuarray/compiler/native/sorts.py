@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from gpuarray.compiler.lower.kernel import NoKernel
-from gpuarray.compiler.lower.sorts import axis_of, has_kernel, keys_of, length_of, takes_largest
 from gpuarray.compiler.native.code import Code
 from gpuarray.compiler.native.writer import Phase
+from gpuarray.compiler.rewrite.sorts import axis_of, has_kernel, keys_of, length_of, takes_largest
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.target import PROCESSOR

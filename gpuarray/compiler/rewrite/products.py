@@ -3,7 +3,7 @@
 Floor 3. In: a simplified Graph. Out: one in which the transpose of a product is the product of its
 operands in the other order, so that gradients of weights are written transposed and read
 contiguously; and products read what their operands are the transposes of, as libraries can. And,
-for GPUs, one in which many small products are multiplications and sums.
+for GPUs, one in which many small products are multiplications and sums, and products with vectors.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import math
 import operator
 
 from gpuarray.compiler.rewrite.index import GraphIndex
-from gpuarray.compiler.rewrite.simplify import simplify
-from gpuarray.core.graph import Eqn, Graph, Var, is_view, storage_dtype
+from gpuarray.compiler.rewrite.simplify import is_elementwise, simplify
+from gpuarray.core.dtypes import in_kernels, kind_of
+from gpuarray.core.graph import Atom, Eqn, Graph, Var, is_view, storage_dtype
 from gpuarray.core.index import view_rule
 from gpuarray.core.rewrite import Product
 from gpuarray.core.target import TARGET
@@ -108,6 +109,41 @@ def expand_small_products(graph: Graph) -> Graph:
         return graph
     made = Graph(graph.invars, graph.outvars, eqns, graph.constvars, graph.consts, graph.debug_name)
     return simplify(made)
+
+
+def expand_vector_products(graph: Graph) -> Graph:
+    """The graph with products of a vector with a matrix that is computed, or with each of many, as
+    multiplications and sums; or itself. Each element of the matrix is read once whoever sums, so
+    what computes it may as well do so where it is used: weights that are kept in few bits.
+    """
+    if not any(e.primitive.rewrite.product for e in graph.eqns):
+        return graph
+    index = GraphIndex(graph)
+    eqns: list[Eqn] = []
+    for eqn in graph.eqns:
+        rules = eqn.primitive.rewrite.product
+        expands = rules is not None and _is_of_vector(eqn, rules, index)
+        eqns += rules.expanded(eqn) if rules is not None and expands else [eqn]
+    return graph if len(eqns) == len(graph.eqns) else simplify(graph.replace(eqns=eqns))
+
+
+def _is_of_vector(eqn: Eqn, rules: Product, index: GraphIndex) -> bool:
+    """Whether a product reads each element of a matrix once, and a library would not do better."""
+    avals = [a.aval for a in (*eqn.invars, eqn.outvars[0])]
+    if not all(in_kernels(a.dtype) and kind_of(a.dtype) == "f" for a in avals):
+        return False
+    batch, rows, columns, steps = map(math.prod, rules.extents(eqn))
+    if min(rows, columns) != 1 or not batch * max(rows, columns) * steps:
+        return False
+    return batch > 1 or _is_computed(eqn.invars[0 if columns == 1 else 1], index)
+
+
+def _is_computed(a: Atom, index: GraphIndex) -> bool:
+    """Whether a value is computed element by element for its only reader."""
+    maker = index.maker(a)
+    while maker is not None and is_view(maker) and index.uses[maker.outvars[0]] == 1:
+        maker = index.maker(maker.invars[0])
+    return maker is not None and is_elementwise(maker) and index.uses[maker.outvars[0]] == 1
 
 
 def _is_small(eqn: Eqn, rules: Product) -> bool:

@@ -109,6 +109,7 @@ def merge_equal(graph: Graph) -> Graph:
     seen: dict[tuple, list[Var]] = {}
     scalar_of: dict[Atom, Atom] = {}  # broadcasts of a scalar, and views of them
     spread: dict[Atom, Eqn] = {}  # broadcasts of anything else
+    made_by: dict[Atom, Eqn] = {}  # equations of one result
     eqns: list[Eqn] = []
 
     def atom_key(a: Atom):
@@ -125,6 +126,12 @@ def merge_equal(graph: Graph) -> Graph:
         eqn = Eqn(prim, ins, outvars, eqn.params, eqn.site)
         # 2. Equations whose result is there already, or is a constant.
         known = _known(eqn)
+        if known is None and (rule := prim.rewrite.seen_through) is not None:
+            found = rule(eqn, made_by.get)
+            if isinstance(found, Eqn):
+                eqn = found
+            else:
+                known = found
         if known is not None:
             env[outvars[0]] = known
             continue
@@ -158,6 +165,8 @@ def merge_equal(graph: Graph) -> Graph:
         elif eqn.primitive.rewrite.repeats and eqn.primitive.kind is Kind.VIEW:
             spread[outvars[0]] = eqn
         eqns.append(eqn)
+        if len(eqn.outvars) == 1:
+            made_by[eqn.outvars[0]] = eqn
     outs = [env.get(a, a) if isinstance(a, Var) else a for a in graph.outvars]
     return Graph(graph.invars, outs, eqns, graph.constvars, graph.consts, graph.debug_name)
 

@@ -1,20 +1,22 @@
 """Split axes of 2 to 4 elements into components where that saves memory.
 
 Floor 3. In: a simplified Graph. Out: one that computes the same, in which a sum (or the like) over
-such an axis adds components, which is pointwise, and a reduction over other axes of vectors whose
-components share a computed value is one for each component. So the squared distances of all pairs
-of points, and the forces between them, are never in memory.
+such an axis adds components, which is pointwise, a vector of which components alone are read is
+never whole, and a reduction over other axes of vectors whose components share a computed value is
+one for each component. So the squared distances of all pairs of points, and the forces between
+them, are never in memory, nor are the overlaps of all pairs of boxes.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import is_elementwise, simplify
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view, storage_dtype
-from gpuarray.core.index import view_rule
+from gpuarray.core.index import Index, through, view_rule
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.target import TARGET
 from gpuarray.primitives.movement import build
@@ -38,6 +40,21 @@ def chained(eqn: Eqn) -> Primitive | None:
     return eqn.primitive.pairwise if exact and of.dtype == eqn.outvars[0].aval.dtype else None
 
 
+def _cut(eqn: Eqn) -> tuple[int, int] | None:
+    """The short axis along which a view shows one component, and which; None for other views."""
+    if not is_view(eqn) or len(eqn.outvars) != 1 or not isinstance(eqn.invars[0], Var):
+        return None
+    shape, out = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    axes = [d for d, (n, m) in enumerate(zip(shape, out, strict=False)) if n != m]
+    if len(shape) != len(out) or len(axes) != 1 or out[axes[0]] != 1:
+        return None
+    (axis,) = axes
+    if not 2 <= shape[axis] <= TARGET.components:
+        return None
+    place = through(eqn, [Index.axis(d, n) for d, n in enumerate(out)])[axis]
+    return None if place.terms else (axis, place.constant)
+
+
 # The methods below `run` say what is taken apart, then how.
 class _Splitter:
     def __init__(self, graph: Graph):
@@ -48,10 +65,13 @@ class _Splitter:
         self.known: dict[tuple[Var, int, int], Atom] = {}
         # The place of the user's program that new equations belong to.
         self.site: Any = None
+        #: How often each value is cut into its components.
+        self.cuts = Counter(e.invars[0] for e in graph.eqns if _cut(e) is not None)
 
     def found(self) -> bool:
         """Whether there is anything to take apart."""
-        return any(self.is_fold(e) or self.is_sum_of_vectors(e) for e in self.graph.eqns)
+        ways = (self.is_fold, self.is_sum_of_vectors, self.is_cut)
+        return any(way(e) for e in self.graph.eqns for way in ways)
 
     def run(self) -> Graph:
         for eqn in self.graph.eqns:
@@ -60,6 +80,8 @@ class _Splitter:
                 self.fold(eqn)
             elif self.is_sum_of_vectors(eqn):
                 self.sum_of_vectors(eqn)
+            elif self.is_cut(eqn):
+                self.cut(eqn)
             else:
                 self.eqns.append(eqn)
         g = self.graph
@@ -85,6 +107,13 @@ class _Splitter:
         ):
             return False
         return self.is_computed(operand)
+
+    def is_cut(self, eqn: Eqn) -> bool:
+        """A component of vectors that are made here, and of which nobody reads all."""
+        if _cut(eqn) is None or eqn.invars[0].aval.size < TARGET.vectors_from:
+            return False
+        a = eqn.invars[0]
+        return self.is_computed(a) and self.cuts[a] == self.index.uses[a]
 
     def is_sum_of_vectors(self, eqn: Eqn) -> bool:
         """A reduction over other axes of vectors whose components share something computed."""
@@ -138,6 +167,12 @@ class _Splitter:
         for part in rest[:-1]:
             total = self.add(Eqn(merge, [total, part], [Var(out.aval)], {}, eqn.site))
         self.add(Eqn(merge, [total, rest[-1]], [out], {}, eqn.site))
+
+    def cut(self, eqn: Eqn) -> None:
+        found = _cut(eqn)
+        assert found is not None
+        part, (out,) = self.part(eqn.invars[0], *found), eqn.outvars
+        self.add(build.reshape(part, out.aval.shape, eqn.site, out))
 
     def sum_of_vectors(self, eqn: Eqn) -> None:
         operand, out = eqn.invars[0], eqn.outvars[0]

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import math
 
-from gpuarray.core.graph import Atom, Eqn, Var
+import numpy as np
+
+from gpuarray.core.dtypes import kind_of
+from gpuarray.core.graph import Atom, Eqn, Var, storage_dtype
 from gpuarray.core.rewrite import Extents, Product, Roles, WindowAxis, WindowedProduct
 from gpuarray.primitives.contract.epilogues import epilogues
 from gpuarray.primitives.elementwise.arithmetic import mul_p
+from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.movement import build
 from gpuarray.primitives.reduce.ops import reduce_sum_p
 
@@ -69,7 +73,9 @@ def _turned(eqn: Eqn, side: int, order: tuple[int, ...], operand: Var) -> Eqn | 
 
 
 def _expanded(eqn: Eqn) -> list[Eqn]:
-    """Broadcast both operands to (batch, rows, columns, steps), multiply, and sum the steps."""
+    """Broadcast both operands to (batch, rows, columns, steps), multiply, and sum the steps: short
+    floats as float32, of which products are exact, and rounded once.
+    """
     batch, rows, columns, steps = _extents(eqn)
     shape = (*batch, *rows, *columns, *steps)
     end = len(shape) - len(steps)
@@ -78,6 +84,13 @@ def _expanded(eqn: Eqn) -> list[Eqn]:
     def add(new: Eqn) -> Var:
         made.append(new)
         return new.outvars[0]
+
+    def converted(a: Atom, dtype: np.dtype, out: Var | None = None) -> Atom:
+        if a.aval.dtype == dtype:
+            return a
+        params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
+        out = out or Var(a.aval.update(dtype=dtype))
+        return add(Eqn(convert_element_type_p, [a], [out], params, eqn.site))
 
     def along(a: Atom, summed: tuple[int, ...], both: tuple[int, ...], own: int) -> Var:
         """Broadcast an operand; the axes that only it has begin at `own`."""
@@ -91,19 +104,27 @@ def _expanded(eqn: Eqn) -> list[Eqn]:
         order = tuple(sorted(range(len(places)), key=places.__getitem__))
         if order != tuple(range(len(order))):
             a = add(build.transpose(a, order, eqn.site))
-        return add(build.broadcast(a, shape, tuple(sorted(places)), eqn.site))
+        return add(build.broadcast(converted(a, held), shape, tuple(sorted(places)), eqn.site))
 
     (gone, also_gone), (shared, also_shared) = eqn.params["dimension_numbers"]
     left, right = eqn.invars
+    (out,) = eqn.outvars
+    short = kind_of(out.aval.dtype) == "f" and storage_dtype(out.aval).itemsize < 4
+    held = np.dtype(np.float32) if short else out.aval.dtype
+    exact = out.aval.update(dtype=held)
     x = along(left, tuple(gone), tuple(shared), len(batch))
     y = along(right, tuple(also_gone), tuple(also_shared), len(batch) + len(rows))
-    (out,) = eqn.outvars
     # Nothing to sum: an outer product.
     if not steps:
-        return [*made, Eqn(mul_p, [x, y], [out], {}, eqn.site)]
-    product = add(Eqn(mul_p, [x, y], [Var(out.aval.update(shape=shape))], {}, eqn.site))
-    params = {"axes": tuple(range(end, len(shape))), "out_sharding": None}
-    return [*made, Eqn(reduce_sum_p, [product], [out], params, eqn.site)]
+        made.append(Eqn(mul_p, [x, y], [Var(exact) if short else out], {}, eqn.site))
+    else:
+        product = add(Eqn(mul_p, [x, y], [Var(exact.update(shape=shape))], {}, eqn.site))
+        params = {"axes": tuple(range(end, len(shape))), "out_sharding": None}
+        total = Var(exact) if short else out
+        made.append(Eqn(reduce_sum_p, [product], [total], params, eqn.site))
+    if short:
+        converted(made[-1].outvars[0], out.aval.dtype, out)
+    return made
 
 
 PRODUCT = Product(_extents, _roles, _exchanged, _turned, _expanded, epilogues)

@@ -187,6 +187,7 @@ neg_p = elementwise(
     numpy_pick=everywhere(np.negative),
     jvp=LINEAR,
     transpose=lambda ct, x: (do.neg(ct),),
+    rewrite=Rewrite(seen_through=neutral.undoes_itself),
 )
 
 

@@ -12,16 +12,18 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.axes import move_axis
 from gpuarray.primitives.cuda_rules import by_class, from_word, word_of
 from gpuarray.primitives.define import BOOL, FLOATING, INTEGER, do, elementwise
+from gpuarray.primitives.elementwise import neutral
 from gpuarray.primitives.elementwise.elements import BITCAST
 from gpuarray.primitives.numpy_rules import SIGNED_TWIN, UNSIGNED_TWIN, by_dtype, fresh
 
 # ---- logic ----
 
 
-def _logic(name: str, ufunc: np.ufunc, cuda, arity: int = 2) -> Primitive:
+def _logic(name: str, ufunc: np.ufunc, cuda, arity: int = 2, **rules) -> Primitive:
     return elementwise(
         name,
         arity=arity,
@@ -29,13 +31,20 @@ def _logic(name: str, ufunc: np.ufunc, cuda, arity: int = 2) -> Primitive:
         numpy_pick=by_dtype(integer=ufunc, boolean=ufunc),
         cuda=cuda,
         jvp=NOT_DIFFERENTIABLE,
+        **rules,
     )
 
 
 and_p = _logic("and", np.bitwise_and, "{0} & {1}")
 or_p = _logic("or", np.bitwise_or, "{0} | {1}")
 xor_p = _logic("xor", np.bitwise_xor, "{0} ^ {1}")
-not_p = _logic("not", np.invert, by_class("~{0}", boolean="!{0}"), arity=1)
+not_p = _logic(
+    "not",
+    np.invert,
+    by_class("~{0}", boolean="!{0}"),
+    arity=1,
+    rewrite=Rewrite(seen_through=neutral.undoes_itself),
+)
 
 # ---- shifts, counts, products ----
 

@@ -19,6 +19,7 @@ from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives import cuda_rules
 from gpuarray.primitives.elementwise import transforms as rules
 from gpuarray.primitives.elementwise.arithmetic import max_p, min_p
+from gpuarray.primitives.elementwise.bits import not_p
 from gpuarray.primitives.numpy_rules import choose, fresh
 
 
@@ -91,13 +92,45 @@ def _select_pick(avals) -> Callable[..., Any]:
 
 
 def _chosen(eqn: Eqn) -> Atom | None:
-    """Return the case that a constant condition chooses; None if the condition is no constant."""
+    """Return the case that a constant condition chooses, or both are; the condition itself where
+    it chooses between True and False; None for other choices.
+    """
     which = eqn.invars[0]
+    if len(eqn.invars) == 3 and (same := _either(eqn)) is not None:
+        return same
     if not isinstance(which, Literal) or len(eqn.invars) != 3:
         # Several cases are left as they are: the index would have to be clamped first.
         return None
     case = eqn.invars[2 if which.val else 1]
     return case if case.aval.shape == eqn.outvars[0].aval.shape else None
+
+
+def _either(eqn: Eqn) -> Atom | None:
+    """Return what a choice between two cases is, whatever the condition."""
+    which, no, yes = eqn.invars
+    aval = eqn.outvars[0].aval
+    if no is yes and no.aval.shape == aval.shape:
+        return no
+    known = isinstance(no, Literal) and isinstance(yes, Literal) and aval.dtype == np.bool_
+    alike = which.aval.shape == aval.shape and which.aval.dtype == aval.dtype
+    return which if known and alike and (bool(no.val), bool(yes.val)) == (False, True) else None
+
+
+def _turned(eqn: Eqn, maker: Callable[[Atom], Eqn | None]) -> Eqn | None:
+    """Return the choice by a condition that is negated here as one by the condition itself, with
+    the cases exchanged; and the choice of False where it holds as its negation.
+    """
+    if len(eqn.invars) != 3 or eqn.invars[0].aval.dtype != np.bool_:
+        return None
+    which, no, yes = eqn.invars
+    turned = isinstance(no, Literal) and isinstance(yes, Literal)
+    if turned and eqn.outvars[0].aval.dtype == np.bool_ and no.val and not yes.val:
+        alike = which.aval.shape == eqn.outvars[0].aval.shape
+        return eqn.replace(primitive=not_p, invars=[which], params={}) if alike else None
+    before = maker(which)
+    if before is None or before.primitive is not not_p:
+        return None
+    return eqn.replace(invars=[before.invars[0], yes, no])
 
 
 select_n_p = Primitive(
@@ -109,7 +142,7 @@ select_n_p = Primitive(
     batch=rules.batch_with_scalars("select_n", (0,)),
     aval=_select_n_aval,
     numpy_pick=_select_pick,
-    rewrite=Rewrite(same_as=_chosen),
+    rewrite=Rewrite(same_as=_chosen, seen_through=_turned),
 )
 
 

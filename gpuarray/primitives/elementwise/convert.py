@@ -6,6 +6,7 @@ the integer's range and nan becomes 0, integers wrap.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,41 @@ def _unconverted(eqn: Eqn) -> Atom | None:
     return a if a.aval.dtype == eqn.outvars[0].aval.dtype else None
 
 
+#: Digits of floats in base 2: integers of so many bits are exact.
+_DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+
+
+def _is_exact(old, new) -> bool:
+    """Whether each value of a dtype is one of another, by dtypes that hold numbers alone."""
+    one, two = dtypes.kind_of(old), dtypes.kind_of(new)
+    if one == "b":
+        return two in "iuf"
+    if one in "iu" and two == "f" and new.name in _DIGITS:
+        return dtypes.itemsize_bits(old) <= _DIGITS[new.name]
+    if one == two == "f":
+        return (
+            old.name in ("float16", "bfloat16")
+            and new.name in ("float32", "float64")
+            or (old.name == "float32" and new.name == "float64")
+        )
+    if one not in "iu" or two not in "iu" or one + two == "iu":
+        return False
+    # Of the bits of a signed integer one is the sign's.
+    return dtypes.itemsize_bits(old) + (one != two) <= dtypes.itemsize_bits(new)
+
+
+def _converted_before(eqn: Eqn, maker: Callable[[Atom], Eqn | None]) -> Atom | Eqn | None:
+    """Return the conversion of what was converted to a dtype that has all of its values."""
+    before = maker(eqn.invars[0])
+    if before is None or before.primitive is not convert_element_type_p:
+        return None
+    (a,), new = before.invars, eqn.outvars[0].aval.dtype
+    kinds = (a.aval.dtype, before.outvars[0].aval.dtype, new)
+    if any(isinstance(d, dtypes.ExtendedDType) for d in kinds) or not _is_exact(*kinds[:2]):
+        return None
+    return a if a.aval.dtype == new else eqn.replace(invars=[a])
+
+
 convert_element_type_p = Primitive(
     "convert_element_type",
     Kind.POINTWISE,
@@ -166,7 +202,7 @@ convert_element_type_p = Primitive(
     numpy_pick=_convert_pick,
     cuda=_convert_text,
     show=hide_defaults({"sharding": None}),
-    rewrite=Rewrite(same_as=_unconverted, algebra="conversion"),
+    rewrite=Rewrite(same_as=_unconverted, seen_through=_converted_before, algebra="conversion"),
 )
 
 # ---- complex numbers ----

@@ -38,6 +38,12 @@ def identity(right: Test, left: Test | None = None) -> Callable[[Eqn], Atom | No
     return same_as
 
 
+def undoes_itself(eqn: Eqn, maker: Callable[[Atom], Eqn | None]) -> Atom | None:
+    """Rule `seen_through` of an operation that twice is none: what it is applied to twice."""
+    before = maker(eqn.invars[0])
+    return None if before is None or before.primitive is not eqn.primitive else before.invars[0]
+
+
 def _is_whole(a: Atom, eqn: Eqn) -> bool:
     out = eqn.outvars[0].aval
     return a.aval.shape == out.shape and a.aval.dtype == out.dtype

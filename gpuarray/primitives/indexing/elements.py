@@ -20,6 +20,7 @@ from gpuarray.core.element import (
     Merged,
     SerialFold,
     Test,
+    clamped,
     found,
     guarded,
 )
@@ -29,7 +30,7 @@ from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.index import Index
 from gpuarray.core.primitive import Primitive
 from gpuarray.primitives.elements import is_scalar_graph, loops, new_axis
-from gpuarray.primitives.indexing.in_order import in_order
+from gpuarray.primitives.indexing.in_order import in_order, ordered
 from gpuarray.primitives.indexing.shapes import GatherScatterMode, default_fill, fill_element
 from gpuarray.primitives.indexing.windows import ScatterWindows
 
@@ -58,7 +59,7 @@ def _gather(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
             tests.append(test)
             places[d] = places[d] + inside
         elif most:
-            places[d] = places[d] + Index(((looked, 1),))
+            places[d] = places[d] + clamped(looked)
 
     def fill() -> Access:
         # The value of what is read out of bounds.
@@ -185,5 +186,6 @@ def scatter_rules(
         sums=sums,
         apart=apart,
         among=among,
+        ordered=ordered,
         in_order=in_order,
     )

@@ -117,6 +117,11 @@ def _pieces(eqn: Eqn, w: ScatterWindows) -> int:
     return 1 << max(most, 1).bit_length() - 1
 
 
+def ordered(eqn: Eqn) -> bool:
+    """Whether the caller promises that targets are in order, which is of use."""
+    return _is_sorted(eqn, ScatterWindows(eqn))
+
+
 def _is_sorted(eqn: Eqn, w: ScatterWindows) -> bool:
     """Whether the targets are in order: those of sorted numbers, where each has one alone."""
     alone = len(w.batch) == 1 and len(w.looked_up) == 1 and not w.inner

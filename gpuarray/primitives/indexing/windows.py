@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from gpuarray.core.element import Below, Lookup, found
+from gpuarray.core.element import Below, Lookup, clamped, found
 from gpuarray.core.element_rules import Get, Places
 from gpuarray.core.graph import Eqn
 from gpuarray.core.index import Index
@@ -55,7 +55,7 @@ class ScatterWindows:
                 if every or self.sizes[d] != 1 or not most:
                     tests.append(test)
             elif most:
-                places[d] = Index(((looked, 1),))
+                places[d] = clamped(looked)
         return places, tests
 
     def update(self, batch: Places, window: Places) -> list[Index]:

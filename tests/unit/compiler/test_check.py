@@ -16,7 +16,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import nn
+from gpuarray import nn, ops
 from gpuarray.compiler import pipeline
 from gpuarray.compiler.check import BrokenPass, check_graph, check_steps
 from gpuarray.compiler.fuse.group import FusedGroup, Inner, Load
@@ -291,9 +291,10 @@ def test_it_runs_after_each_pass_where_it_is_asked_for(monkeypatch):
 
 
 PASSES = (
-    "simplify exchange_products split_axes expand_small_products take_apart_small_matrices "
-    "take_apart_small_axes fuse split_into_passes fold_columns_with_rows write_side_by_side "
-    "inline_producers fuse_epilogues fuse_product_epilogues fuse_horizontally choose_forms"
+    "simplify exchange_products split_axes expand_small_products expand_vector_products "
+    "take_apart_small_matrices take_apart_small_axes fold_in_tables fuse split_into_passes "
+    "fold_columns_with_rows write_side_by_side inline_producers join_tables fuse_epilogues "
+    "fuse_product_epilogues fuse_horizontally choose_forms"
 ).split()
 
 
@@ -303,13 +304,15 @@ def test_every_pass_is_checked(monkeypatch):
     monkeypatch.setattr(pipeline, "check_graph", lambda stage, graph: seen.append(stage))
     monkeypatch.setattr(pipeline, "check_steps", lambda stage, *_, **__: seen.append(stage))
 
-    def all_of(a, b, p):
+    def all_of(a, b, p, at):
         small = a @ a
         pairs = gnp.sum((p[None] - p[:, None]) ** 2, -1)
         heads = gnp.cumsum(gnp.exp(b).reshape(4, 4, 16).max(2), 0).reshape(16) * 2
-        return (b @ b).T, gnp.linalg.inv(small), pairs, heads
+        sums = ops.segment_sum(p[:, 0], at, 4)
+        return (b @ b).T, (b * 2) @ b[0], gnp.linalg.inv(small), pairs, heads, sums
 
     args = shape("float32", 128, 3, 3), shape("float32", 16, 16), shape("float32", 64, 3)
+    args = *args, shape("int32", 64)
     plan_of(all_of, *args).on_device.steps
     assert list(dict.fromkeys(seen)) == PASSES
     plan_of(all_of, *args).on_native.steps

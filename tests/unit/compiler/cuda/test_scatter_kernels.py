@@ -13,7 +13,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import ops
 from tests.golden import shape
-from tests.support import simulated
+from tests.support import simulated, targets
 
 simulated.need_compiler()
 
@@ -103,6 +103,13 @@ def test_values_of_targets_in_order():
 
 # ---- few targets ----
 
+
+@pytest.fixture
+def without_tables(monkeypatch):
+    """As if there were too many places for tables."""
+    targets.plan_for(monkeypatch, table_bytes=0)
+
+
 #: Updates of rows and of numbers, whose targets are out of order and out of bounds, too.
 ROWS = RANDOM.integers(-9, 9, (3000, 3)).astype("f4")
 SEGMENT = RANDOM.integers(-1, 9, 3000).astype("i4")
@@ -125,19 +132,19 @@ FEW = {
 }
 
 
-def test_values_of_few_targets():
+def test_values_of_few_targets(without_tables):
     simulated.compare(FEW.values())
 
 
 @pytest.mark.parametrize("name", FEW)
-def test_threads_share_the_updates_of_few_targets(name):
+def test_threads_share_the_updates_of_few_targets(name, without_tables):
     function, arguments = FEW[name]
     explained = ga.explain(function, platform="cuda")(*arguments)
     folds = [s for s in explained.steps if "scatter_pieces" in {o.name for o in s.operations}]
     assert folds and all(s.kind in ("rows", "columns") for s in folds)
 
 
-def test_the_same_targets_are_sorted_once():
+def test_the_same_targets_are_sorted_once(without_tables):
     explained = ga.explain(means, platform="cuda")(*FEW["means"][1])
     assert [s.name.partition("_")[2] for s in explained.library_calls] == ["sort"]
     apart = lambda x, a, b: ops.segment_sum(x, a, 7) + ops.segment_sum(x, b, 7)

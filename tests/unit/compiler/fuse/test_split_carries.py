@@ -111,17 +111,104 @@ def others(s):
     return turns(lambda c: (gnp.stack([c[0][1], c[0][0] + c[1][0]]), c[1] * 0.5), (s, s))
 
 
+# ---- vectors that are not stacked ----
+
+
+def orbit(x, v):
+    """Each turn takes the length of a vector."""
+
+    def step(state):
+        x, v = state
+        v = v - 0.1 * x / (gnp.linalg.norm(x, axis=-1, keepdims=True) ** 3 + 1)
+        return x + 0.1 * v, v
+
+    return turns(step, (x, v))
+
+
+def march(origin, direction):
+    """Rays: of the carry each element is a number, and vectors live for one turn."""
+
+    def away(p):
+        return gnp.minimum(gnp.linalg.norm(p - gnp.array([0.0, 0, 3]), axis=-1) - 1, p[..., 1] + 1)
+
+    far = gnp.zeros(direction.shape[:-1])
+    return turns(lambda t: t + away(origin + t[..., None] * direction), far)
+
+
+def rays(direction):
+    """A ray after another: each stops by itself."""
+
+    def one(d):
+        away = lambda t: gnp.linalg.norm(t * d - gnp.array([0.0, 0, 3])) - 1
+        going = lambda c: (c[1] < 9) & (abs(away(c[0])) > 1e-3)
+        return lax.while_loop(going, lambda c: (c[0] + away(c[0]), c[1] + 1), (0.0, 0))[0]
+
+    return ga.vmap(one)(direction)
+
+
+def rows_set(s):
+    return turns(lambda s: s.at[0].set(s[0] + 0.1 * s[1]).at[1].add(-0.1 * s[0]), s)
+
+
+def columns_set(s):
+    return turns(lambda s: s.at[:, -1].multiply(0.9).at[:, 0].set(s[:, 2]).at[:, 1].min(0.5), s)
+
+
+def some_set(s):
+    """A slice of components, a position that is out of bounds, and one that is moved inside."""
+
+    def step(s):
+        s = s.at[1:].add(0.1 * s[:2]).at[gnp.int32(7)].set(9.0)
+        return lax.dynamic_update_slice(s, -s[:1], (5, 0))
+
+    return turns(step, s)
+
+
+def turned(x, r):
+    return turns(lambda x: x @ r, x)
+
+
+def turned_columns(x, r):
+    return turns(lambda x: r @ x + 1, x)
+
+
+def forwards(a, t, seen):
+    """A hidden Markov model: products with a small matrix, and sums along it."""
+
+    def step(a, now):
+        a = gnp.einsum("nk,kj->nj", a, t) * now
+        total = a.sum(-1, keepdims=True)
+        return a / total, total[:, 0]
+
+    return lax.scan(step, a, seen)
+
+
+def own_matrices(x, m):
+    """Each vector has a matrix of its own."""
+    return turns(lambda x: 0.5 * gnp.einsum("nij,nj->ni", m, x) + x[:, ::-1], x)
+
+
 #: name: (program, its state, launches)
 PROGRAMS = {
     "runge_kutta": (runge_kutta, (floats(2, 37),), 1),
     "lorenz": (lorenz, (floats(37, 3),), 1),
     "kepler": (kepler, (floats(37, 6),), 1),
     "momentum": (momentum, (floats(3, 37), floats(3, 37) + 1), 1),
-    "kept": (kept, (floats(2, 37),), 2),
+    "kept": (kept, (floats(2, 37),), 1),
     "nested": (nested, (floats(2, 37),), 1),
     "matrices": (matrices, (floats(37, 2, 5),), 2),
     "padded": (padded, (floats(2, 37),), 3),
     "others": (others, (floats(2, 37),), 3),
+    "orbit": (orbit, (floats(37, 3), floats(37, 3)), 1),
+    "march": (march, (floats(3), floats(5, 7, 3)), 1),
+    "rays": (rays, (floats(37, 3),), 1),
+    "rows_set": (rows_set, (floats(2, 37),), 1),
+    "columns_set": (columns_set, (floats(37, 3),), 1),
+    "some_set": (some_set, (floats(3, 37),), 1),
+    "turned": (turned, (floats(37, 3), floats(3, 3)), 1),
+    "turned_columns": (turned_columns, (floats(3, 37), floats(3, 3)), 1),
+    "forwards": (forwards, (abs(floats(37, 4)), abs(floats(4, 4)), abs(floats(5, 37, 4))), 1),
+    "own_matrices": (own_matrices, (floats(37, 3), floats(37, 3, 3)), 1),
 }
 
 

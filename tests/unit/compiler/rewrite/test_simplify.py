@@ -4,6 +4,7 @@ In: functions. Out: the equations that are left of them, and results that keep e
 """
 
 import numpy as np
+import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
@@ -98,3 +99,42 @@ def test_broadcasts_of_other_kinds_meet_where_they_are():
     (add,) = [e for e in ga.jit(outer).lower(X[:, 0], X[0]).plan.graph.eqns if len(e.invars) == 2]
     assert add.outvars[0].aval.shape == (3, 4)
     np.testing.assert_array_equal(ga.jit(outer)(X[:, 0], X[0]), X[:, :1] + X[:1])
+
+
+#: name: (function, an operand, the equations that are left)
+SHORT = {
+    "truth as it is": (lambda x: gnp.where(x > 0, True, False), X, ["gt"]),
+    "truth turned around": (lambda x: gnp.where(x > 0, False, True), X, ["gt", "not"]),
+    "either way": (lambda x: gnp.where(x > 0, x, x), X, []),
+    "minus twice": (lambda x: gnp.negative(-x), X, []),
+    "not twice": (lambda x: ~~(x > 0), X, ["gt"]),
+    "not, bits": (lambda x: ~~x, X.astype("int8"), []),
+    "not chosen": (lambda x: gnp.where(~(x > 0), x, 1), X, ["gt", "select_n"]),
+    "wide and back": (lambda x: x.astype("float32").astype("int8"), X.astype("int8"), []),
+    "by a wider one": (
+        lambda x: x.astype("int32").astype("float32"),
+        X.astype("uint8"),
+        ["convert_element_type"],
+    ),
+    "truth by numbers": (lambda x: (x > 0).astype("int32").astype(bool), X, ["gt"]),
+    # Digits are lost on the way, or a sign.
+    "narrow and back": (lambda x: x.astype("bfloat16").astype("float32"), X, 2),
+    "cut and back": (lambda x: x.astype("int8").astype("float32"), X * 9, 2),
+    "integers of many digits": (
+        lambda x: x.astype("float32").astype("int32"),
+        np.array([2**24 + 1, -(2**31)], "int32"),
+        2,
+    ),
+    "unsigned": (lambda x: x.astype("uint8").astype("int32"), X.astype("int8") - 3, 2),
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_what_two_operations_undo(name):
+    function, x, expected = SHORT[name]
+    found = left(function, x)
+    assert found == expected if isinstance(expected, list) else len(found) == expected
+    special = np.array([-0.0, np.nan, -np.inf, 3.5], "f4") if x.dtype == np.float32 else x
+    for given in (x, special):
+        whole, alone = np.asarray(ga.jit(function)(given)), function(gnp.asarray(given))
+        assert whole.tobytes() == np.asarray(alone).tobytes()

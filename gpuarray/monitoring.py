@@ -1,7 +1,7 @@
-"""Listeners to events: what is traced and compiled, what the cache of compiled code had.
+"""Listeners to events: traces, compilations, and hits of the cache of compiled code.
 
-Floor 6. In: functions to call. Out: calls of them. The names of events are JAX's where they mean
-the same, so that a program that counts compiles counts those of gpuarray:
+Floor 6. In: functions to call. Out: calls of them. Events have JAX's names where they mean the
+same, so that a program that counts JAX's compilations counts those of gpuarray:
 
 | event | when |
 |---|---|

@@ -1,8 +1,9 @@
-"""Names that a public module does not have: those of JAX say that they are missing, those of other
-libraries what to write, those of another module where they are; typos get the nearest name.
+"""Messages for names that a public module does not have: names of JAX are reported as missing,
+names of other libraries come with a replacement, names of another module with their place, and
+typos with the nearest name.
 
-Floor 1. In: a module's name. Out: its `__getattr__`, which Python calls only for names that are not
-there, so those that are cost nothing. The list of what is missing loads with the first such name.
+Floor 1. In: a module's name. Out: its `__getattr__`, which Python calls only for names that do not
+exist, so that existing ones cost nothing. The list of missing names loads with the first such call.
 """
 
 from __future__ import annotations
@@ -80,13 +81,13 @@ def _message(module: str, name: str) -> str:
 
 
 def _is_public(name: str, value: Any) -> bool:
-    # A public module explains its names; others are only where things are written.
+    # Public modules explain missing names; other modules are only where code is defined.
     inside = isinstance(value, ModuleType) and "__getattr__" not in vars(value)
     return not name.startswith("_") and not inside
 
 
 def _missing(path: str) -> str | None:
-    """Why `gpuarray.a.b` is not there, if `jax.a.b` is; None where JAX does not have it either."""
+    """Why `gpuarray.a.b` is missing, if `jax.a.b` exists; None if JAX does not have it either."""
     name = path.removeprefix(f"{_PACKAGE}.")
     group = _list.find(name)
     if group is None:
@@ -98,7 +99,8 @@ def _missing(path: str) -> str | None:
 
 
 class _Finder:
-    """Asked after all other finders: an import of what JAX has and this library lacks says so.
+    """Last finder on `sys.meta_path`: explains imports of modules that JAX has and this library
+    lacks.
 
     `from gpuarray import pmap` comes here too, as a last attempt: where `__getattr__` raises,
     Python drops its error and looks for a module of that name.

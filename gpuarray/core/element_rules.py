@@ -1,7 +1,7 @@
 """Element rules of primitives: how one element of a result is computed where it is read.
 
 Floor 1. In: an equation, and coordinates in one of its results. Out: an access (element.py). A rule
-may ask for elements of the operands at any coordinates, so rules compose into one tree. A primitive
+may read elements of the operands at any coordinates, so rules compose into one tree. A primitive
 names its rules in its definition (`element=`, `update=`); views and pointwise operations have the
 rule of their kind.
 """
@@ -38,7 +38,7 @@ def _never(operand: int) -> bool:
 
 
 class ElementRule(Struct):
-    """How one element of an operation's results is computed where it is read, and at what cost.
+    """How one element of an operation's results is computed where it is read, and its cost.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class ElementRule(Struct):
         return eqn.primitive.weight * self.times(eqn) if self.cost is None else self.cost(eqn)
 
     def reads_of(self, eqn: Eqn, operand: int) -> int | None:
-        """Return how many elements of an operand are read in all; None: it must be in memory."""
+        """Return how many elements of an operand are read in all; None: it must be materialised."""
         if self.reads is not None:
             return self.reads(eqn, operand)
         return eqn.outvars[0].aval.size * self.times(eqn)
@@ -152,7 +152,7 @@ def has_text(eqn: Eqn) -> bool:
 
 
 def free(eqn: Eqn) -> float:
-    """Rule `cost`: there is nothing to compute."""
+    """Rule `cost`: nothing to compute."""
     return 0.0
 
 

@@ -1,8 +1,8 @@
 """Loops, branches and calls by device as plain data: how a primitive that holds Graphs runs them.
 
 Floor 1. In: an equation of such a primitive, read by its `flow` rule. Out: a `Loop`, a `Choice`, a
-`ByDevice` or a `ByRule`, which a compiler can write out without knowing the primitive. Operands are
-given by their numbers.
+`ByDevice` or a `ByRule`, which a compiler can emit without knowing the primitive. Operands are
+given by number.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ class WindowedProduct(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """A value taken apart along short axes.
+    """The components of a value along its short axes.
 
     Attributes
     ----------
@@ -274,6 +274,6 @@ NO_REWRITE = Rewrite()
 
 
 def algebra_of(eqn: Any) -> str:
-    """What is known of the values of an equation; nothing if its primitive does not say."""
+    """The algebraic property of an equation's values; empty if its primitive has none."""
     known = eqn.primitive.rewrite.algebra
     return known if isinstance(known, str) else known(eqn)

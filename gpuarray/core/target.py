@@ -1,12 +1,11 @@
-"""What the compiler may know of a machine, and every threshold that follows from it.
+"""The machine that the compiler plans for, and every threshold that depends on it.
 
-Floor 1. In: nothing. Out: `TARGET`, the machine that kernels are planned for. The
-plan does not depend on the machine at hand: the same program is the same text everywhere.
+Floor 1. In: nothing. Out: `TARGET`, the machine that kernels are planned for. The plan does not
+depend on the current machine: the same program has the same text everywhere.
 
-Above each number stands why it is what it is, and how it is measured again: halve and double it,
-and run on a GPU the workloads of `python -m bench` that are named, or time the program that is
-described where there is no workload of it. Numbers without either are limits of CUDA, or of what
-people can read.
+The comment above each number gives its reason, and how to measure it again: halve and double it,
+and run the named workloads of `python -m bench` on a GPU, or time the described program if there is
+no workload. Numbers without either are limits of CUDA, or of readability.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ class Target(Struct):
 
     # ---- the machine ----
 
-    #: What its data sheet says; a smaller GPU takes more turns, and loses little.
+    #: From its data sheet; a smaller GPU takes more waves, and loses little.
     multiprocessors: int = 132
     #: Threads that a multiprocessor holds at a time, by the data sheet.
     threads_held: int = 2048
@@ -36,7 +35,7 @@ class Target(Struct):
     instructions_an_access: int = 4
     #: The widest access of a thread that is one instruction: a limit of CUDA.
     vector_bytes: int = 16
-    #: A piece of memory that comes at once: what columns share is read in full.
+    #: The smallest piece of memory fetched at a time: what columns share is read in full.
     sector_bytes: int = 32
     #: Blocks of a launch: a limit of CUDA.
     most_blocks: int = 2**31 - 1
@@ -49,9 +48,8 @@ class Target(Struct):
     #: Multiply-adds in about a microsecond, less than another kernel takes: so much may be computed
     #: again in all. Measure: nbody, cross_entropy.
     launch_work: float = float(1 << 25)
-    #: How many times longer than its passes a kernel has to take, by what is estimated here, before
-    #: it is cut into them. Measure: softmax of few rows, and of as many as there are
-    #: multiprocessors.
+    #: A kernel is split into passes if it is estimated to take this many times longer than they do.
+    #: Measure: softmax of few rows, and of as many as there are multiprocessors.
     split_gain: float = 1.1
     #: Threads that keep enough bytes under way for all memory, each with a few accesses. Measure:
     #: column_sum, full_sum_short.
@@ -68,7 +66,7 @@ class Target(Struct):
     #: Rows that are longer, and too few to fill the machine, are shared by several blocks. Measure:
     #: full_sum_short, argmax.
     long_row: int = 1 << 13
-    #: Partial results of blocks lie so far apart: one vector access reads one. Measure: full_sum.
+    #: Spacing of the partial results of blocks: one vector access reads one. Measure: full_sum.
     slot_bytes: int = 16
     #: Kernels with at most so many operations leave registers for blocks of 1024 threads down
     #: columns. Measure: variance_columns.
@@ -82,21 +80,19 @@ class Target(Struct):
     #: multiprocessor holds 1024 threads. Measure: layer_norm.
     row_bytes: int = 128
     #: Results of columns that a thread holds while its block goes over rows: a quarter of its
-    #: registers where a multiprocessor holds 512 threads, as so many do. Measure: layer_norm
-    #: backwards.
+    #: registers if a multiprocessor holds 512 threads. Measure: layer_norm backwards.
     column_states: int = 32
     row_column_threads: int = 512
     #: Fewer threads a block keep too few bytes under way: for short rows two kernels do better.
     row_column_least: int = 128
     #: How many times the bytes that blocks leave of their columns must be saved. Measure: the same.
     partials_worth: int = 8
-    #: Bytes of a row in shared memory beside partial results. Measure: softmax of 10000 columns.
+    #: Bytes of a row in shared memory, besides partial results. Measure: softmax of 10000 columns.
     row_shared_bytes: int = 44 << 10
-    #: Operations that a loop along a row is written out to: longer ones compile slowly and miss in
-    #: the instruction cache. Measure: layer_norm_grad.
+    #: Operations to which a loop along a row may be unrolled: longer text compiles slowly and
+    #: misses in the instruction cache. Measure: layer_norm_grad.
     row_copies: int = 512
-    #: What tiles take of shared memory where that is in doubt: two blocks fit. Measure:
-    #: transposed_sum.
+    #: Shared memory of a block's tiles if it is limited: two blocks fit. Measure: transposed_sum.
     tile_bytes: int = 24 << 10
     #: A value is worth a tile where both axes have so many elements: runs of 64 bytes. Measure:
     #: transposed_sum of few columns.
@@ -122,7 +118,7 @@ class Target(Struct):
     #: More operations make a kernel slow to compile and short of registers. Measure: chain_jit of
     #: that length, with the time that compiling takes.
     members: int = 256
-    #: The same where one reads more of what the other makes than of memory: all that would go
+    #: The same where a group reads more from its producer than from memory: all of that would go
     #: through memory. Measure: inverses and gradients of determinants of 4 x 4.
     chained: int = 1024
     #: Inputs and outputs of a kernel together: each address takes registers. Measure: adam_many.
@@ -132,14 +128,14 @@ class Target(Struct):
     single_numbers: int = 480
     #: Statements of a loop in registers, as `members`.
     statements: int = 1024
-    #: How often a loop is taken to run whose length nobody knows; it only has to be many.
+    #: Assumed trip count of a loop of unknown length; it only has to be large.
     guessed_steps: float = 16.0
-    #: Cost, in multiply-adds, of a value that may be computed again for each step of a broadcast
-    #: axis whatever it adds up to. Measure: cross_entropy.
+    #: Cost, in multiply-adds, of a value that may be recomputed for each step of a broadcast axis,
+    #: whatever the total. Measure: cross_entropy.
     recompute: float = 32.0
-    #: A value is combined with a reduction of its own row in one kernel while a row is at most so
-    #: long, or when there are rows enough to keep all processors busy, or when what is computed of
-    #: each element before is `free`. Measure: softmax, few rows.
+    #: A value is combined with a reduction of its own row in one kernel if a row is at most this
+    #: long, or if there are enough rows to keep all processors busy, or if the computation of each
+    #: element before it is `free`. Measure: softmax, few rows.
     waiting_row: int = 1 << 20
     waiting_rows: int = 32
     #: Groups of more elements are put together with others of their structure only if that takes no
@@ -155,26 +151,25 @@ class Target(Struct):
     short_convolution: int = 16
     depthwise_convolution: int = 64
 
-    # ---- what is made where it is read ----
+    # ---- inlining ----
 
-    #: What an element may cost, in multiply-adds, to be made again wherever it is read: less than
-    #: reading it does. Measure: stencil, rms_norm_residual.
+    #: Cost, in multiply-adds, of an element that may be recomputed at every use: less than reading
+    #: it. Measure: stencil, rms_norm_residual.
     free: float = 3.0
-    #: What all repetitions of it may cost together, for each time it is needed once. Measure:
-    #: stencil of padded arrays.
+    #: Total cost of all recomputations of an element, for each use. Measure: stencil of padded
+    #: arrays.
     repeated: float = 24.0
-    #: What an element may cost that is made only once, and how many equations may make it: such
-    #: expressions compile slowly. Measure: dropout, uniform.
+    #: Cost of an element that is computed only once, and the number of equations that compute it:
+    #: larger expressions compile slowly. Measure: dropout, uniform.
     once: float = 1024.0
     depth: int = 24
-    #: Operations that are written for it, those again that several places share; and for values of
-    #: more than `launch_bytes`. Measure: the derivative of an associative scan, with the time that
-    #: compiling takes; vectors turned by quaternions.
+    #: Operations emitted for it, counted again for each place that shares them, if the value has
+    #: more than `launch_bytes`. Measure: the derivative of an associative scan, including compile
+    #: time; vectors rotated by quaternions.
     written: int = 96
     written_large: int = 384
-    #: Elements that a fold may take to be made where it is read, and how many elements it may read
-    #: for each that it makes: the distances between few points and many, not sums of rows. Measure:
-    #: nbody.
+    #: Elements that an inlined fold may reduce, and how many elements it may read for each that it
+    #: produces: the distances between few points and many, not sums of rows. Measure: nbody.
     folded_inline: int = 64
     folded_reads: int = 2
     #: Values of few elements may be made everywhere if an element costs at most so much. Measure:
@@ -183,14 +178,14 @@ class Target(Struct):
     cheap: float = 12.0
     #: Arrays side by side that one kernel reads: each is a branch. Measure: concatenate of many.
     side_by_side: int = 64
-    #: Every element of a scatter's result looks at all of so many updates; more are sorted, or
-    #: written in place. Measure: a scatter of few updates.
+    #: With at most this many updates, every element of a scatter's result tests all of them; more
+    #: are sorted, or written in place. Measure: a scatter of few updates.
     updates_looked_at: int = 8
 
     # ---- forms of their own ----
 
-    #: Sums of integers into so few bytes are kept in shared memory, a copy for each warp where they
-    #: fit, if so many updates meet in each place: they would wait for one another in memory.
+    #: Integer sums into at most this many bytes are kept in shared memory, a copy for each warp if
+    #: they fit, if many updates hit each place: in global memory they would wait for one another.
     #: Measure: a histogram.
     shared_sums: int = 24 << 10
     meeting_updates: int = 64
@@ -209,9 +204,8 @@ class Target(Struct):
     in_place_times: int = 4
     #: The longest rows that a block sorts: one element a thread of the largest block.
     sorted_row: int = 1024
-    #: The most elements that are kept of a longer row, a few in each lane of a warp; and how many a
-    #: thread reads together, for as many of which there is shared memory. Measure: the largest of
-    #: long rows.
+    #: Up to this many largest elements of a row are kept, a few in each lane of a warp; also how
+    #: many a thread reads together, as shared memory allows. Measure: the largest of long rows.
     largest_kept: int = 128
     largest_ahead: int = 8
     #: Threads of a block that scans, and elements that each handles at a time. Measure: cumsum of
@@ -228,7 +222,8 @@ class Target(Struct):
     #: Columns that a block scans side by side: a line of memory of floats. Measure: cumsum of the
     #: columns of a narrow matrix.
     scan_across: int = 32
-    #: Rows and columns shorter than this are not cut for a scan; nor are pieces. Measure: as above.
+    #: Shorter rows and columns are not split for a scan, and pieces are not shorter. Measure: as
+    #: above.
     scan_row: int = 1 << 13
     scan_column: int = 64
 
@@ -247,45 +242,44 @@ class Target(Struct):
     #: With short floats and more features than this a library's product is several times as fast,
     #: since it has tensor cores. Measure: attention in bfloat16.
     swept_short: int = 32
-    #: Then so many bytes of elements are too many to have in memory beside others.
+    #: From this many bytes on, the scores are too large to keep in memory with other arrays.
     swept_scores: int = 1 << 30
 
     # ---- CUDA graphs ----
 
-    #: Kernels of a program from which it is worth recording: fewer are launched in the time in
-    #: which the first of them runs. Measure: first call and later ones of mlp_narrow.
+    #: Kernels of a program from which recording pays: fewer are launched while the first of them
+    #: runs. Measure: first call and later ones of mlp_narrow.
     graph_kernels: int = 10
     #: Launches in a row that are replaced by one: a replay costs about two. Measure: as above.
     graph_run: int = 4
-    #: Graphs of a run of launches, each for the addresses of one call, and addresses that are
-    #: remembered to find those that come again: donation alternates between two or three.
+    #: Graphs kept for a run of launches, each for the addresses of one call, and addresses
+    #: remembered to recognise repeated ones: donation alternates between two or three.
     graphs: int = 8
     graph_memory: int = 64
-    #: Kernels in a graph of the turns of a loop: recording takes a few microseconds each, and what
-    #: is saved grows no further. Measure: a scan of short steps.
+    #: Kernels in a graph of loop iterations: recording takes a few microseconds each, and the
+    #: saving grows no further. Measure: a scan of short steps.
     graph_nodes: int = 256
     #: Turns from which a graph is worth the copies around it. Measure: as above.
     graph_turns: int = 4
-    #: Bytes that a graph of turns may keep for what goes through it: a small part of a GPU's
-    #: memory.
+    #: Bytes that a graph of iterations may keep for the arrays passed through it: a small part of a
+    #: GPU's memory.
     graph_bytes: int = 16 << 20
-    #: Bytes that a turn may move for each of its kernels: a launch takes longer than such kernels.
-    #: Measure: as above, with longer arrays.
+    #: Bytes that an iteration may move per kernel: with more, the kernel takes longer than its
+    #: launch. Measure: as above, with longer arrays.
     graph_kernel_bytes: int = 1 << 20
 
     # ---- libraries ----
 
-    #: Memory that an algorithm of a library may take while it runs: what cuBLAS recommends for
-    #: Hopper. Measure: mlp.
+    #: Workspace of a library's algorithm: cuBLAS's recommendation for Hopper. Measure: mlp.
     library_workspace: int = 32 << 20
-    #: The same of a convolution, which may hold its images in another form: what such images take.
-    #: Measure: a convolution of 64 channels.
+    #: The same for a convolution, which may transform its images: the size of such images. Measure:
+    #: a convolution of 64 channels.
     convolution_workspace: int = 1 << 30
 
     # ---- rewrites ----
 
     #: Arithmetic up to this weight (division is the heaviest) is rounded exactly everywhere, so
-    #: constants may be computed before the program runs: a property of IEEE 754.
+    #: constants may be folded at compile time: a property of IEEE 754.
     exact_weight: float = 4.0
     #: Rows and columns, and steps, of a product that is small, and how many of them are many: a
     #: library would take longer to begin than a kernel to end. Measure: products of 3 x 3.
@@ -295,14 +289,15 @@ class Target(Struct):
     #: Rows and columns of matrices that are factorised and solved entry by entry, in registers of
     #: one thread, where there are `products_many`. Measure: systems of 4 x 4.
     matrix_side: int = 4
-    #: Components of a vector that is taken apart, at most. Measure: nbody.
+    #: Maximum number of components into which a vector is split. Measure: nbody.
     components: int = 4
     #: Arrays of fewer elements are no burden in memory. Measure: nbody of few bodies.
     vectors_from: int = 1 << 12
-    #: Components of a loop's carry that is taken apart, at most: each takes a register or two.
+    #: Maximum number of components into which a loop carry is split: each takes a register or two.
     #: Measure: pendulums as a stacked state.
     carried_components: int = 16
-    #: How far back a vector is taken apart: text grows with it. Measure: nbody, compile time.
+    #: How far back a vector is split into components: text grows with it. Measure: nbody, compile
+    #: time.
     component_depth: int = 48
     #: Parts that an axis is split into at reshapes, at most: each is an axis of kernels, and NumPy
     #: has 64. Measure: layer_norm of groups.
@@ -313,10 +308,10 @@ class Target(Struct):
     #: A source that calls a long function in more places gets it as a function instead of inlined.
     #: Measure: black_scholes, with the time that compiling takes.
     inlined_calls: int = 4
-    #: An expression of more characters gets a name; a choice between longer ones takes several
-    #: lines. For readers of the text.
+    #: A longer expression gets a name; a choice between longer ones takes several lines. For
+    #: readability.
     name_from: int = 48
-    #: Arguments of one type that comments list one by one. For readers of the text.
+    #: Arguments of one type that comments list individually. For readability.
     listed: int = 16
     choice_width: int = 64
 
@@ -339,7 +334,7 @@ class Target(Struct):
 
     @property
     def narrowest(self) -> int:
-        """Columns of four bytes that lie in one piece of memory."""
+        """Columns of four bytes in one cache line."""
         return self.sector_bytes // 4
 
     @property
@@ -353,8 +348,8 @@ TARGET = Target()
 
 
 class Processor(Struct):
-    """What native code knows of a CPU. Plans and texts do not depend on the one at hand, nor on how
-    many threads there are: the same program has the same bits everywhere.
+    """The CPU model of native code. Plans and texts do not depend on the current CPU or its number
+    of threads: the same program gives the same bits everywhere.
     """
 
     #: Elements that a thread takes at a time: 4,096 cost 15 % more, four million the same. Measure:
@@ -363,28 +358,28 @@ class Processor(Struct):
     #: Tasks that keep any number of threads busy to the end: with fewer, axes are cut.
     many_tasks: int = 32
     #: Partial results that a fold along a row keeps side by side: several vector registers, so that
-    #: an addition does not wait for the one before it. And the elements of a row from which on they
-    #: are so many; half of them in shorter ones, where more take longer to merge. Measure:
-    #: full_sum, bf16_sum.
+    #: an addition does not wait for the previous one. Also the row length from which this many are
+    #: used; shorter rows use half, since merging more takes longer. Measure: full_sum, bf16_sum.
     lanes: int = 64
     lanes_from: int = 256
     #: Columns that are folded side by side: their partial results stay in the first cache, and each
     #: row of them fills several lines of memory. Measure: column_sum.
     columns: int = 512
-    #: Columns of which a thread's lines of memory are its own. Measure: cumsum of few columns.
+    #: Columns of a thread that do not share a cache line with another's. Measure: cumsum of few
+    #: columns.
     least_columns: int = 32
-    #: Rows that a running fold goes along at a time: its sums wait for one another, those of
+    #: Rows that a running fold processes at a time: sums of one row wait for one another, those of
     #: several rows do not. Measure: cumsum.
     scanned_rows: int = 4
     #: Elements of a running sum of floats from which on it is a double. Measure: cumsum.
     long_scan: int = 1 << 10
     #: Positions along an axis that are computed together, if values are chosen by position along
-    #: it: each is text of its own for the compiler. Measure: ode.
+    #: it: each adds text for the compiler. Measure: ode.
     together: int = 8
     #: Elements of a row or column that is cut, each piece with a partial result.
     piece: int = 1 << 16
-    #: Rows and columns of a tile whose operands are turned: runs of two lines of memory one way, of
-    #: sixteen the other, where waiting for a line is what takes the time. Measure: transposed_sum.
+    #: Rows and columns of a tile with transposed operands: runs of two cache lines one way, of
+    #: sixteen the other, where waiting for a line takes most of the time. Measure: transposed_sum.
     tile_rows: int = 32
     tile_columns: int = 256
     #: Loops are split where conditions on the position change, if the longest piece has so many

@@ -61,7 +61,7 @@ def run(out: Path, elements: int, only: str | None = None) -> int:
     neighbours = timing.Neighbours()
     with Progress(len(names) * 2 + 1, "demo") as progress:
         for name in names:
-            # Show what it becomes, then measure it.
+            # Show the compiled form, then measure it.
             arrays = _data(name, elements)
             progress.step(f"compiling {name}")
             function = getattr(ours, name)

@@ -19,7 +19,7 @@ from gpuarray.util import Interned, elements
 
 
 class AxisType(enum.Enum):
-    """What decides how values are sharded along a mesh axis: the compiler, the types, or the user."""
+    """What decides shardings along a mesh axis: the compiler, the types, or the user."""
 
     Auto = enum.auto()
     Explicit = enum.auto()

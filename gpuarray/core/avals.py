@@ -293,7 +293,7 @@ def _numpy_aval(x: Any) -> ShapedArray:
 
 
 def no_dtype_of_arrays(x: Any, dtype: np.dtype) -> TypeError:
-    """Return the error for a value whose NumPy dtype no array can have, such as strings or dates."""
+    """Return the error for a value whose NumPy dtype no array has, such as strings or dates."""
     shown = repr(x) if len(repr(x)) <= 200 else repr(x)[:200] + "..."
     hint = ""
     if dtype.kind in "biufc":

@@ -74,7 +74,7 @@ def _innermost(name: Any, what: str = "collectives") -> NamedAxis:
 
 
 def axis_size(name: Any, what: str = "collectives") -> int:
-    """Return the length of a named axis; raise UnboundAxisError if it is not bound here for `what`."""
+    """Return the length of a named axis; raise UnboundAxisError if `what` cannot use it here."""
     return _innermost(name, what).size
 
 

@@ -72,7 +72,7 @@ def _connected(value: Row, rows: list[Row]) -> list[Row]:
 
 
 def _without(name: int, rows: list[dict[int, int]]) -> list[dict[int, int]]:
-    """Eliminate a name: combine each pair of rows with opposite signs, scaled so that it cancels."""
+    """Eliminate a name: combine each pair of rows of opposite sign, scaled so that it cancels."""
     out = [row for row in rows if not row.get(name)]
     for up in (row for row in rows if row.get(name, 0) > 0):
         for down in (row for row in rows if row.get(name, 0) < 0):

@@ -248,7 +248,7 @@ def joined(layouts: Iterable[Layout | None]) -> Layout | None:
 
 
 def check_alike(name: str, layouts: Iterable[Layout | None]) -> None:
-    """Refuse to mix operands that vary between devices with others that do not; a cast is needed."""
+    """Refuse to mix operands that vary between devices with others that do not, without a cast."""
     varying = [names_of(given) for given in layouts]
     if len({*varying}) > 1 and not resolving.depth:
         raise ValueError(

@@ -81,7 +81,7 @@ class Device:
         return [Memory(self, kind) for kind in KINDS[self.platform]]
 
     def memory(self, kind: str) -> Memory:
-        """The memory of the given kind, such as "pinned_host"; a ValueError if the device has none."""
+        """The memory of a kind, such as "pinned_host"; a ValueError if the device has none."""
         return Memory(self, checked_kind(kind, self.platform) or "device")
 
     def live_buffers(self) -> list:

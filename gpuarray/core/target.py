@@ -92,7 +92,8 @@ class Target(Struct):
     #: Operations to which a loop along a row may be unrolled: longer text compiles slowly and
     #: misses in the instruction cache. Measure: layer_norm_grad.
     row_copies: int = 512
-    #: Shared memory of a block's tiles if it is limited: two blocks fit. Measure: transposed_sum.
+    #: Shared memory of a block's tiles, from which the side of a tile follows: two blocks fit.
+    #: Measure: transposed_sum.
     tile_bytes: int = 24 << 10
     #: A value is worth a tile where both axes have so many elements: runs of 64 bytes. Measure:
     #: transposed_sum of few columns.
@@ -426,12 +427,12 @@ class Processor(Struct):
     #: Bytes of a value between steps that is a local array of a routine; larger ones are in the
     #: block of memory that it is given.
     local_bytes: int = 1 << 12
-    #: Bytes of a carry that is copied at the end of a turn: the compiler may keep it in registers.
-    #: Larger ones change places.
+    #: Bytes of a carry that is copied at the end of an iteration: the compiler may keep it in
+    #: registers. Larger carries swap buffers.
     carried_bytes: int = 1 << 10
     #: Operations of a kernel that is inlined in a loop.
     inlined: int = 1 << 10
-    #: Multiply-adds of a product that is a loop of its own where BLAS does not take it: more are
+    #: Multiply-adds of a product that is an inlined loop where BLAS is not called: larger ones are
     #: faster in NumPy. Measure: kalman.
     product: int = 1 << 18
     #: The same for a product in a loop, which would not be native code otherwise.
@@ -457,9 +458,9 @@ class Processor(Struct):
     #: depends on the CPU, which plans do not know: copies have room for these.
     panel_columns: int = 32
     panel_group: int = 4
-    #: Elements of Fourier transforms that are computed side by side, on the stack; of longer rows
-    #: those of their rows and columns. And bytes of a row between these, on the stack too.
-    #: Measure: fft, rfft.
+    #: Elements of Fourier transforms that are computed side by side, on the stack; for longer rows
+    #: those of their rows and columns. And bytes of a row between these, on the stack too. Measure:
+    #: fft, rfft.
     transformed: int = 1 << 10
     transformed_bytes: int = 1 << 17
     #: The prime factors of lengths that have functions (49_transforms.cuh), and sequences of a
@@ -475,10 +476,10 @@ class Processor(Struct):
     #: Rows of a triangular matrix up to which loops solve any number of systems with it. Measure:
     #: the distances of 5,000 points to 6 centres by their covariances.
     substituted: int = 16
-    #: Rows of a matrix for which LAPACK is called by native code, on one thread: for more of them,
-    #: its own threads save more than calls of Python's cost. Measure: newton_sqrtm (bench).
+    #: Rows of a matrix up to which native code calls LAPACK itself, on one thread: for larger ones
+    #: LAPACK's own threads save more than calls from Python cost. Measure: newton_sqrtm (bench).
     library_rows: int = 256
-    #: Rows of a matrix on which LAPACK works beside others, in memory of the thread's stack.
+    #: Rows of a matrix of a stack up to which LAPACK works in memory of the thread's stack.
     #: Measure: eigh.
     stacked_rows: int = 64
     #: Bytes of the features that are computed side by side in sums over windows, and what they
@@ -495,8 +496,8 @@ class Processor(Struct):
     #: Bytes that a task sees of the left operand, and those of its sums: a part of the second
     #: cache, and of a thread's stack.
     window_bytes: int = 1 << 17
-    #: Parts of windows on an operand with zeros between its elements, each a text of its own: those
-    #: of a stride of 2 along two axes. More multiply the zeros.
+    #: Separate texts for parts of windows on an operand with zeros between its elements: those of a
+    #: stride of 2 along two axes. With more, the zeros are multiplied.
     window_parts: int = 4
     #: Multiply-adds from which on sums over windows are no part of the kernels around them, where
     #: they are computed one by one.
@@ -507,26 +508,26 @@ class Processor(Struct):
     windows_near: int = 1 << 17
     windows_together: int = 256
     windows_laid: int = 1 << 22
-    #: Multiply-adds of a piece of long sums, which has sums of its own.
+    #: Multiply-adds of a piece of long sums, which has partial sums of its own.
     window_piece: int = 1 << 22
-    #: Tasks of many updates that are merged by themselves, more of which take longer to merge; and
-    #: parts of a task, whose single updates take turns (of rows a task has one part, which stays in
-    #: the near cache). Measure: segment_max, segment_rows.
+    #: Tasks into which many updates are split, merged at the end: more take longer to merge. And
+    #: parts of a task, whose scalar updates alternate (for rows a task has one part, which stays in
+    #: L1 or L2). Measure: segment_max, segment_rows.
     update_tasks: int = 8
     update_turns: int = 2
     #: Operations behind the places and values of single updates from which on a block of both is
     #: computed in vectors before. Measure: histogram of two values.
     placed_steps: int = 8
-    #: Bytes of a row of updates that is a piece for a task of its own: two lines of the cache, as
-    #: they are fetched. Measure: segment_rows.
+    #: Bytes of a row of updates that is a separate task: two cache lines, as they are fetched.
+    #: Measure: segment_rows.
     updated_bytes: int = 128
-    #: Elements of a row that is sorted by counting for each how many come before it: it is
-    #: compared with many at a time. Longer ones are sorted by their digits. Measure: argsort_rows.
+    #: Rows up to this length are sorted by counting, for each element, how many come before it: it
+    #: is compared with many at a time. Longer ones are radix-sorted. Measure: argsort_rows.
     ranked_row: int = 96
-    #: Elements of a row that is a task, sorted in the second cache; threads share longer ones.
+    #: Elements of a row that is one task, sorted in L2; threads share longer ones.
     sorted_row: int = 1 << 12
-    #: Values alone that are sorted outside of loops too: for more, NumPy's vector instructions save
-    #: more than its call costs. Measure: python -m bench host.
+    #: Values without payload that are sorted natively outside loops too: for more, NumPy's vector
+    #: instructions save more than its call costs. Measure: python -m bench host.
     sorted_alone: int = 1024
     #: Bits of a key by which long rows are sorted at a time. Measure: argsort.
     digit_bits: int = 11
@@ -539,33 +540,32 @@ class Processor(Struct):
     #: Elements of a block for which a loop makes all its turns before the next: its carries are
     #: then in the first cache. Measure: mandelbrot.
     block: int = 512
-    #: Elements of a block that goes through several kernels before the next: what one makes is in
-    #: the second cache when the next reads it. Measure: map_coordinates.
+    #: Elements of a block that goes through several kernels before the next block: each kernel
+    #: finds its input in L2. Measure: map_coordinates.
     chained: int = 1 << 12
-    #: Bytes of such blocks on the stack of a thread, in the second cache, of values that nothing
-    #: else reads.
+    #: Bytes of such blocks, on the stack of a thread and in L2, for values that nothing else reads.
     chain_bytes: int = 1 << 18
-    #: Products of a batch from which on each goes through the steps that are made of it before the
-    #: next: of fewer, threads would wait for the last. Measure: attention.
+    #: Products of a batch from which on each goes through its following steps before the next
+    #: product: with fewer, threads would wait for the last. Measure: attention.
     chained_batches: int = 8
     #: Operations on a block after which a loop looks for signals.
     patience: int = 1 << 26
-    #: Calls after which a program that takes so few seconds each is left to NumPy: what native code
-    #: could save is less than the rest of a call takes. Measure: python -m bench host.
+    #: Calls after which a program with such short calls is left to NumPy: native code could save
+    #: less than the rest of a call takes. Measure: python -m bench host.
     trial_calls: int = 64
     trial_seconds: float = 5e-6
     #: Operations of a call that keeps Python's lock: to take it back from another thread costs
     #: about as much. Measure: python -m bench host.
     brief: int = 1 << 14
-    #: Kernels in a routine, and in what is compiled together: the compiler ends within a second or
-    #: two, and a program has few units.
+    #: Kernels in a routine, and in a compilation unit: compiling ends within a second or two, and a
+    #: program has few units.
     routine: int = 64
     unit: int = 32
-    #: Kernels of one routine at the top of a program. Measure: python -m bench host.
+    #: Kernels of one routine at the top level of a program. Measure: python -m bench host.
     stretch: int = 16
     #: Turns of a loop that compilers may write out one after another, early.
     unrolled: int = 32
-    #: Libraries that a process has loaded at a time. Each is five maps of memory, of which Linux
+    #: Libraries that a process has loaded at a time. Each takes five memory maps, of which Linux
     #: gives a process 65,530, and 20 kB of memory.
     units: int = 4096
     #: Programs in succession that a compiler may fail to compile before no more are tried: each

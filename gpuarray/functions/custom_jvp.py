@@ -85,7 +85,8 @@ class custom_jvp(CustomFunction):
         return jvp
 
     def defjvps(self, *jvps: Callable | None) -> None:
-        """Give a rule an argument, `jvps[i](tangent_i, output, *primals)`; None: no derivative.
+        """Give one rule for each argument, `jvps[i](tangent_i, output, *primals)`; None: no
+        derivative.
 
         >>> import gpuarray as ga
         >>> product = ga.custom_jvp(lambda x, y: x * y)
@@ -106,7 +107,7 @@ class custom_jvp(CustomFunction):
             shares = [
                 rule(t, out, *primals)
                 for rule, t in zip(jvps, tangents, strict=True)
-                # What does not change has no share: 0 times an infinite slope would be nan.
+                # Skip constant arguments: 0 times an infinite slope would be nan.
                 if rule and not isinstance(t, SymbolicZero) and t.dtype != dtypes.float0
             ]
             # Zeros where no argument has a rule and a derivative.

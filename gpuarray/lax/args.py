@@ -19,14 +19,14 @@ from gpuarray.core.primitive import Primitive
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 
-#: What a function here takes for an array.
+#: What functions accept as an array.
 ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex
 
 #: Types whose every value can be bound as it is. Array classes join when they are first seen, so
 #: the usual call costs one set lookup an operand.
 DIRECT: set[type] = {bool, int, float, complex}
 
-# NumPy's type lattice is slow to ask; there are few dtypes, so each answer is kept.
+# Queries of NumPy's type lattice are slow; there are few dtypes, so cache each answer.
 _numeric: dict[Any, bool] = {}
 
 
@@ -41,7 +41,7 @@ def _is_numeric(dtype) -> bool:
 
 
 def operand(op_name: str, x, position: int = 0) -> Any:
-    """`x` as a value that can be bound: itself, or what its `__jax_array__` gives."""
+    """`x` as a value that can be bound: itself, or the result of its `__jax_array__`."""
     # In the order of how often each comes: the first test is one set lookup.
     kind = type(x)
     if kind in DIRECT:
@@ -130,7 +130,7 @@ def canonicalize_shape(shape: Any, context: str = "") -> tuple[int, ...]:
         # A zero-dimensional array has __iter__ as well, but iterating over it raises an error.
         one = getattr(shape, "ndim", None) == 0 or not hasattr(shape, "__iter__")
         items: Any = [shape] if one else shape
-        # A length of symbols stays what it is: only `export` has such shapes.
+        # A symbolic length is kept: only `export` has such shapes.
         sizes: Any = [n if type(n) is Dim else operator.index(n) for n in items]
         return tuple(sizes)
     except TypeError:

@@ -77,7 +77,7 @@ def ragged_all_to_all(
     rows = iota(np.int32, output.shape[0])
     # inside[k, r]: whether slice k is written to row r.
     inside = (targets[:, None] <= rows[None]) & (rows[None] < (targets + counts)[:, None])
-    # The last slice that is written to a row counts; -1 where there is none.
+    # The last slice written to a row wins; -1 where there is none.
     chosen = (inside * iota(np.int32, slices)[:, None] - ~inside).max(0)
     known = chosen.clip(0)
     # Slices are in the order of their senders, as many from each.

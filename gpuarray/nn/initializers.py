@@ -32,7 +32,7 @@ _TRUNCATED_STDDEV_COMPLEX = 0.95311164380491208
 
 @runtime_checkable
 class Initializer(Protocol):
-    """What every initializer is: a function of a key, a shape and a dtype."""
+    """The interface of an initializer: a function of a key, a shape and a dtype."""
 
     def __call__(
         self, key: Array, shape: Any, dtype: Any = None, out_sharding: Any = None
@@ -404,7 +404,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
 
 
 def _float_dtype(dtype: Any) -> Any:
-    """The dtype asked for, as arrays will have it; the default float where none is."""
+    """The requested dtype in canonical form; the default float if there is none."""
     return dtypes.default_float() if dtype is None else dtypes.check_user_dtype(dtype, "init")
 
 

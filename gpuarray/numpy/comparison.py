@@ -1,4 +1,5 @@
-"""Comparison, logic and bits on arrays of any dtype: what the operators `< == & | ~ <<` call.
+"""Comparison, logic and bits on arrays of any dtype: the implementation of the operators `< == & |
+~ <<`.
 
 Floor 6. In: array-likes, which promote and broadcast. Out: bools for comparison and logic, integers
 for bits.
@@ -87,7 +88,7 @@ def _ordered(name: str, prim, doc: str) -> Callable[[Any, Any], Array]:
         # NumPy's order of complex numbers: the imaginary part decides between equal real ones.
         same = eq_p.bind(lax.real(x), lax.real(y))
         by_imag = prim.bind(lax.imag(x), lax.imag(y))
-        # They are of one dtype: promoted, weak booleans would become strong.
+        # They have one dtype: promoting weak booleans would make them strong.
         return select_n_p.bind(same, prim.bind(lax.real(x), lax.real(y)), by_imag)
 
     return documented(

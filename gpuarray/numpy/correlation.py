@@ -174,7 +174,7 @@ def cov(
             w = abs(w)
             weights = w if weights is None else weights * w
     count = samples.shape[1]
-    # The mean of nothing.
+    # The mean of an empty array.
     if count == 0:
         return lax.full((samples.shape[0],) * 2, np.nan, samples.dtype).squeeze()
     if weights is None:

@@ -80,7 +80,7 @@ def einsum(
         terms = [*xs]
     dot_general = _dot_general or lax.dot_general
     if out_sharding is not None and len(steps) == 1:
-        # Of several products, none is the one that is asked for.
+        # None of several products is the one that the option refers to.
         dot_general = functools.partial(_checked, dot_general, out_sharding)
     # opt_einsum's convention: terms are popped, results are appended.
     with out_given(out_sharding):
@@ -108,7 +108,7 @@ def einsum_path(subscripts, /, *operands, optimize: Any = "auto") -> tuple[list[
     """
     spec, given = _as_string(subscripts, operands)
     xs = arrays("einsum_path", *given)
-    # What einsum does then.
+    # As np.einsum does then.
     if optimize is False and len(xs) > 1:  # pairs from left to right
         optimize = [(0, 1)] * (len(xs) - 1)
     return opt_einsum.contract_path(
@@ -143,7 +143,7 @@ def _hashable(optimize):
 
 
 def _optimizer(optimize):
-    """What opt_einsum understands: True is its greedy way, False no optimisation at all."""
+    """Return the option for opt_einsum: True is its greedy algorithm, False no optimisation."""
     if optimize is False:
         return False
     if optimize is True:
@@ -168,7 +168,7 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
     if len(terms) == 2:
         order: Any = [(0, 1)]
     else:
-        # opt_einsum counts with the broadcast lengths, and refuses a 1 beside them.
+        # opt_einsum uses the broadcast lengths, and rejects a 1 among them.
         known = {c: _SYMBOLIC if isinstance(n, Dim) else n for c, n in sizes.items()}
         full = [tuple(known[c] for c in t) for t in terms]
         order, _ = opt_einsum.contract_path(
@@ -188,10 +188,10 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
             inside = set("".join(taken[2:])) | set("".join(live)) | set(result)
             made = _joined(taken[0], taken[1], inside)
             steps.append((positions[:2], tuple(taken[:2]), made))
-            # The intermediate result stands at the end of the terms that are left.
+            # The intermediate result is last among the remaining terms.
             positions = (len(live) + len(taken) - 2, *positions[2:])
             taken = [made, *taken[2:]]
-        # A label that neither a later step nor the result names is summed away now.
+        # Sum over labels that neither a later step nor the result needs.
         needed = set("".join(live)) | set(result)
         made = _joined(taken[0], taken[1] if len(taken) == 2 else "", needed) if live else result
         steps.append((positions, tuple(taken), made))
@@ -207,7 +207,7 @@ def _joined(first: str, second: str, needed: set[str]) -> str:
 
 
 def _labels(spec: str, shapes) -> tuple[list[str], str]:
-    """One string of letters a term, with the axes of "..." given letters of their own, and the
+    """One string of letters for each term, with separate letters for the axes of "...", and the
     result's.
     """
     left, arrow, right = spec.partition("->")

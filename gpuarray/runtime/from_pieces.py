@@ -64,7 +64,7 @@ def make_array_from_callback(
     Array([[0., 1., 2.],
            [3., 4., 5.]], dtype=float32)
     """
-    # 1. What is wanted: the shape of the whole, and the shape of each part.
+    # 1. The requested shape of the whole, and the shape of each part.
     shape, place = _lengths(shape), _place("make_array_from_callback", sharding)
     laid: Sharding = place.sharding
     if not callable(data_callback):
@@ -84,7 +84,7 @@ def make_array_from_callback(
                     "jax.make_array_from_callback cannot be called within a traced context: its "
                     "data_callback returned a traced value, and must return the data itself"
                 )
-            # Copied where it is memory of the user's, who may write to it afterwards.
+            # Copied if it is the user's memory, which may be written to later.
             value = from_host(part)
             if value.shape != expected:
                 raise ValueError(
@@ -94,7 +94,7 @@ def make_array_from_callback(
                 )
             made[region] = value
         buffers.append(made[region])
-    # A process may hold no piece: then nothing but the caller can say the dtype.
+    # A process may hold no piece: then only the caller knows the dtype.
     if not made and dtype is None:
         raise ValueError(_UNKNOWN.format("make_array_from_callback"))
     kinds = {x.dtype for x in made.values()} or {dtypes.canonicalize_dtype(dtype)}
@@ -121,7 +121,7 @@ def make_array_from_single_device_arrays(
 ) -> ArrayImpl:
     """Make an array over several devices of its pieces, one array on each device.
 
-    Nothing is copied. The pieces may come in any order: each is known by its device.
+    Nothing is copied. The pieces may come in any order: each is identified by its device.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def make_array_from_single_device_arrays(
     shape, place = _lengths(shape), _place(what, sharding)
     laid: Sharding = place.sharding
     expected = tuple(laid.shard_shape(shape))
-    # Each piece by itself, before anything is said of the whole.
+    # Check each piece separately before the whole.
     for number, x in enumerate(arrays):
         if isinstance(x, Tracer):
             raise ValueError(
@@ -170,8 +170,8 @@ def make_array_from_single_device_arrays(
                 f"shard each. An argument array had {len(x._place.devices)} shard(s): give the "
                 f"pieces of arrays[{number}], x.addressable_shards[i].data"
             )
-    # Without pieces two things may be missing: the dtype, and pieces for devices that need
-    # one. One message says both.
+    # Without pieces two things may be missing: the dtype, and pieces for devices that need one. One
+    # message names both.
     unknown = "" if arrays or dtype is not None else _UNKNOWN.format(what)
     by_device = {x._place.device: x for x in arrays}
     if wrong := _other_devices(what, by_device, len(arrays), place):
@@ -184,8 +184,7 @@ def make_array_from_single_device_arrays(
                 f"{what}: arrays[{number}], on {x._place.device}, has shape {x.shape}; expected "
                 f"{expected}, the part of {shape} under {laid}"
             )
-    # A weak type may differ between pieces: the whole has a strong one, and the dtype is what
-    # counts.
+    # A weak type may differ between pieces: the whole has a strong one, and only the dtype counts.
     avals = {x.aval.strip_weak_type().dtype for x in by_device.values()}
     if len(avals) > 1:
         raise ValueError(
@@ -201,7 +200,7 @@ def make_array_from_single_device_arrays(
 def _other_devices(
     what: str, given: dict[Device, ArrayImpl], count: int, place: Place
 ) -> str | None:
-    """What is wrong with the devices of pieces: one for each device of the place is needed."""
+    """Describe the mismatch of pieces and devices: each device of the place needs one."""
     lacking = [d for d in place.devices if d not in given]
     if count != len(place.devices):
         return (
@@ -334,7 +333,7 @@ def _of_local(
         scale = total / count
         ours = {round(a * scale): round(first * scale) for (a, _), first in zip(mine, firsts)}
         starts.append({round(a * scale): round(a * scale) for a, _ in mine} if total == n else ours)
-    # The buffers: what each device has, cut out of this process's data.
+    # The buffers: each device's part, cut out of this process's data.
     value = np.asarray(from_host(data)._value)
     buffers = []
     made: dict[Any, Any] = {}

@@ -18,7 +18,7 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Arra
     """The number of the code nearest to each observation, and its distance: (m, n), (k, n) -> (m,),
     (m,).
 
-    Vectors count as columns. check_finite is accepted and changes nothing.
+    Vectors count as columns. check_finite is accepted and has no effect.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy

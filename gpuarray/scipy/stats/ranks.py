@@ -1,6 +1,6 @@
 """Statistics of samples: the most frequent value, ranks, the standard error of the mean.
 
-Floor 6. In: array-likes. Out: Arrays. What is counted is found in the sorted sample.
+Floor 6. In: array-likes. Out: Arrays. Counts are found in the sorted sample.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def mode(
     rows, axis_ = _last(a, axis)
     if rows.shape[-1] == 0:
         floats = dtypes.to_inexact_dtype(a.dtype)
-        # As SciPy: the mode of nothing is nan, found 0 times.
+        # As in SciPy, the mode of an empty sample is nan, with count 0.
         found = gnp.full(rows.shape[:-1], np.nan, floats)
         counts = gnp.zeros(rows.shape[:-1], floats)
     else:
@@ -153,7 +153,7 @@ def rankdata(
     # Back in the order of the sample.
     out = gnp.take_along_axis(ranks, gnp.argsort(order, axis=-1), -1)
     if dtypes.issubdtype(a.dtype, np.inexact):
-        # A nan has no rank, and none can be compared with it.
+        # A nan has no rank, and cannot be compared with any value.
         out = gnp.where(gnp.any(gnp.isnan(rows), -1, keepdims=True), np.nan, out)
     return out if axis is None else gnp.moveaxis(out, -1, axis_)
 

@@ -44,7 +44,7 @@ def _with_data(x: Any, data: Array) -> Any:
 
 
 def _over_elements(transform: Callable, has_aux: bool, options: dict) -> Callable:
-    """`transform` of a function of one tree of arrays, as one of functions of sparse arrays."""
+    """Extend `transform` from functions of one tree of arrays to functions of sparse arrays."""
 
     def of(fun: Callable, argnums: int | Sequence[int], args: tuple, kwargs: dict) -> tuple:
         numbers = _numbers(argnums, len(args))

@@ -1,4 +1,4 @@
-"""How fast a device copies: the floor of what moves bytes.
+"""The copy bandwidth of a device: a lower bound on the time of memory-bound steps.
 
 Floor 4. In: a device and a number of bytes. Out: bytes a second, read and written, measured once.
 """

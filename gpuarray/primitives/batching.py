@@ -1,4 +1,4 @@
-"""Batch rules: what an operation does with one more axis, by its own rule or by its kind.
+"""Batch rules: how an operation handles one more axis, by its own rule or by its kind.
 
 Floor 2. In: an operation, values, and the position of each one's batch axis. Out: its results, with
 theirs.
@@ -16,7 +16,7 @@ from gpuarray.primitives.axes import add_axis, move_axis, set_rank
 
 
 class BatchAxis(NamedTuple):
-    """The axis that is being mapped: its length and its name (None for an anonymous one).
+    """The mapped axis: its length and its name (None for an anonymous one).
 
     A `shard_map` inside cuts it along the mesh axes `spread`.
     """

@@ -58,9 +58,9 @@ CHOSEN_AT_ONCE = 1 << 14
 def choose(mask, yes, no, out=None):
     """`np.where(mask, yes, no)` for operands of one dtype, by bit operations instead of branches.
 
-    np.where branches on each element, and a processor mispredicts every other branch where the mask
-    is random, which costs ten times as much as computing both sides. The result is in `out` if it
-    is given, which may be one of the operands.
+    np.where branches on each element, and a processor mispredicts every other branch of a random
+    mask, which costs ten times as much as computing both sides. The result is in `out` if it is
+    given, which may be one of the operands.
 
     >>> mask = np.arange(5000) % 2 == 0
     >>> choose(mask, np.float32(1), np.arange(5000, dtype=np.float32))[:4]
@@ -103,8 +103,8 @@ _WORDS: dict[int, Any] = {
 }
 
 
-# Integer word of each item size: bits are chosen, whatever they mean. `out` is written last;
-# `chosen` and `differing` are room for what is between, if all operands have one shape.
+# Integer words of each item size: bits are selected, whatever their meaning. `out` is written last;
+# `chosen` and `differing` are buffers for intermediates, if all operands have one shape.
 def _choose_bits(mask, yes, no, out=None, chosen=None, differing=None):
     room = chosen
     # 1 becomes a word of ones.

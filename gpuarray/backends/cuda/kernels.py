@@ -64,7 +64,7 @@ def load(kernels: Sequence[KernelSource], gpu: Gpu) -> Loaded:
             gpu.retried(module.load, cubin.data)
             modules |= dict.fromkeys(source.names, module)
         functions = {k: modules[name].get_function(name) for k, (name, _) in form.calls.items()}
-        # As much as the GPU has beside the arrays of the text.
+        # As much as the GPU has besides the arrays of the text.
         rooms = {k.name: min(k.room, gpu.shared_bytes - k.shared_bytes) for k in kernels if k.room}
         for name, room in rooms.items():
             cupy.cuda.driver.funcSetAttribute(functions[name].ptr, _ROOM, room)
@@ -80,7 +80,7 @@ def compiled(
 ) -> tuple[sources.Form, list[cubins.Cubin]]:
     """Return the machine code of kernels, source by source, and the form in which they are."""
     fixed, free = sources.constant(kernels), sources.general(kernels)
-    # What is kept already is taken, in whichever form; `compile_for` fills a folder in advance.
+    # Use cached code, in either form; `compile_for` fills a folder in advance.
     for form in (fixed, free):
         kept = [cubins.find(s.text, arch, (), version) for s in form.sources]
         if all(kept):
@@ -107,7 +107,7 @@ def _compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.CompileRes
         # The assembler's report of registers and spills.
         flags.append("--ptxas-options=--verbose")
     else:
-        # The newest architecture the compiler knows; the driver compiles the rest when it loads it.
+        # The newest architecture the compiler knows; the driver compiles the PTX when it loads it.
         flags[0] = f"--gpu-architecture=compute_{max(a for a in known if a <= number)}"
     started = time.perf_counter()
     program = api.createProgram(source, "kernels.cu", (), ())

@@ -60,7 +60,7 @@ class Timeline:
     def settle(self, session: Session) -> None:
         """Add the ranges to the session; wait until the GPU has run them."""
         spans, self._spans = self._spans, []
-        # A GPU that failed has no times; the program that failed says so itself.
+        # A failed GPU has no times; the program that failed reports the error itself.
         with contextlib.suppress(Exception):
             for what, start, stop in spans:
                 stop.synchronize()

@@ -1,4 +1,4 @@
-"""Loops of short turns: which are written out, and what of their turns is done before them.
+"""Loops of short iterations: which are unrolled, and which equations are hoisted.
 
 Floor 4. In: a `Loop`. Out: whether its turns are so short that calling a function for each costs as
 much as its arithmetic; its body in two Graphs, one to run once and one for each turn.

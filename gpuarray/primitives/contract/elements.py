@@ -78,7 +78,7 @@ def _convolution(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         if holes > 1:
             tests.append(Multiple(place, holes))
         places[dim], weights[own] = place.divided(holes)[0], w
-    # The window lies in the padding for every element.
+    # The window is in the padding for every element.
     if any(t.always is False for t in tests):
         return Constant(0, out)
     terms = (

@@ -96,7 +96,7 @@ mul_p = elementwise(
         algebra=lambda eqn: "squared" if eqn.invars[0] is eqn.invars[1] else "",
     ),
     jvp=(
-        # Tangents take the same `out_dtype`: they are those of the wide product.
+        # Tangents use the same `out_dtype`: they are those of the wide product.
         lambda t, out, x, y, **given: do.mul(t, y, **given),
         lambda t, out, x, y, **given: do.mul(x, t, **given),
     ),
@@ -447,7 +447,7 @@ le_to_p = _total_order("le_to", np.less_equal, "<=")
 
 
 def _identity(name: str, **rules) -> Primitive:
-    # weight=0: an identity costs nothing where it is fused.
+    # weight=0: a fused identity costs nothing.
     return Primitive(
         name, Kind.POINTWISE, aval=lambda x: x, numpy=fresh, cuda="{0}", weight=0, **rules
     )
@@ -463,7 +463,7 @@ stop_gradient_p = _identity(
 stage_p = _identity("stage", jvp=LINEAR, transpose=lambda ct, x: (do.stage(ct),))
 
 
-#: Makes all operands available before anything that uses a result starts: nothing fuses across it.
+#: Makes all operands available before any use of a result starts: nothing fuses across it.
 optimization_barrier_p = Primitive(
     "optimization_barrier",
     Kind.LIBRARY,

@@ -61,7 +61,7 @@ def add_rows(ufunc: np.ufunc, target: np.ndarray, index: np.ndarray, values: np.
         return False
     if values.dtype != target.dtype:
         return False
-    # Rows that nothing is added to are neither read nor written.
+    # Rows without updates are neither read nor written.
     places = index.reshape(-1)
     touched = np.zeros(len(target), bool)
     touched[places] = True
@@ -73,7 +73,7 @@ def add_rows(ufunc: np.ufunc, target: np.ndarray, index: np.ndarray, values: np.
     places = number[places]
     sign = np.array(_SIGN[ufunc]).astype(real)
     if there.view(f"u{real.itemsize}").any():
-        # What is there comes first; a sum that begins with 0 would lose the sign of a -0.0.
+        # The old element comes first; a sum that starts with 0 would lose the sign of a -0.0.
         if real.kind == "f" and (np.signbit(there) & (there == 0)).any():
             return False
         flat = np.concatenate([there * sign, flat])

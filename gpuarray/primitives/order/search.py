@@ -64,8 +64,8 @@ def _search_many(ordered: np.ndarray, query: np.ndarray, side: Side, dtype) -> n
     each element, and a processor mispredicts every other of these branches.
     """
     n = ordered.size
-    # One less than a power of two, so that all ranges are halved alike. No number is above nan, and
-    # none below the largest integer; what is equal to that is counted too far, and cut to n.
+    # One less than a power of two, so that all ranges are halved alike. No number sorts after nan,
+    # or after the largest integer; elements equal to that are counted too far, and clamped to n.
     last = np.nan if ordered.dtype.kind == "f" else np.iinfo(ordered.dtype).max
     steps = n.bit_length()
     padded = np.full((1 << steps) - 1, last, ordered.dtype)
@@ -100,13 +100,14 @@ def _searchsorted_batch(axis, args, dims, *, side, dtype):
         lead = aval_of(ordered).ndim - 1
         query = move_axis(query, query_d, lead)
         return do.searchsorted(ordered, query, side=side, dtype=dtype), lead
-    # Arrays of their own: the batch axis is one more that array and query share.
+    # Separate arrays: the batch axis is one more that array and query share.
     ordered, query = move_axis(ordered, d, 0), with_axis(query, query_d, 0, axis.size)
     return do.searchsorted(ordered, query, side=side, dtype=dtype), 0
 
 
 def _factors(avals, out_avals, params) -> Factors:
-    """Shared axes, those of the query, and the sorted one: each piece of it counts what it has."""
+    """Shared axes, those of the query, and the sorted one: each piece of it counts its own
+    elements."""
     ordered, query = avals
     shared = ordered.ndim - 1
     axes = list(range(query.ndim))

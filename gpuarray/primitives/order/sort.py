@@ -237,13 +237,13 @@ def _select(x: np.ndarray, axis: int, k: int, largest: bool) -> list[np.ndarray]
 
 
 def _selected_jvp(name: str, axis_of):
-    """Return the jvp of a selection: tangents of the selected; positions have none."""
+    """Return the jvp of a selection: tangents of the selected elements; positions have none."""
 
     def jvp(primals, tangents, **params):
         (x,), (t,) = primals, tangents
         values, where = registry[name].bind(x, **params)
         none = Zero(tangent_aval(aval_of(where)))
-        # A selection of nothing: no element to take.
+        # An empty selection: no element to take.
         if not aval_of(where).size:
             return [values, where], [Zero(tangent_aval(aval_of(values))), none]
         positions = (*aval_of(where).shape, 1)

@@ -73,7 +73,7 @@ class Writer(Vectors):
         return width
 
     def fetch(self, depth: int, members: list[Member], width: int) -> Fetched:
-        """Read what a vector of elements needs, before the loop over them.
+        """Read the operands of a vector of elements, before the loop over them.
 
         Returns the text of element `e` of each load that is a vector or constant along it.
         """
@@ -172,7 +172,8 @@ class Writer(Vectors):
         return ""
 
     def copied_vector(self, members: list[Member], fetched: Fetched) -> str | None:
-        """The vector that a kernel has read, if it only stores it; None for other kernels."""
+        """The vector that a kernel has read, if the kernel only stores it; None for other
+        kernels."""
         if self.group.copy_of is None:
             return None
         (v,), (load,) = self.outputs, members[0].operands

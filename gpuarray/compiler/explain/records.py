@@ -1,4 +1,4 @@
-"""What an explanation consists of, as plain data: steps, their operations and arrays.
+"""The parts of an explanation, as plain data: steps, their operations and arrays.
 
 Floor 3. Made by facts.py, shown by tables.py.
 """
@@ -31,7 +31,7 @@ class OperationRecord(Struct):
 
     @property
     def user_line(self) -> str:
-        """`file.py:12`, or nothing where the place is not known."""
+        """`file.py:12`, or an empty string if the place is not known."""
         # The file's name without its folders: tables have little room.
         return f"{os.path.basename(self.file)}:{self.line}" if self.file else ""
 
@@ -120,7 +120,8 @@ class StepRecord(Struct):
 
 
 class Boundary(Struct):
-    """Two steps of which the second reads what the first wrote, and why they are two."""
+    """Two steps of which the second reads results of the first, and the reason why they were not
+    fused."""
 
     first: str
     second: str
@@ -170,7 +171,7 @@ class Intermediate(Struct):
 
 
 class Record(Struct):
-    """The steps of a function in the order in which they run, and what they cost.
+    """The steps of a function in execution order, and their costs.
 
     Attributes
     ----------
@@ -213,7 +214,7 @@ class Record(Struct):
     @property
     def bytes_moved(self) -> int:
         """Bytes that all steps read and write."""
-        # What a step leaves for another one counts twice: it is written, then read.
+        # A value passed from step to step counts twice: it is written, then read.
         return sum(s.bytes_read + s.bytes_written for s in self.steps)
 
     @property

@@ -1,11 +1,11 @@
-"""Loops whose state is stacked: its components become carries of their own.
+"""Loops whose state is stacked: its components become separate carries.
 
-Floor 3. In: a Graph. Out: one that computes the same, in which a loop over `stack([x, v])` carries
-x and v, where that lets the whole loop run in registers. Elements of x and v need one another, so
-it would be run turn by turn otherwise, each a launch or two.
+Floor 3. In: a Graph. Out: an equivalent one in which a loop over `stack([x, v])` carries x and v,
+if that lets the whole loop run in registers. Elements of x and v depend on one another, so it would
+otherwise run iteration by iteration, each a launch or two.
 
-Equations of the body are gone through in order: a value is there as a whole, or in parts along one
-axis, and made whole only where somebody needs it so.
+Equations of the body are processed in order: a value exists as a whole, or in parts along one axis,
+and is assembled only if needed as a whole.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from gpuarray.core.primitive import Kind
 from gpuarray.core.target import TARGET
 from gpuarray.primitives.movement import build
 
-#: The axes along which carries are taken apart, by their number.
+#: The axes along which carries are split, by carry number.
 Axes = dict[int, int]
 
 
 class _Taken(NamedTuple):
-    """An element of an operand, as rules of elements ask for it."""
+    """An element of an operand, as requested by element rules."""
 
     operand: int
     at: tuple[Index, ...]
@@ -49,7 +49,7 @@ class Parts(NamedTuple):
 
 
 def split_carries(graph: Graph) -> Graph:
-    """The graph with stacked carries taken apart; the same one where that helps no loop."""
+    """The graph with stacked carries split; the same one if that helps no loop."""
     if not any(_loop_of(e) for e in graph.eqns):
         return graph
     index = GraphIndex(graph)
@@ -63,7 +63,7 @@ def split_carries(graph: Graph) -> Graph:
 
 
 def _split(eqn: Eqn, index: GraphIndex) -> list[Eqn] | None:
-    """A loop with carries taken apart, and what is around it; None where nothing is gained."""
+    """A loop with carries split, and the equations around it; None if nothing is gained."""
     loop = _loop_of(eqn)
     axes = {} if loop is None else _axes(loop)
     if loop is None or not axes or _is_kernel(eqn, index):
@@ -81,7 +81,7 @@ def _split(eqn: Eqn, index: GraphIndex) -> list[Eqn] | None:
 
 
 def _loop_of(eqn: Eqn) -> Loop | None:
-    """What a loop does, if its equation can be made of another one."""
+    """The loop of an equation, if the equation can be rebuilt from it."""
     rules = eqn.primitive
     loop = rules.flow(eqn) if rules.flow is not None and rules.rewrite.loop is not None else None
     return loop if isinstance(loop, Loop) else None
@@ -95,7 +95,7 @@ def _is_short(n: int) -> bool:
     return 2 <= n <= TARGET.carried_components
 
 
-# ---- what is taken apart ----
+# ---- which carries to split ----
 def _axes(loop: Loop) -> Axes:
     """The carries whose next values are made by stacking, or of others that are, and along which
     axes.
@@ -122,7 +122,8 @@ def _axes(loop: Loop) -> Axes:
 
 
 def _joined_axis(a: Atom, made: dict[Var, Eqn], known: dict[Var, int | None]) -> int | None:
-    """The short axis along which a value is put together, behind what keeps its shape."""
+    """The short axis along which a value is concatenated, looking through shape-preserving
+    operations."""
     waiting, seen = [a], set()
     while waiting:
         v = waiting.pop()
@@ -183,7 +184,7 @@ class _Apart:
 
     # ---- values ----
     def whole(self, a: Atom) -> Atom:
-        """A value as a whole; put together where somebody asks for the first time."""
+        """A value as a whole; assembled on first use."""
         if isinstance(a, Literal):
             return a
         if a in self.parts and a not in self.same:
@@ -237,8 +238,8 @@ class _Apart:
         return True
 
     def moved(self, eqn: Eqn) -> bool:
-        """What moves elements: stacks, slices, padding. A result is an operand's part, or has parts
-        that are.
+        """Data movement: stacks, slices, padding. A result is an operand's part, or has parts that
+        are.
         """
         rule = rule_of(eqn)
         if rule is None or eqn.primitive.kind not in (Kind.VIEW, Kind.MOVEMENT):
@@ -259,7 +260,7 @@ class _Apart:
         return True
 
     def moved_result(self, eqn: Eqn, rule: ElementRule, number: int) -> Atom | Parts | None:
-        """One of its results; None where that is to be made as a whole."""
+        """One of its results; None if it is to be computed as a whole."""
         shape = eqn.outvars[number].aval.shape
         of_parts = any(self.axis_of(a) is not None for a in eqn.invars)
         at = [Index.axis(d, n) for d, n in enumerate(shape)]
@@ -273,7 +274,7 @@ class _Apart:
             rest = [i for d, i in enumerate(at) if d != axis]
             places = [[*at[:axis], Index(constant=k), *at[axis + 1 :]] for k in range(n)]
             parts = [rule.make(eqn, number, place, _take) for place in places]
-            # A view of a whole has nothing to gain, unless all of its parts are the same.
+            # A view of a whole gains nothing, unless all of its parts are the same.
             if eqn.primitive.kind is Kind.VIEW and not of_parts and len(set(parts)) > 1:
                 continue
             each = [self.taken(eqn, x, _without(shape, axis), rest) for x in parts]
@@ -285,7 +286,7 @@ class _Apart:
         self, eqn: Eqn, element: Any, shape: tuple[int, ...], at: Sequence[Index]
     ) -> Atom | None:
         """The value of this shape whose element at `at` is this one of an operand; None if that
-        takes more than a part of the operand, seen in another shape.
+        takes more than a reshaped part of the operand.
         """
         if not isinstance(element, _Taken):
             return None
@@ -326,7 +327,7 @@ class _Apart:
         return True
 
     def inside(self, eqn: Eqn) -> bool:
-        """A loop in the body, that carries what is in parts here."""
+        """An inner loop that carries split values."""
         loop = _loop_of(eqn)
         axes = {} if loop is None else _axes(loop)
         if loop is None or not axes:
@@ -335,7 +336,7 @@ class _Apart:
         return True
 
     def loop(self, eqn: Eqn, loop: Loop, axes: Axes) -> Eqn:
-        """A loop, some of whose carries are taken apart."""
+        """A loop, some of whose carries are split."""
         # 1. Operands.
         starts: list[Atom] = []
         for k, i in enumerate(loop.carry):
@@ -344,7 +345,7 @@ class _Apart:
             starts += [self.part(a, axes[k], n) for n in count] or [self.whole(a)]
         before, after = eqn.invars[: loop.carry.start], eqn.invars[loop.carry.stop :]
         ins = [*map(self.whole, before), *starts, *map(self.whole, after)]
-        # 2. The body, and what a turn leaves.
+        # 2. The body, and the results of an iteration.
         first, count = len(loop.consts), len(loop.carry)
         body, graph = simplified(loop.body), _Apart()
         inner = graph.begin(body.invars, first, axes)
@@ -360,7 +361,7 @@ class _Apart:
                 continue
             n = a.aval.shape[axis]
             outs += [graph.part(a, axis, i) for i in range(n)]
-            # What each turn stacks has an axis of turns in front.
+            # Stacked elements have a leading axis of iterations.
             axis += k >= count
             aval = out.aval.update(shape=_without(out.aval.shape, axis))
             self.parts[out] = Parts(axis, [Var(aval) for _ in range(n)])

@@ -64,7 +64,7 @@ def in_place(eqn: Eqn, serial: bool = False) -> bool:
 
 
 def writes(eqn: Eqn) -> bool:
-    """Whether there are any updates at all."""
+    """Whether there are any updates."""
     return updates_of(eqn).aval.size > 0 and eqn.outvars[0].aval.size > 0
 
 
@@ -74,8 +74,8 @@ def updates_of(eqn: Eqn) -> Atom:
 
 
 def sorted_eqns(eqn: Eqn, known: dict) -> list[Eqn]:
-    """Many updates that may meet, as equations that bring them into the order of their places.
-    `known` has the orders of scatters before, which may be those of this one.
+    """Many updates with possibly equal targets, as equations that sort them by target. `known` has
+    the orders of earlier scatters, one of which may fit.
     """
     rule = _rule(eqn)
     assert rule.in_order is not None

@@ -1,8 +1,8 @@
 """Schedules: how many threads run a kernel, and how much each does.
 
-Floor 3. In: the form of a kernel. Out: plain numbers, chosen from shapes and dtypes alone, so
-the same graph always gets the same kernel. Kernels are bound by memory: what counts is that enough
-bytes are under way at any time, and that no row or column leaves most of the machine idle.
+Floor 3. In: the form of a kernel. Out: plain numbers, chosen from shapes and dtypes alone, so the
+same graph always gets the same kernel. Kernels are bound by memory: enough bytes have to be in
+flight at any time, and no row or column should leave most of the machine idle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What becomes native code, and how its work is cut into tasks.
+"""Which steps become native code, and how their work is cut into tasks.
 
-Floor 3. In: groups and lengths. Out: plain numbers, chosen from shapes alone: neither the machine
-at hand nor the number of threads changes a text.
+Floor 3. In: groups and lengths. Out: plain numbers, chosen from shapes alone: neither the current
+machine nor the number of threads changes a text.
 """
 
 from __future__ import annotations
@@ -129,6 +129,6 @@ def end_of_piece(begin: str, cut: int, length: int, end: str = "") -> str:
     >>> end_of_piece("begin", 128, 4096), end_of_piece("begin", 128, 4000)
     ('begin + 128', 'ga_least(begin + 128, 4000)')
     """
-    # Where the last piece is as long as the others, a compiler knows how many turns each has.
+    # If the last piece is as long as the others, the compiler knows the trip count of each.
     whole = length > 0 and length % cut == 0
     return f"{begin} + {cut}" if whole else f"ga_least({begin} + {cut}, {end or length})"

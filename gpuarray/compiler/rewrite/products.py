@@ -2,8 +2,8 @@
 
 Floor 3. In: a simplified Graph. Out: one in which the transpose of a product is the product of its
 operands in the other order, so that gradients of weights are written transposed and read
-contiguously; and products read what their operands are the transposes of, as libraries can. And,
-for GPUs, one in which many small products are multiplications and sums.
+contiguously; and products read transposed operands directly, as libraries can. And, for GPUs, one
+in which many small products are multiplications and sums.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def exchange_products(graph: Graph) -> Graph:
             eqn, unread = _with_operands_turned(eqn, index)
             gone |= {id(view) for view in unread}
         product = index.maker(eqn.invars[0]) if is_view(eqn) else None
-        # The view computes the product itself; the product, which nobody else reads, goes.
+        # The view computes the product itself; the product, which has no other reader, is removed.
         exchanged = None if product is None else _exchanged(product, eqn, index)
         if product is not None and exchanged is not None:
             gone.add(id(product))
-            # A later product must not take the view for the transpose of what is gone.
+            # A later product must not find a removed view's operand.
             for old in (product, eqn):
                 index.remove(old)
             index.add([exchanged])
@@ -51,9 +51,7 @@ def exchange_products(graph: Graph) -> Graph:
 
 
 def _with_operands_turned(product: Eqn, index: GraphIndex) -> tuple[Eqn, list[Eqn]]:
-    """The product that reads what its operands are transposes of, and the transposes that nobody
-    reads any more.
-    """
+    """The product that reads transposed operands directly, and the transposes that are then unread."""
     rules = product.primitive.rewrite.product
     assert rules is not None
     unread: list[Eqn] = []
@@ -62,7 +60,7 @@ def _with_operands_turned(product: Eqn, index: GraphIndex) -> tuple[Eqn, list[Eq
         order = view_rule(view).order(view) if view is not None and is_view(view) else None
         if view is None or order is None:
             continue
-        # All axes of what it shows, each once: a transpose, and no reshape or broadcast.
+        # All axes of its operand, each once: a transpose, and not a reshape or broadcast.
         base, axes = view.invars[0], tuple(d for d in order if d is not None)
         if not isinstance(base, Var) or sorted(axes) != list(range(base.aval.ndim)):
             continue
@@ -94,7 +92,7 @@ def _exchanged(product: Eqn, view: Eqn, index: GraphIndex) -> Eqn | None:
 
 def expand_small_products(graph: Graph) -> Graph:
     """The graph with products of many small matrices, of vectors with each other, and of columns
-    with rows, as multiplications and sums, which fuse with what is around them; or itself.
+    with rows, as multiplications and sums, which fuse with neighbouring steps; or itself.
     """
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
@@ -103,7 +101,7 @@ def expand_small_products(graph: Graph) -> Graph:
             eqns += rules.expanded(eqn)
         else:
             eqns.append(eqn)
-    # What a product becomes fuses with its neighbours, which a call of a library cannot.
+    # Its replacement fuses with neighbours, which a library call cannot.
     if len(eqns) == len(graph.eqns):
         return graph
     made = Graph(graph.invars, graph.outvars, eqns, graph.constvars, graph.consts, graph.debug_name)

@@ -1,7 +1,7 @@
 """Split axes of 2 to 4 elements into components where that saves memory.
 
-Floor 3. In: a simplified Graph. Out: one that computes the same, in which a sum (or the like) over
-such an axis adds components, which is pointwise, and a reduction over other axes of vectors whose
+Floor 3. In: a simplified Graph. Out: an equivalent one in which a sum (or another fold) over such
+an axis adds components, which is pointwise, and a reduction over other axes of vectors whose
 components share a computed value is one for each component. So the squared distances of all pairs
 of points, and the forces between them, are never in memory.
 """
@@ -21,14 +21,14 @@ from gpuarray.primitives.movement import build
 
 
 def take_apart_small_axes(graph: Graph) -> Graph:
-    """The graph with small vectors split into components; the same one where there are none."""
+    """The graph with small vectors split into components; the same one if there are none."""
     splitter = _Splitter(graph)
     return simplify(splitter.run()) if splitter.found() else graph
 
 
 def chained(eqn: Eqn) -> Primitive | None:
-    """The operation that computes a reduction element after element, ((a + b) + c) + d; None where
-    there is none, or it would round otherwise.
+    """The operation that computes a reduction element after element, ((a + b) + c) + d; None if
+    there is none, or it would round differently.
     """
     if eqn.primitive.kind is not Kind.REDUCTION or eqn.primitive.pairwise is None:
         return None
@@ -38,7 +38,7 @@ def chained(eqn: Eqn) -> Primitive | None:
     return eqn.primitive.pairwise if exact and of.dtype == eqn.outvars[0].aval.dtype else None
 
 
-# The methods below `run` say what is taken apart, then how.
+# The methods below `run` decide which values are split, then split them.
 class _Splitter:
     def __init__(self, graph: Graph):
         self.graph = graph
@@ -50,7 +50,7 @@ class _Splitter:
         self.site: Any = None
 
     def found(self) -> bool:
-        """Whether there is anything to take apart."""
+        """Whether there is anything to split."""
         return any(self.is_fold(e) or self.is_sum_of_vectors(e) for e in self.graph.eqns)
 
     def run(self) -> Graph:
@@ -65,7 +65,7 @@ class _Splitter:
         g = self.graph
         return Graph(g.invars, g.outvars, self.eqns, g.constvars, g.consts, g.debug_name)
 
-    # ---- what is taken apart ----
+    # ---- which values are split ----
     def is_computed(self, a: Atom) -> bool:
         # A value in memory gains nothing: its components would only be read one by one.
         eqn = self.index.maker(a)
@@ -99,7 +99,7 @@ class _Splitter:
 
     def shares(self, operand: Atom, shape: tuple[int, ...]) -> bool:
         """Whether some value behind this one is the same for all components, and computed."""
-        # The search is bounded, because the text of the kernels grows with what it finds.
+        # The search is bounded, because the text of the kernels grows with its results.
         waiting, seen = [operand], set()
         while waiting and len(seen) < TARGET.component_depth:
             a = waiting.pop()
@@ -170,7 +170,7 @@ class _Splitter:
             # Of a broadcast operand component 0 is every component.
             return self.part(x, along, 0 if one else k, depth + 1)
 
-        # Computed values: the same equation on components. Deeper ones are cut from the vector.
+        # Computed values: the same equation on components. Deeper ones are sliced from the vector.
         if eqn is not None and depth < TARGET.component_depth:
             if self.is_computed(a):
                 ins, out = [part(x, axis) for x in eqn.invars], Var(a.aval.update(shape=shape))

@@ -282,7 +282,7 @@ class StepsWriter(Code):
         lives: Lifetimes,
         over: dict[Var, Var],
     ) -> dict[Var, str]:
-        """The steps and inputs of a result's memory."""
+        """The values that are computed directly in the memory of a result."""
         targets: dict[Var, str] = {}
         for a, where in zip(results, wanted, strict=True):
             if not isinstance(a, Var) or where is None or not lives.is_whole(a):

@@ -38,7 +38,7 @@ def exchange_products(graph: Graph) -> Graph:
         exchanged = None if product is None else _exchanged(product, eqn, index)
         if product is not None and exchanged is not None:
             gone.add(id(product))
-            # A later product must not find a removed view's operand.
+            # A later product must not look through the view to the removed product.
             for old in (product, eqn):
                 index.remove(old)
             index.add([exchanged])
@@ -51,7 +51,7 @@ def exchange_products(graph: Graph) -> Graph:
 
 
 def _with_operands_turned(product: Eqn, index: GraphIndex) -> tuple[Eqn, list[Eqn]]:
-    """The product that reads transposed operands directly, and the transposes that are then unread."""
+    """The product that reads transposed operands directly, and transposes that become unread."""
     rules = product.primitive.rewrite.product
     assert rules is not None
     unread: list[Eqn] = []

@@ -151,7 +151,7 @@ class _Entries:
         if eqn.primitive.kind is Kind.REDUCTION:
             return Apart(axes, self.folded(eqn))
         rule = rule_of(eqn)
-        # Some operands are searched in memory.
+        # An operand that is searched in memory has to stay whole.
         if rule is None or any(rule.reads_of(eqn, k) is None for k in range(len(eqn.invars))):
             raise _NotApartError
         ahead = [Index.axis(i, n) for i, n in enumerate(lead)]

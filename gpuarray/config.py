@@ -71,7 +71,7 @@ _trace_keys: weakref.WeakValueDictionary[tuple, TraceKey] = weakref.WeakValueDic
 _latest_keys: collections.deque[TraceKey] = collections.deque(maxlen=64)
 # Reentrant: a garbage collection while it is held may run code that takes it again.
 _lock = threading.RLock()
-# A forked child has only the forking thread: nobody would release a lock held by another.
+# A forked child has only the forking thread: a lock held by another would never be released.
 os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # pyright: ignore[reportAttributeAccessIssue]
 # The values for threads that do not override them; another dict after each change.
 _global: dict[str, Any] = {row.name: row.default for row in settings.values()}
@@ -243,7 +243,7 @@ class Config:
     def parse_flags_with_absl(self) -> None:
         """Take settings from the command line, up to `--`: `--jax_enable_x64=true`.
 
-        The flags are absl's as they are written, and absl is not needed for them.
+        The flags are absl's, but absl is not needed for them.
 
         >>> config.parse_flags_with_absl()
         """

@@ -136,7 +136,7 @@ class JaxprTypeError(TypeError):
 
 
 class MissingRuleError(NotImplementedError, TypeError):
-    """A primitive lacks a rule (value, shape, derivative, batching) that was asked for."""
+    """A primitive lacks a required rule (value, shape, derivative, batching)."""
 
 
 class InconclusiveDimensionOperation(Exception):

@@ -102,15 +102,15 @@ def register_ffi_target(
     Parameters
     ----------
     fn :
-        A capsule or a function of ctypes. Of a handler also a dict of them by stage: "execute",
+        A capsule or a function of ctypes. For a handler also a dict of them by stage: "execute",
         and before it "instantiate", once for each place of a program, "prepare" and "initialize",
-        at each call. What a stage keeps (`State` in C++) the later ones find.
+        at each call. Later stages find what earlier ones stored (`State` in C++).
     platform :
         "cpu". Functions for other platforms are noted, and refused when they are called.
     api_version :
         1 for handlers of XLA's typed interface, 0 for functions that get memory alone.
     kwargs :
-        `traits=`, what a handler says of itself to XLA, is accepted.
+        `traits=`, a handler's description of itself for XLA, is accepted.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def include_dir() -> str:
 def register_ffi_type(
     name: str, type_registration: Mapping[str, Any], platform: str = "cpu"
 ) -> None:
-    """Register a type of what handlers keep between their stages.
+    """Register a type of the state that handlers keep between their stages.
 
     Parameters
     ----------
@@ -383,8 +383,8 @@ def ffi_call(
         How it is mapped, as in `pure_callback`: "sequential", or with axes in front of operands and
         results.
     input_layouts, output_layouts :
-        For each operand, and result, None or the order in which its axes lie in memory, slowest
-        first; without layouts, row by row.
+        For each operand, and result, None or the memory order of its axes, slowest first; without
+        layouts, row-major.
     input_output_aliases :
         Operands, by number, whose memory is that of a result: the function finds the operand there.
 

@@ -120,7 +120,7 @@ def _weights(
     # Position of each output pixel's centre in the input.
     centres = (start + 0.5 - translation) * inverse - 0.5
     if method is ResizeMethod.CUBIC_PYTORCH and not antialias:
-        # Another slope at distance 1; and the first and last pixels go on beyond the edges.
+        # Another slope at distance 1; and the first and last pixels extend beyond the edges.
         beyond = gnp.arange(-2, given + 2, dtype=dtype)[:, None]
         weights = _cubic(abs(centres - beyond), -0.75)
         # A weight beyond an edge counts for the edge's pixel.

@@ -8,9 +8,9 @@ same, so that a program that counts JAX's compilations counts those of gpuarray:
 | `/jax/core/compile/jaxpr_trace_duration` | a Python function was traced |
 | `/jax/core/compile/jaxpr_to_mlir_module_duration` | its program was planned |
 | `/jax/core/compile/backend_compile_duration` | it was built for a device |
-| `/jax/compilation_cache/compile_requests_use_cache` | machine code was asked for |
+| `/jax/compilation_cache/compile_requests_use_cache` | machine code was requested |
 | `/jax/compilation_cache/cache_hits` | it was in the folder of compiled code |
-| `/jax/compilation_cache/cache_retrieval_time_sec` | which took so long to read |
+| `/jax/compilation_cache/cache_retrieval_time_sec` | the time to read it |
 | `/jax/compilation_cache/cache_misses` | it had to be compiled |
 
 Those that end in `duration` or `sec` go to listeners to durations and to time spans, others to

@@ -25,7 +25,7 @@ _ALIKE = 0.75
 
 
 def explain_names(module: str, parts: tuple[str, ...] = ()) -> Any:
-    """The `__getattr__` of a module; `parts` are modules below it that load when first asked for.
+    """The `__getattr__` of a module; `parts` are submodules that load on first use.
 
     The result is declared as Any, not as a function: type checkers take a module that has a
     `__getattr__` function for one that has every name.
@@ -45,13 +45,13 @@ def explain_names(module: str, parts: tuple[str, ...] = ()) -> Any:
 
 
 def list_names(module: str, parts: tuple[str, ...]) -> Callable[[], list[str]]:
-    """The `__dir__` of a module, with the modules that load when first asked for."""
+    """The `__dir__` of a module, including submodules that load on first use."""
     return lambda: sorted({*vars(sys.modules[module]), *parts})
 
 
 def no_attribute(module: str, name: str) -> AttributeError:
     """The error for a name that a module does not have."""
-    # `obj` without `name`: with both, Python would add a suggestion of its own to the message.
+    # `obj` without `name`: with both, Python would append its own suggestion to the message.
     return AttributeError(_message(module, name), obj=sys.modules[module])
 
 
@@ -109,7 +109,7 @@ class _Finder:
     @staticmethod
     def find_spec(fullname: str, path: Any = None, target: ModuleType | None = None) -> None:
         if fullname.startswith(f"{_PACKAGE}.") and (reason := _missing(fullname)):
-            # Without `name=`: Python drops an error that names the module it asked for.
+            # Without `name=`: Python suppresses an error that names the imported module.
             raise ModuleNotFoundError(f"no module or name {fullname!r}: {reason}")
 
 

@@ -36,7 +36,7 @@ class ProfileOptions:
     ----------
     host_tracer_level :
         0 nothing on the host, 1 annotations, 2 (the default) also calls of jitted functions,
-        compiling, operations that run at once, copies, and named scopes.
+        compiling, operations that run immediately, copies, and named scopes.
     device_tracer_level :
         0 no programs, 1 (the default) each program with its steps.
     python_tracer_level :
@@ -140,7 +140,7 @@ def _begin(folder: str, also_perfetto: bool, options: ProfileOptions | None) -> 
                 f"a trace for {_running.folder!r} is being taken already, and there is one at a "
                 "time: call gpuarray.profiler.stop_trace() first"
             )
-        # Begun under the lock: two threads may start a trace at once.
+        # Created under the lock: two threads may start a trace simultaneously.
         session = ranges.Session(kinds)
         _running = _Running(folder, also_perfetto, session)
         ranges.begin(session)
@@ -447,7 +447,7 @@ def _pprof(counts: dict[tuple[str, str], list[int]]) -> bytes:
         out += _field(4, _field(1, i) + _field(4, _field(1, i)))  # a place in code
         out += _field(5, _field(1, i) + _field(2, number(name)))  # the function it is in
     out += _field(14, number("space"))  # the number shown by default
-    # The strings come after all others have asked for their numbers.
+    # The strings come after all others have requested their numbers.
     out += b"".join(_field(6, text.encode()) for text in texts)
     return out + _field(9, time.time_ns())
 

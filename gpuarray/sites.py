@@ -64,7 +64,7 @@ def is_inside(filename: str) -> bool:
 
 
 class Site:
-    """A place in a user's program; its line number is worked out only when asked for."""
+    """A place in a user's program; its line number is computed on demand."""
 
     __slots__ = ("_code", "_lasti")
 
@@ -157,7 +157,7 @@ class ScopedSite(Site):
         return f"{super().__str__()} in {self._scope}"
 
 
-#: The names of the scopes a thread is in, by the thread's number: empty where nobody uses them.
+#: The names of the scopes a thread is in, by the thread's number: empty if scopes are not used.
 scopes: dict[int, str] = {}
 
 

@@ -202,10 +202,10 @@ def captures(function: Any) -> bool:
 class Recent:
     """A dict of recently used entries, in two generations.
 
-    A new generation begins when the present one holds half of the limit; entries that were not
-    asked for during a whole generation are dropped. So `get`, which looks at the present generation
-    only, is a plain dict's, and no look-up keeps records; `find` also takes an entry over from the
-    previous generation.
+    A new generation begins when the present one holds half of the limit; entries that were not used
+    during a whole generation are dropped. So `get`, which looks only at the present generation, is
+    a plain dict's, and no lookup keeps records; `find` also takes an entry over from the previous
+    generation.
 
     >>> squares = Recent(4)
     >>> for i in range(10):

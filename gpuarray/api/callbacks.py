@@ -191,8 +191,8 @@ def pure_callback(
     sharding :
         The device of the results. Inside of jit they are where its other values are.
     vmap_method :
-        What vmap does: "sequential" calls it for every element; "expand_dims" calls it once, with a
-        new leading axis on every argument, of length 1 where it is the same for all;
+        How vmap calls it: "sequential" calls it for every element; "expand_dims" calls it once,
+        with a new leading axis on every argument, of length 1 if it is the same for all;
         "broadcast_all" the same with full length; None refuses.
 
     Examples
@@ -234,7 +234,8 @@ def io_callback(
     Parameters
     ----------
     result_shape_dtypes :
-        A pytree of things with `shape` and `dtype`, as the function returns them; None for nothing.
+        A pytree of objects with `shape` and `dtype`, as the function returns them; None for no
+        result.
     ordered :
         Whether to keep the order of all such calls across programs. Those of one program always run
         in its order.

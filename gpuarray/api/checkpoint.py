@@ -145,7 +145,7 @@ def save_and_offload_only_these_names(
 
 
 def save_from_both_policies(policy_1: Callable, policy_2: Callable) -> Callable:
-    """Keep what either policy keeps."""
+    """Keep values that either policy keeps."""
 
     def policy(prim, *avals, **params):
         return policy_1(prim, *avals, **params) or policy_2(prim, *avals, **params)

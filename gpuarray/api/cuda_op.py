@@ -50,13 +50,13 @@ def cuda_op(
         for each input, then one for each result, all contiguous. Numbers given by keyword are
         macros in it, and so are sizes: IN0_SIZE, IN0_DIM1, OUT0_SIZE and so on.
     out :
-        What comes out: something with `shape` and `dtype`, a tuple of such, or a function of the
-        inputs' (and the keywords) that returns it.
+        The type of the result: an object with `shape` and `dtype`, a tuple of them, or a function
+        of the inputs' (and the keywords) that returns it.
     grid :
         How many blocks: a number, or a function as `out`; by default a thread for each element of
         the first result.
     numpy :
-        The same as a function of NumPy arrays: what runs on the CPU, and what tests compare with.
+        The same as a function of NumPy arrays: it runs on the CPU, and tests compare with it.
     vjp :
         Cotangents of the inputs: vjp(inputs, results, cotangents, **keywords), None for integers.
     vmap :

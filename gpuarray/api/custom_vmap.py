@@ -79,7 +79,8 @@ class custom_vmap:
                 aval_of(x)
             return out, out_spec
 
-        # The function is traced at once: the primitive needs a Graph for derivatives and for jit.
+        # The function is traced immediately: the primitive needs a Graph for derivatives and for
+        # jit.
         info = TracedFunction(self.fun, "custom_vmap")
         graph, out_spec = stage_aux(flat, [aval_of(x) for x in leaves], info)
         graph, consts = lifted(graph)

@@ -86,7 +86,7 @@ def check_tangent(
     Parameters
     ----------
     what, error :
-        What is wrong otherwise, for the message, and the type of the error.
+        What is expected, for the message, and the type of the error.
     """
     want, given = tangent_aval(aval_of(primal)), aval_of_tangent(tangent)
     if want.dtype != given.dtype:

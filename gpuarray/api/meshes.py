@@ -57,7 +57,7 @@ def given(devices: Any) -> list[Device]:
 
 
 def grid(shape: tuple[int, ...], devices: Sequence[Device]) -> np.ndarray:
-    """Return devices as an array; GPUs in the order of their numbers, others as they are given."""
+    """Return devices as an array; GPUs in the order of their numbers, others in the given order."""
     found = np.empty(len(devices), dtype=object)
     by_number = devices and devices[-1].platform == "gpu"
     found[:] = sorted(devices, key=lambda d: d.id) if by_number else devices

@@ -164,7 +164,7 @@ class _Mapping:
         self.devices = None if devices is None else list(devices)
         self.backend, self.axis_size = backend, axis_size
         self.jitted: Recent = Recent(64)
-        #: By the types and places of arguments that a jitted function takes as they are.
+        #: By the types and places of arguments that a jitted function takes unchanged.
         self.direct: Recent = Recent(64)
 
     def clear(self) -> None:
@@ -340,8 +340,8 @@ def _here(x: Any) -> Any:
 
 def _on_mesh(x: Any, mesh: Mesh, axis: int | None) -> Any:
     """Move an argument that is on other devices, or in another order, to those of the mesh."""
-    # Four cases: over processes already; this process's share of a whole; fine as it is; on
-    # other devices.
+    # Four cases: over processes already; this process's share of a whole; no move needed; on other
+    # devices.
     place = x._place if type(x) is ArrayImpl else None
     if place is not None and place.spans:
         return x

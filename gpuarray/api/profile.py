@@ -41,13 +41,13 @@ class StepTime(Struct):
     depth :
         How many loops and branches it is in, whose times hold its own.
     calls :
-        How often it runs in one call of the function, on all devices.
+        The number of runs in one call of the function, on all devices.
     seconds :
         The time of all of them together, the median of the calls.
     nbytes :
         Bytes that they read and write, as `explain` has them; None where that is not known.
     share :
-        The time in which a plain copy moves so many bytes, of the time that the step takes.
+        The time in which a plain copy moves this many bytes, as a fraction of the step's time.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Profile(Struct):
     seconds :
         A whole call, the median of `calls`.
     between :
-        What of a call no step takes: the host's part, or waiting.
+        The part of a call outside steps: the host's work, or waiting.
     bandwidth :
         Bytes a second, read and written, of a large copy on this device.
     """

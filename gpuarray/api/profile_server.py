@@ -17,19 +17,19 @@ socket: Any = lazy_module("socket")
 server: Any = lazy_module("http.server")
 client: Any = lazy_module("http.client")
 
-#: The longest trace that can be asked for.
+#: The longest duration of a trace.
 LONGEST = 600_000
 HERE = "127.0.0.1"
 
 
 class ProfilerServer:
-    """A server, which `stop` ends. `port` is its port, also where any free one was asked for.
+    """A server, ended by `stop`. `port` is its actual port, also if any free one was requested.
 
     Parameters
     ----------
     take :
-        Takes a trace: (what waits for its end, levels by name) -> compressed JSON. A RuntimeError
-        says that another one is being taken, a ValueError that a level is none.
+        Takes a trace: (function that waits for its end, levels by name) -> compressed JSON. It
+        raises RuntimeError if another trace is being taken, ValueError for an invalid level.
     """
 
     def __init__(self, port: int, take: Callable[[Callable[[], Any], dict[str, int]], bytes]):

@@ -49,7 +49,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     memory_space :
         Only None: there is one memory on a device.
     kind :
-        "no_grad_no_remat" takes no derivative of what is written.
+        "no_grad_no_remat" does not differentiate written values.
 
     Examples
     --------

@@ -45,11 +45,12 @@ def shard_map(
     ----------
     f :
         Function of pieces. Along the mesh's axes it may use collectives. Mutable references among
-        its arguments are references to pieces: what it writes is put together as they were cut.
+        its arguments are references to pieces; the written pieces are assembled with the same
+        sharding.
     out_specs, in_specs :
-        A PartitionSpec for each result and argument, as a prefix of their pytrees: which axes of
-        the array are cut along which axes of the mesh. None as an in_spec hands an argument over
-        as it is. By default arguments are cut as they lie, where the mesh's axes are Explicit.
+        A PartitionSpec for each result and argument, as a prefix of their pytrees: the mesh axes
+        that shard each axis of the array. None as an in_spec passes an argument unchanged. By
+        default arguments keep their sharding along the mesh's Explicit axes.
     mesh :
         The devices, in a grid whose axes have names. By default the mesh in context (`set_mesh`).
         An AbstractMesh takes its devices from there or from the arguments.
@@ -174,8 +175,8 @@ def smap(
     f :
         Function of pieces.
     in_axes, out_axes :
-        The axis of each argument and result that is cut, as a prefix of their pytrees; None for
-        what is the same on all devices.
+        The sharded axis of each argument and result, as a prefix of their pytrees; None for values
+        that are the same on all devices.
     axis_name :
         The axis of the mesh.
 
@@ -317,7 +318,7 @@ class _Inside(NamedTuple):
         return [self.checked(ref.get(), spec, path) for ref, spec in pairs]
 
     def results(self, result: Any) -> tuple[list, Any, tuple[PartitionSpec, ...]]:
-        """Return the leaves of a result, their structure, and how they are put together."""
+        """Return the leaves of a result, their structure, and their specs."""
         leaves, structure = tree.flatten(result)
         specs = specs_of.over(self.out_specs, result, "out_specs")
         paths = tree.leaf_paths(result)

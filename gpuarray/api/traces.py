@@ -19,7 +19,7 @@ from gpuarray.core import ranges
 
 
 def as_json(session: ranges.Session) -> bytes:
-    """The events of a session, compressed: Chrome and Perfetto open it as it is."""
+    """The events of a session as compressed JSON, readable by Chrome and Perfetto."""
     made = {"displayTimeUnit": "ns", "traceEvents": [*_trace_events(session)]}
     return gzip.compress(json.dumps(made).encode())
 

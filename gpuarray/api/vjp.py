@@ -103,8 +103,8 @@ class Pullback:
     Attributes
     ----------
     args_res : list
-        The arguments that are among those values, NotNeeded in the place of others. They may be
-        taken out, so as not to be kept twice, and put back before the call.
+        The arguments that are among those values, NotNeeded in place of others. They may be
+        removed, so as not to be stored twice, and restored before the call.
     opaque_residuals : list
         The other values.
     jaxpr : Graph
@@ -140,7 +140,7 @@ class Pullback:
         pairs = zip(values, self._origins, strict=True)
         self.opaque_residuals = [x for x, origin in pairs if origin is None]
 
-    # Built when asked for: a node of the user's may not take NotNeeded for an array.
+    # Built on first use: a user's pytree node may not accept NotNeeded for an array.
     @property
     def args_res(self) -> list:
         if self._args_res is None:
@@ -222,7 +222,7 @@ class Pullback:
         ----------
         wanted :
             Like the arguments: a reference to add to, `ad.GradValue()` for a cotangent to be
-            returned, `ad.DontWant()` for one that nobody reads.
+            returned, `ad.DontWant()` for one that is not needed.
 
         Examples
         --------
@@ -286,7 +286,7 @@ class Pullback:
         # Outputs that depend on no input are not part of the linear graph.
         given = [ct for ct, linear in zip(cotangents, lin.out_linear, strict=True) if linear]
         graph = lin.graph if self._origins is None else lin.graph.with_consts(self._values())
-        # Cotangents that nobody reads are not computed.
+        # Cotangents that are not needed are not computed.
         if wanted is not None:
             wanted = [w for w, linear in zip(wanted, lin.in_linear, strict=True) if linear]
         found = iter(transpose_flat(graph, [True] * len(graph.invars), [], given, wanted))

@@ -114,9 +114,10 @@ def _apart(
     while any(a is not None for a in asked):
         if _rows(asked) is not None:
             return asked
-        # Not all are at one place, but a group may be complete: its exchange concerns nobody else.
+        # Not all are at one place, but a group may be complete: its exchange does not involve
+        # others.
         meeting = _meeting(asked, among)
-        # Nobody can go on: each waits for a device that waits elsewhere.
+        # Deadlock: each waits for a device that waits elsewhere.
         if not meeting:
             raise _mismatch(programs, asked, among)
         for group, exchange in meeting:

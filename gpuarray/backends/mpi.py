@@ -536,8 +536,8 @@ class Processes:
                 cut = {at: np.split(np.asarray(operands[i][0]), n, split) for at, i in part.mine}
                 shape = next(iter(cut.values()))[0].shape
                 for at, i in part.mine:
-                    # In the order of members: from a device of this process at once, from others
-                    # when they come.
+                    # In the order of members: from a device of this process immediately, from
+                    # others when they arrive.
                     me, pieces = part.members[at], []
                     for place, device in enumerate(part.members):
                         other = owners[device]

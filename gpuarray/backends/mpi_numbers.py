@@ -29,7 +29,7 @@ class ReductionCode(NamedTuple):
 
 
 def same(x: Any) -> Any:
-    """Return a value as it is."""
+    """Return a value unchanged."""
     return x
 
 

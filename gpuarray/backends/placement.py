@@ -124,7 +124,8 @@ class Placement:
 
 
 def packed(pieces: list[PlannedMemory]) -> int:
-    """Assign offsets so that no two pieces in use at once overlap; return the total bytes.
+    """Assign offsets so that no two pieces with overlapping lifetimes overlap; return the total
+    bytes.
 
     First fit, the largest pieces first.
     """

@@ -38,7 +38,7 @@ class Steps:
     text :
         The lines.
     of :
-        Line number -> the step it runs, or a name for what is no step.
+        Line number -> the step it runs, or a name if it is not a step.
     holders :
         Name in the text -> the equation with Graphs that it calls.
     inside :
@@ -46,7 +46,7 @@ class Steps:
     plan :
         The plan.
     clock :
-        Returns what times the steps on a GPU, in a session; None where the host does.
+        Returns an object that times the steps on a GPU, in a session; None if the host does.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class _Ranges:
     def __init__(self, steps: Steps):
         self._whole = Range(steps.name, "run", about=steps)
         session = ranges.session
-        # A GPU is done with a step long after its launch: it is asked for its own times.
+        # A GPU finishes a step long after its launch: use its own times.
         self._clock = None
         if steps.clock is not None and session is not None:
             self._clock = steps.clock(session)

@@ -29,7 +29,7 @@ from gpuarray.util import Recent
 
 #: The name of the axis of devices in the Graph of a collective.
 _GROUP = "devices"
-#: From so many elements a sum over devices adds arrays, and does not stack them first.
+#: From this many elements on, a sum over devices adds arrays, and does not stack them first.
 _ADDED_FROM = 4096
 
 _added: dict[Any, str] = {ops.psum_p: "add", ops.pmax_p: "max", ops.pmin_p: "min"}

@@ -195,7 +195,7 @@ def _compile(wanted: Launcher) -> hostcc.Library:
         batch = [wanted]  # the error may be in another kernel
         compile_kernels(batch)
     done = {id(k) for k in batch}
-    # Those that are gone, or have been compiled, wait no longer.
+    # Dropped kernels, and those that have been compiled, no longer wait.
     _waiting[:] = [r for r in _waiting if (k := r()) is not None and id(k) not in done]
     assert wanted.library is not None
     return wanted.library

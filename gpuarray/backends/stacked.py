@@ -1,4 +1,4 @@
-"""Programs of devices that share memory and hold little, run for all of them at once.
+"""Programs of devices that share memory and hold little data, run for all of them together.
 
 Floor 4. In: the program of one device. Out: a function of the operands of all devices: the program
 under a batch axis of devices, on stacked operands. An iteration of a loop then takes one NumPy call
@@ -27,8 +27,8 @@ from gpuarray.transforms.tracing import TracedFunction, stage
 #: Maximum number of elements of a device's values: for larger ones the calls themselves do not
 #: dominate, and stacking would copy.
 SMALL = 1 << 10
-#: Operations whose batch rules are as fast, and leave each element's bits as they are: a product of
-#: matrices may add in another order in a batch.
+#: Operations whose batch rules are as fast, and do not change any element's bits: a matrix product
+#: may add in another order in a batch.
 _ALIKE = frozenset(
     {Kind.POINTWISE, Kind.REDUCTION, Kind.VIEW, Kind.MOVEMENT, Kind.GENERATOR, Kind.COLLECTIVE}
 )

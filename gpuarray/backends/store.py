@@ -153,7 +153,7 @@ class Store:
             # The open file is examined, and not its name, which could be replaced meanwhile.
             found = os.fstat(file)
             plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
-            # A digest proves that the content is complete; owner and mode, that nobody else wrote
+            # A digest proves that the content is complete; owner and mode, that no other user wrote
             # it.
             own = found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == 0o600
             if not plain or not own or found.st_size > self.largest:

@@ -52,7 +52,7 @@ class ProgramWriter(abc.ABC):
     sites : dict of int to Eqn
         Line number -> equation, for error messages.
     ran : dict of int to DeviceStep, Together or str
-        Line number -> what it runs, for profiles.
+        Line number -> the step it runs, for profiles.
     holders : dict of str to Eqn
         Name -> the equation with Graphs that it runs.
     """
@@ -248,7 +248,7 @@ class ProgramWriter(abc.ABC):
             graph.debug_name, text, self.ran, self.holders, self.inside, self.plan, self.clock
         )
         function.fresh = self.lifetimes.fresh_outputs()
-        # By its text: a loop that is written out may have lost its collectives, which nobody reads.
+        # By its text: an unrolled loop may have lost its collectives, if they are unread.
         function.talks = inspect.isgeneratorfunction(function)
         return function
 
@@ -263,7 +263,7 @@ def compiled_once(
 ) -> Callable[..., list]:
     """Return the result of `build(plan, consts)` for a Graph, cached with it under `key`.
 
-    A loop body is compiled once, whatever calls it; and once more if its exchanges `overlap`.
+    A loop body is compiled once, whatever calls it; and again if its exchanges `overlap`.
     """
     key = (*key, overlaps)
     found = graph.derived.get(key)

@@ -250,7 +250,7 @@ def _driver() -> dict[str, Any]:
             out["text"] = f"kernel module {kernel}, but its library libcuda.so.1 does not load"
         return out
     out["library"] = True
-    # The version can be asked for even where cuInit fails.
+    # The version can be queried even if cuInit fails.
     status = lib.cuInit(0)
     version = ctypes.c_int()
     if lib.cuDriverGetVersion(ctypes.byref(version)) == 0:

@@ -111,7 +111,7 @@ def take_turns(
         for i in range(count):
             begins(i + 1, count)
             names = list(candidates)
-            # Forwards, then backwards: being after a greedy neighbour is nobody's fate.
+            # Alternate the order, so that no candidate always follows a greedy one.
             for name in names if i % 2 == 0 else reversed(names):
                 candidate = candidates[name]
                 with candidate.around():
@@ -178,7 +178,7 @@ class Neighbours:
 
 
 def busy(share: float | None) -> str:
-    """A line where others took so much of the machine that times mean little; empty if not.
+    """A line if other processes used so much of the machine that times mean little; empty if not.
 
     >>> busy(0.4)[:46]
     'BUSY: other processes took 40 % of the machine'

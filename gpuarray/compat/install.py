@@ -155,10 +155,10 @@ def install_as_jax(*, threefry_partitionable: bool | None = None) -> None:
     Parameters
     ----------
     threefry_partitionable :
-        Which stream of random numbers `jax.random` has from then on. True: that of JAX 0.10, which
+        The stream of random numbers of `jax.random` from then on. True: that of JAX 0.10, which
         also makes the same numbers over several devices. False: the older one, which JAX had before
-        version 0.5. None: the setting stays what it is, and that is the older stream unless a
-        program or `JAX_THREEFRY_PARTITIONABLE` says otherwise.
+        version 0.5. None: do not change the setting, which selects the older stream unless a
+        program or `JAX_THREEFRY_PARTITIONABLE` changes it.
     """
     present = sys.modules.get("jax")
     if isinstance(present, _Module):

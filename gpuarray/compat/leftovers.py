@@ -43,7 +43,7 @@ registry = _Registry()
 
 
 class _Platforms(Mapping):
-    """The client of each platform, by its name, at the time it is asked for."""
+    """The client of each platform, by its name, at the time of the lookup."""
 
     def __getitem__(self, name: str) -> Client:
         return backends()[name]

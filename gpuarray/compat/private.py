@@ -92,7 +92,7 @@ class PrivateModule(types.ModuleType):
         # A module below, whether it was imported before or not.
         if is_known(f"{self.__name__}.{name}"):
             return importlib.import_module(f"{self.__name__}.{name}")
-        # Dunder names and the like are asked for by the import system.
+        # The import system looks up dunder names.
         if name[:2] != "__":
             for source in self._sources:
                 found = getattr(importlib.import_module(source), name, self)

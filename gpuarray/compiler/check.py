@@ -86,8 +86,8 @@ def check_steps(
     before :
         Steps that have been checked; a group of them that stayed is not looked into again.
     lowered :
-        Whether these are the steps of a device, where a view is a step only if it is memory as it
-        lies.
+        Whether these are the steps of a device, where a view is a step only if it shares its
+        operand's memory.
     """
     say = _Report(stage, graph, steps)
     # Groups that the pass left alone were checked after the one that made them.

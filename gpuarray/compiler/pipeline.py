@@ -251,7 +251,7 @@ class Plan(Struct, frozen=False, eq=False):
     Attributes
     ----------
     made :
-        The steps, and what did not fuse; None: they are found when they are asked for, since a
+        The steps, and the pairs that did not fuse; None: they are computed on first use, since a
         device may have others.
     decisions :
         Why values between steps are stored or inlined, where a plan is for emitted kernels.
@@ -287,7 +287,7 @@ class Plan(Struct, frozen=False, eq=False):
     def on_device(self) -> Plan:
         """The plan of the same graph for machines that run emitted kernels."""
         plan = _plan_for_device(self)
-        # Asked for the plan of a device, this one answers with itself.
+        # This plan is its own plan for a device.
         plan.on_device = plan
         return plan
 

@@ -213,7 +213,7 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, branches: Graphs, **param
         ]
         results.append(evaluate(batch_graph(branch, axis, in_dims, out_dims).graph, *inputs))
     out = [_select(index, *column) for column in zip(*results, strict=True)]
-    # An operand that every branch returns as it is needs no choice, and stays unbatched if it is.
+    # An operand that every branch returns unchanged needs no select, and stays unbatched if it is.
     dims = list(out_dims)
     for k, sources in enumerate(zip(*map(forwarded, branches), strict=True)):
         source = sources[0]

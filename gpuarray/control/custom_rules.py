@@ -81,7 +81,7 @@ class CustomCall(Primitive):
         return trace.process(self, args, params)
 
     def _narrow(self, eqn: Eqn, used: list[bool]) -> Eqn:
-        """The call without results that nobody reads. It has all operands: its rules read them."""
+        """Remove unread results from the call. It keeps all operands: its rules read them."""
         if all(used):
             return eqn
         short, _ = shortened(eqn.params["call_jaxpr"], used)

@@ -189,7 +189,7 @@ def _lin_transpose(
 ) -> list:
     residuals, tangents = cut(operands, num_res)
     given = bwd(residuals, cts)
-    # `bwd` answers for every primal; only those that were differentiated are asked for.
+    # `bwd` returns a cotangent for every primal; only those that were differentiated are used.
     chosen = [ct for ct, p in zip(given, perturbed, strict=True) if p]
     return [None] * num_res + [
         Zero(x.aval) if ct is None else ct for ct, x in zip(chosen, tangents, strict=True)

@@ -264,7 +264,7 @@ def graph_work(graph: Graph) -> float:
             # Views move no data.
             if prim.kind is Kind.VIEW:
                 continue
-            # A rule of its own, the Graphs inside, or weight times elements.
+            # A dedicated rule, the Graphs inside, or weight times elements.
             if prim.work is not None:
                 total += prim.work([a.aval for a in eqn.invars], **eqn.params)
             elif prim.kind is Kind.CALL:

@@ -203,7 +203,7 @@ def _without_types(
             fixed, cts = cut(values, known)
             shares = []
             for ct, spec in zip(cts, ct_specs, strict=True):
-                # So many devices have the same result, and each would contribute the whole
+                # This many devices have the same result, and each would contribute the whole
                 # cotangent.
                 size = prod(mesh.shape[n] for n in left_out(spec))
                 shares.append(ct if size == 1 else do.div(ct, _like(ct, size)))

@@ -68,7 +68,7 @@ def _while_aval(*avals, cond_jaxpr: Graph, body_jaxpr: Graph, cond_nconsts: int,
 
 def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, **_):
     start = cond_nconsts + body_nconsts
-    # A mapped condition: how many elements go on decides whether a select is needed.
+    # A mapped condition: the number of elements that continue decides whether a select is needed.
     if cond_jaxpr.out_avals[0].ndim:
         counted, kept = (
             compile(_how_many(cond_jaxpr)),
@@ -126,7 +126,8 @@ def _how_many(condition: Graph) -> Graph:
                 for x in found
             )
             # some * (some + every): 0, 1 or 2. With no elements `every` is true and `some` is not.
-            return [do.mul(some, do.add(some, every)), going]  # all of none is none
+            # if there are no elements, "all" means none
+            return [do.mul(some, do.add(some, every)), going]
 
         made = staged(fun, condition.in_avals, "while", condition.debug_name)
         condition.derived["how many"] = made
@@ -134,7 +135,8 @@ def _how_many(condition: Graph) -> Graph:
 
 
 def _where_going(body: Graph, condition: Graph) -> Graph:
-    """Return the body for elements that go on; others keep their values. The condition is first."""
+    """Return the body for elements that continue; others keep their values. The condition is
+    first."""
     (going_aval,) = condition.out_avals
     if ("where going", going_aval) not in body.derived:
 

@@ -104,7 +104,7 @@ class ShapedArray:
         return ShapedArray, (self.shape, self.dtype, self.weak_type, self.layout)
 
     def update(self, **changes) -> ShapedArray:
-        """Return the same aval with some fields changed; another shape is not cut."""
+        """Return the same aval with some fields changed; a new shape is not sharded."""
         space = changes.pop("memory_space", self.memory_space)
         if "sharding" in changes:
             sharding = changes.pop("sharding")

@@ -50,9 +50,9 @@ class Scope:
     positive, zero :
         Expressions that are 0 or more, and those that are 0.
     rules :
-        What is written differently: (term, n, length) says that n * term is the length.
+        Rewrite rules: (term, n, length) means that n * term is the length.
     symbols :
-        The range of each symbol of which more is known than that it is 1 or more.
+        The range of each symbol for which more is known than that it is 1 or more.
     """
 
     def __init__(self):
@@ -99,7 +99,7 @@ class Scope:
     def _rewrite(self, left: Any, right: Any) -> None:
         """From now on, rewrite one side of an equation as the other."""
         sides = [(x, y) for x, y in ((left, right), (right, left)) if isinstance(x, Dim)]
-        # Best is a side that is a single term, and that once.
+        # Prefer a side that is a single term with factor one.
         simplest = lambda pair: (len(pair[0].terms), max(map(abs, pair[0].terms.values())))
         for side, other in sorted(sides, key=simplest):
             for term, n in side.terms.items():
@@ -377,7 +377,7 @@ def simplified(d: Dim) -> Any:
 
 
 def rewritten(d: Any) -> Any:
-    """A length once more, with all rules of its scope."""
+    """A length rewritten with all rules of its scope."""
     if not isinstance(d, Dim):
         return d
     return value_of(d, {name: symbol(d.scope, name) for name in symbols_in([d])})

@@ -299,8 +299,7 @@ def dtype(x: Any) -> Any:
     if isinstance(own, np.dtype):
         if own not in _KIND:
             raise TypeError(_not_valid(x, own))
-        # Of an array of this library as it is; a NumPy array will be converted, to 32 bits without
-        # x64.
+        # An Array keeps its dtype; a NumPy array will be converted, to 32 bits without x64.
         return own if hasattr(x, "aval") else canonicalize_dtype(own)
     if isinstance(x, Symbolic):  # typed as the int that it will be
         return default_int()

@@ -97,11 +97,11 @@ class UpdateRule(Struct):
         CUDA text that merges {1} into memory at {0} in any order; raises TypeError for dtypes
         without one. None: no dtype has one.
     sums : str, or None
-        CUDA text that adds {1} to memory at {0} in any order, where `atomic` only adds numbers, to
-        what may begin as 0: then parts of the updates may be merged by themselves.
+        CUDA text that adds {1} to memory at {0} in any order, if `atomic` only adds numbers, and
+        the result may start at 0: then parts of the updates may be merged separately.
     apart : (aval) -> Identity or None
-        What parts of the updates begin with if they are merged by themselves, and then with each
-        other in their order; None where that would change results.
+        The initial value of parts of the updates if they are merged separately, and then with each
+        other in order; None if that would change results.
     among : Primitive or None
         The reduction by which updates may be folded before they are merged with the old element.
     in_order : (eqn, known) -> list of Eqn, or None

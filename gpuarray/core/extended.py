@@ -26,7 +26,7 @@ class ExtendedDType:
     """Base of dtypes that NumPy does not know.
 
     A subclass is hashable, and has a `name`, a `type` (a subclass of `extended`), and `_rules`, an
-    object or class of functions that it is asked for:
+    object or class with these functions:
 
     - `physical_element_aval(dtype)`: the shape and dtype of the numbers in one element.
     - `allow_conversion`: whether `lax.convert_element_type` makes elements of them, and back; or

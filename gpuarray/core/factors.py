@@ -159,7 +159,7 @@ class Factors(NamedTuple):
         return params if self.resize is None else self.resize(params, *self.shapes(cuts))
 
     def cuts_of(self, axis: tuple[int, ...], parts: int) -> dict[int, int] | None:
-        """Return how often factors are cut where an axis of them is cut into equal runs.
+        """Return the number of parts of each factor if an axis of them is cut into equal runs.
 
         A minor factor can be cut only where the major ones are cut into single positions. Returns
         None if no cut of factors makes these runs.

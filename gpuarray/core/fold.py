@@ -145,7 +145,7 @@ class Fold(Struct):
     finish : Primitive or str
         How the last partial result becomes the result: a pointwise primitive, or a template.
     state : State
-        What a partial result consists of; at most `MOST_STATE` bytes.
+        The components of a partial result; at most `MOST_STATE` bytes.
     neutral : Identity, or pair of them
         Initial value of cumulative operations, if `identity` would change elements, as in
         0.0 + -0.0 == 0.0. Default: `identity`.

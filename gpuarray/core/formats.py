@@ -35,8 +35,7 @@ class Layout:
     Parameters
     ----------
     major_to_minor :
-        The axes, from the one whose neighbours lie farthest apart to the one whose lie side by
-        side.
+        The axes, from the one with the largest stride to the one with stride 1.
     tiling :
         Shapes of tiles, one within the other; None or () for none.
     sub_byte_element_size_in_bits :
@@ -87,7 +86,7 @@ class Layout:
             raise ValueError(
                 f"{what} is incompatible with its layout annotation {self}: {error}"
             ) from None
-        # Refused, not ignored: a program that asked for an order relies on it.
+        # Refused, not ignored: a program that requests an order relies on it.
         if self.major_to_minor != tuple(range(len(shape))) or self.tiling:
             raise ValueError(
                 f"{what} cannot lie as {self} says: arrays lie row by row here, which is "

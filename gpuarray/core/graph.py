@@ -325,7 +325,7 @@ def _value_key(value):
 
 
 def stored_constants(graph: Graph) -> list[np.ndarray]:
-    """Return the values of a graph's constants as they are stored: of keys, their words."""
+    """Return the values of a graph's constants in stored form: for keys, their words."""
     # An Array refuses to be made a NumPy array if it holds keys.
     return [np.asarray(getattr(c, "_value", c)) for c in graph.consts]
 
@@ -429,7 +429,7 @@ def verify(graph: Graph) -> None:
     """Check the laws of the IR.
 
     - Every variable is defined once, and before it is used.
-    - Every aval is what the primitive's rule says.
+    - Every aval is that of the primitive's rule.
     """
     defined: set[Var] = set()
 

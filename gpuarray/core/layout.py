@@ -191,7 +191,7 @@ def space_of_results(name: str, avals: Sequence[Any]) -> Space | None:
     other = next((a for a in known if space_in(a) is not space_in(first)), None)
     if other is None:
         return space_in(first)
-    # Compilers and derivatives combine values of their own with those of the user.
+    # Compilers and derivatives combine their own values with those of the user.
     if resolving.depth:
         return space_in(first) or space_in(other)
     raise ValueError(

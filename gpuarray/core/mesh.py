@@ -184,7 +184,7 @@ class Mesh(Axes, contextlib.ContextDecorator):
 
 
 class Contexts(threading.local):
-    """What is in context in this thread: meshes (`core.mesh_context` sets them), and more."""
+    """The context of this thread: meshes (`core.mesh_context` sets them), and more."""
 
     # A thread starts with these: class attributes of a thread-local are shared. : Set by `set_mesh`
     # and `use_abstract_mesh`; None means the empty mesh.
@@ -262,7 +262,7 @@ class NamedSharding(Frozen, Sharding):
     spec: PartitionSpec
     # Into how many pieces each axis of the spec is split.
     _cut: tuple[int, ...]
-    # The pieces of the shapes that were asked for.
+    # The pieces of shapes, computed on demand.
     _found: dict[tuple[int, ...], tuple[DevicePiece, ...]]
     # The cached result of `_parts`.
     _split: tuple | None

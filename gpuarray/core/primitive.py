@@ -130,7 +130,7 @@ class Primitive:
     fold : Fold
         How reductions, scans and windows fold elements (core/fold.py).
     order : Order
-        For sorts, what is put in order.
+        For sorts, the sort order.
     jvp, transpose, batch :
         Rules of the transforms, or a `Sentinel`.
     assemble : (avals, compile, **params) -> callable
@@ -157,8 +157,8 @@ class Primitive:
     layout : (layout, **params) -> Layout or None
         For collectives, along which mesh axes results vary, given that of the operands together.
     factors : (avals, out_avals, params) -> Factors, Sentinel or None
-        What axes have in common, so that equations can be evaluated on pieces (core/factors.py).
-        None: it follows from the primitive's kind. A Sentinel: it cannot be, and why.
+        How axes correspond, so that equations can be evaluated on pieces (core/factors.py). None:
+        it follows from the primitive's kind. A Sentinel: it cannot be, and why.
     weight : float
         Cost of one element in plain multiply-adds, for the fusion cost model.
     work : (avals, **params) -> float

@@ -101,7 +101,7 @@ class Range:
         "annotation", "jit", "compile", "run" (of a program), "scope", "step" (of a program),
         "operation", "copy", or "kernel" (a step, as long as the GPU took for it).
     about :
-        What takes the time, for readers within the package: a step, a plan.
+        The object that takes the time, for readers within the package: a step, a plan.
 
     Attributes
     ----------
@@ -184,5 +184,5 @@ def use_marks(module: Marks | None) -> None:
     marks = module
 
 
-# A child would record into its copy of the session, which nobody reads.
+# A child would record into its copy of the session, which is never read.
 os.register_at_fork(after_in_child=end)

@@ -68,7 +68,7 @@ class Device:
         return Device.runtime.memory_stats(self)
 
     def default_memory(self) -> Memory:
-        """The memory that arrays on this device are in unless another is asked for."""
+        """The memory of arrays on this device unless another is requested."""
         return Memory(self)
 
     def addressable_memories(self) -> list[Memory]:
@@ -360,11 +360,12 @@ class Place:
     is_single :
         Whether there is just one in all.
     is_spread :
-        Whether programs lay arrays out: there are several, or types say how they lie over the one.
+        Whether programs decide layouts: there are several devices, or types record shardings over
+        the single one.
     spans :
         Whether other processes hold pieces.
     is_host :
-        Whether it is the usual memory of one CPU device: small work on it is done at once.
+        Whether it is the usual memory of one CPU device: small work on it runs immediately.
     kind :
         The kind of memory that holds the pieces.
     """

@@ -138,7 +138,7 @@ class SdyShardingRule:
                         "permutation factor sets."
                     )
                 taken.add(name)
-        # A factor that is summed over is gone from the results.
+        # A factor that is summed is not in the results.
         kept = {n for m in result_mappings for a in m for n in ([a] if isinstance(a, str) else a)}
         for name in reduction_factors:
             if name in kept:
@@ -233,12 +233,12 @@ class SdyShardingRule:
         self, what: str, mapping: Sequence[Any], aval: ShapedArray, ranks: dict[str, int]
     ) -> list:
         """Return a name for each axis of one array, or a tuple of them."""
-        # A group such as `...` stands for the remaining axes before the names that follow it.
+        # A group such as `...` means the remaining axes before the names that follow it.
         rest, lead = list(mapping), []
         if rest and isinstance(rest[0], str) and _is_group(rest[0]):
             group = rest.pop(0)
             count = aval.ndim - len(rest)
-            # Groups of one name stand for the same number of axes everywhere.
+            # Groups of one name have the same number of axes everywhere.
             if count >= 0 and ranks.setdefault(group, count) != count:
                 raise ValueError(
                     "Ellipsis represents different number of leading dimensions "

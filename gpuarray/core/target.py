@@ -45,8 +45,8 @@ class Target(Struct):
     #: Bytes of operands and results that exchanges in progress hold at a time: a small part of a
     #: GPU's memory, and more than any exchange needs to be as fast as the network.
     exchanged_bytes: int = 1 << 28
-    #: Multiply-adds in about a microsecond, less than another kernel takes: so much may be computed
-    #: again in all. Measure: nbody, cross_entropy.
+    #: Multiply-adds in about a microsecond, less than another kernel takes: this much may be
+    #: recomputed in all. Measure: nbody, cross_entropy.
     launch_work: float = float(1 << 25)
     #: A kernel is split into passes if it is estimated to take this many times longer than they do.
     #: Measure: softmax of few rows, and of as many as there are multiprocessors.
@@ -68,7 +68,7 @@ class Target(Struct):
     long_row: int = 1 << 13
     #: Spacing of the partial results of blocks: one vector access reads one. Measure: full_sum.
     slot_bytes: int = 16
-    #: Kernels with at most so many operations leave registers for blocks of 1024 threads down
+    #: Kernels with at most this many operations leave registers for blocks of 1024 threads down
     #: columns. Measure: variance_columns.
     few_operations: int = 24
 
@@ -95,26 +95,26 @@ class Target(Struct):
     #: Shared memory of a block's tiles, from which the side of a tile follows: two blocks fit.
     #: Measure: transposed_sum.
     tile_bytes: int = 24 << 10
-    #: A value is worth a tile where both axes have so many elements: runs of 64 bytes. Measure:
-    #: transposed_sum of few columns.
+    #: A value is worth a tile if both axes have at least this many elements: runs of 64 bytes.
+    #: Measure: transposed_sum of few columns.
     short_run: int = 16
     #: Bytes that a thread reads into registers before it waits for tiles. Measure: transposed_sum.
     ahead_bytes: int = 64
-    #: Kernels with more operations compute so much that one vector a thread is enough. Measure:
-    #: black_scholes, mandelbrot.
+    #: Kernels with more operations compute so much that one vector for each thread is enough.
+    #: Measure: black_scholes, mandelbrot.
     unrolled_members: int = 256
     #: Steps of a loop in registers that are written out together where it reads memory, so that
     #: reads are under way early; longer bodies have no registers for that. Measure: nbody.
     loop_unroll: int = 4
     loop_unroll_statements: int = 64
-    #: Loops of so many turns for one element are written out, so that all elements are asked for at
-    #: once. Measure: stencil by convolution.
+    #: Loops of at most this many iterations for one element are unrolled, so that all elements are
+    #: requested together. Measure: stencil by convolution.
     written_out: int = 16
-    #: From so many elements on, those that search in memory do it together with their neighbours.
+    #: From this many elements on, those that search in memory do it together with their neighbours.
     #: Measure: a scatter by sorting, and searchsorted.
     searchers: int = 1 << 18
 
-    # ---- what becomes one kernel ----
+    # ---- fusion into one kernel ----
 
     #: More operations make a kernel slow to compile and short of registers. Measure: chain_jit of
     #: that length, with the time that compiling takes.
@@ -139,11 +139,11 @@ class Target(Struct):
     #: element before it is `free`. Measure: softmax, few rows.
     waiting_row: int = 1 << 20
     waiting_rows: int = 32
-    #: Groups of more elements are put together with others of their structure only if that takes no
-    #: more memory than one after another. Measure: adam_many.
+    #: Groups of more elements are fused horizontally only if that takes no more memory than running
+    #: them one after another. Measure: adam_many.
     small_group: int = 1 << 20
-    #: So many are put together at least: telling the kernel where they are costs a copy. Measure:
-    #: mlp_narrow.
+    #: At least this many are fused horizontally: passing their addresses to the kernel costs a
+    #: copy. Measure: mlp_narrow.
     fewest_alike: int = 4
 
     #: The most products that an element of a convolution sums where a kernel makes it: more, and a
@@ -183,24 +183,24 @@ class Target(Struct):
     #: are sorted, or written in place. Measure: a scatter of few updates.
     updates_looked_at: int = 8
 
-    # ---- forms of their own ----
+    # ---- special forms ----
 
     #: Integer sums into at most this many bytes are kept in shared memory, a copy for each warp if
     #: they fit, if many updates hit each place: in global memory they would wait for one another.
     #: Measure: a histogram.
     shared_sums: int = 24 << 10
     meeting_updates: int = 64
-    #: Where few elements have many updates, an element's are cut into pieces, a thread each: of so
-    #: many updates on average, at least, and so many pieces, at most.
-    #: Measure: sums of few unsorted segments.
+    #: If few elements have many updates, the updates of each are cut into pieces, a thread each: of
+    #: this many updates on average, at least, and this many pieces, at most. Measure: sums of few
+    #: unsorted segments.
     piece_updates: int = 16
     most_pieces: int = 1024
     #: Updates of a thread that are read together, so that enough bytes are under way.
     #: Measure: as above.
     updates_ahead: int = 8
 
-    #: An operand of so many bytes, and so many times as large as its updates, is changed in place
-    #: and not copied. Measure: dynamic_update_slice of a cache.
+    #: An operand of at least this many bytes, and this many times as large as its updates, is
+    #: changed in place and not copied. Measure: dynamic_update_slice of a cache.
     in_place_bytes: int = 1 << 16
     in_place_times: int = 4
     #: The longest rows that a block sorts: one element a thread of the largest block.
@@ -383,8 +383,9 @@ class Processor(Struct):
     #: sixteen the other, where waiting for a line takes most of the time. Measure: transposed_sum.
     tile_rows: int = 32
     tile_columns: int = 256
-    #: Loops are split where conditions on the position change, if the longest piece has so many
-    #: turns, and all pieces together so few lines to compile. Measure: life, cloth.
+    #: Loops are split where conditions on the position change, if the longest piece has at least
+    #: this many iterations, and all pieces together at most this many lines to compile. Measure:
+    #: life, cloth.
     split_from: int = 8
     split_lines: int = 2000
     #: Bytes of a result that is stored past the cache, which it would not fit into: a smaller one
@@ -395,18 +396,17 @@ class Processor(Struct):
     #: Bytes of values that are kept from pass to pass over a row; more are computed again.
     #: Measure: softmax.
     row_bytes: int = 1 << 17
-    #: Bytes among which elements are looked up that are in no near cache, turns of a loop before
-    #: which they are asked for, and operations of such a loop at most: it is not vectorised.
-    #: Measure: gather.
+    #: Bytes from which on lookups miss L1 and L2, the prefetch distance in iterations, and the
+    #: largest number of operations in such a loop: it is not vectorised. Measure: gather.
     far_bytes: int = 4 << 20
     ahead: int = 64
     fetched_steps: int = 16
     #: Operations that weigh more (an exponential, not a product) are not done again in a later
     #: pass, if there is room for their results. Measure: softmax.
     worth_keeping: int = 4
-    #: Weight of such operations from which on they and what is read under conditions (padding,
-    #: joined arrays, updates) are kernels of their own: compilers may not vectorise both in one.
-    #: Measure: ctc, ppo.
+    #: Weight of such operations from which on they are separate kernels from conditional reads
+    #: (padding, joined arrays, updates): compilers may not vectorise both in one. Measure: ctc,
+    #: ppo.
     heavy: int = 8
     #: Elements of a row that is long enough for vectors along it, or so short that compilers have
     #: vectors over the rows anyway; rows that fill a vector side by side, and elements of rows that
@@ -415,8 +415,8 @@ class Processor(Struct):
     shortest_row: int = 3
     side_by_side: int = 8
     row_block: int = 1 << 13
-    #: Operations that are done again and again rather than once in a kernel of their own: that
-    #: costs no launch, but their results go through a near cache. Measure: life, cloth, wave.
+    #: Operations that may be recomputed rather than done once in a separate kernel: that costs no
+    #: launch, but their results go through L1 or L2. Measure: life, cloth, wave.
     apart_work: float = float(1 << 18)
     #: The same for operations that take long (`worth_keeping`), in all and for each element.
     #: Measure: Newton's method for a logistic regression, random walks of a few chains.
@@ -482,9 +482,8 @@ class Processor(Struct):
     #: Rows of a matrix of a stack up to which LAPACK works in memory of the thread's stack.
     #: Measure: eigh.
     stacked_rows: int = 64
-    #: Bytes of the features that are computed side by side in sums over windows, and what they
-    #: take, in units of an optimum: a few vectors of AVX-512 keep its multipliers busy. Measure:
-    #: convolution.
+    #: Bytes of the features that are computed side by side in sums over windows, and their relative
+    #: cost: a few vectors of AVX-512 keep its multipliers busy. Measure: convolution.
     panel_bytes: dict[int, float] = {192: 3.0, 128: 2.0, 64: 1.2, 32: 1.1, 16: 1.0}
     #: Bytes of such a panel of the right operand, which is read again and again: a part of the
     #: first cache.
@@ -502,9 +501,9 @@ class Processor(Struct):
     #: Multiply-adds from which on sums over windows are no part of the kernels around them, where
     #: they are computed one by one.
     windows: int = 1 << 12
-    #: Elements of windows that NumPy lays out at once for a product: a part of the second cache,
-    #: from which it is twice as fast; more for so many windows, with fewer BLAS has little to do
-    #: with each; and the most (16 MB of float32). Measure: convolution with GPUARRAY_NATIVE=off.
+    #: Elements of windows that NumPy materialises at a time for a product: a part of L2, from which
+    #: it is twice as fast; the least number of windows, with fewer of which BLAS has little to do;
+    #: and the maximum (16 MB of float32). Measure: convolution with GPUARRAY_NATIVE=off.
     windows_near: int = 1 << 17
     windows_together: int = 256
     windows_laid: int = 1 << 22

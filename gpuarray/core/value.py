@@ -59,8 +59,8 @@ def _reflected(name: str):
     return _named(method, f"r{name}")
 
 
-#: By the name of an operator of ours: its symbol, and what Python asks the other operand for when
-#: ours gives up.
+#: By the name of an operator: its symbol, and the method that Python tries on the other operand
+#: afterwards.
 _OPERATORS = {
     "add": ("+", "__radd__"),
     "subtract": ("-", "__rsub__"),
@@ -163,7 +163,8 @@ _REFLECTED = {
 
 
 class _Lookups(threading.local):
-    """Per thread: the instruction that last made NumPy look up `__array_ufunc__`, and how often."""
+    """Per thread: the instruction that last made NumPy look up `__array_ufunc__`, and how many
+    times."""
 
     frame: int = 0
     instruction: int = -1
@@ -174,8 +175,8 @@ class _ArrayUfunc:
     """`__array_ufunc__` as a descriptor that tells `a += x` from `np.add(a, x, out=a)`.
 
     Here `a` is a NumPy array. The ufunc writes to `a`; the operator must bind the name `a` to a new
-    Array and leave the memory, which others may see, as it is. Both arrive with the same arguments.
-    They differ in that an operator of NumPy looks `__array_ufunc__` up twice, to see whether it is
+    Array and not change the memory, which others may share. Both arrive with the same arguments.
+    They differ in that an operator of NumPy looks `__array_ufunc__` up twice, to test whether it is
     None and to call it, and a ufunc once. So the lookups by one instruction of the caller are
     counted.
     """
@@ -197,7 +198,7 @@ class _ArrayUfunc:
     def call(self, x: Array, ufunc: np.ufunc, method: str, *inputs, **options) -> Any:
         """Handle a ufunc that has an Array among its operands."""
         out = options.get("out")
-        # `a += x`: hand over to the reflected operator, which makes a new Array.
+        # `a += x`: use the reflected operator, which makes a new Array.
         if out is not None and out[0] is inputs[0] and self._by_operator(sys._getframe(1)):
             return getattr(x, _REFLECTED[ufunc])(inputs[0])
         self.lookups.times = 0
@@ -238,7 +239,7 @@ class Array:
 
     @property
     def __numpy_dtype__(self) -> np.dtype:
-        # NumPy asks for it where an array is given for a dtype; without it, for `dtype`.
+        # NumPy looks it up if an array is given for a dtype; if it is missing, it looks up `dtype`.
         warnings.warn(
             "Implicit conversion of an array to a dtype is deprecated; rather than dtype=arr use "
             "dtype=arr.dtype. In the future this will result in an error.",
@@ -316,7 +317,7 @@ class Array:
                 "Array.__contains__: search array must be one-dimensional, got shape (). Compare "
                 "with == instead."
             )
-        # NumPy would broadcast here and answer a question that nobody asked.
+        # NumPy would broadcast here and answer a different question.
         if getattr(item, "shape", ()):
             raise ValueError(
                 f"Array.__contains__: query value must be a scalar, got query.shape={item.shape}. "
@@ -401,7 +402,7 @@ class Array:
             )
         return surface.device_put(self, device)
 
-    # ---- what an array on a device knows and a traced one does not: ArrayImpl answers ----
+    # ---- methods of arrays on devices, which traced ones do not have: see ArrayImpl ----
     item, addressable_data = _placed("item"), _placed("addressable_data")
     copy_to_host_async = _placed("copy_to_host_async")
     addressable_shards = property(_placed("addressable_shards"))

@@ -92,19 +92,18 @@ class custom_partitioning:
         Parameters
         ----------
         partition : (mesh, arg_shapes, result_shape) -> (mesh, lower, result_shardings, shardings)
-            What each device runs. Shapes are `ShapeDtypeStruct`s of the whole, with the shardings
-            that were found; the function may return others, and arguments are moved to them.
-            `lower` is a function of pieces; collectives in it name axes of the mesh.
+            The program of each device. Shapes are `ShapeDtypeStruct`s of the whole, with the
+            shardings that were found; the function may return others, and arguments are resharded
+            to them. `lower` is a function of pieces; collectives in it name axes of the mesh.
         infer_sharding_from_operands : (mesh, arg_shapes, result_shape) -> shardings of the results
-            How results lie, where there is no `sharding_rule`. By default every device has them
-            whole.
+            The sharding of results, if there is no `sharding_rule`. By default they are replicated.
         propagate_user_sharding :
-            Taken for compatibility: what readers want is found by the rule.
+            Accepted for compatibility: the rule determines the shardings that readers prefer.
         decode_shardings :
             Taken for compatibility: shardings are always NamedSharding.
         sharding_rule :
-            What axes have in common, such as "i k, k j -> i j": axes of one name are cut alike;
-            `(i j)` is an axis of two factors, `...` any leading axes. Or an `SdyShardingRule`, or a
+            How axes correspond, such as "i k, k j -> i j": axes of one name are sharded alike; `(i
+            j)` is an axis of two factors, `...` any leading axes. Or an `SdyShardingRule`, or a
             function (mesh, arg_shapes, result_shape) that returns either.
         reduction_factors :
             Factors that no result has: where they are cut, `lower` adds up the shares.

@@ -75,7 +75,7 @@ class HiType:
 
 
 class MutableHiType(HiType):
-    """Base of types whose values change; operations on them run at once."""
+    """Base of types whose values change; operations on them run immediately."""
 
     __slots__ = ()
 

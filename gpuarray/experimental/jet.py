@@ -230,7 +230,7 @@ class JetTrace(traces.Trace):
         return JetTracer(self, _Series(self.filled(_Series(s[0], lambda _: term(0)), 1), term))
 
     def by_rule(self, prim: Primitive, args: tuple, params: dict, first: Any) -> Any:
-        """y, with y' from the rule of forward mode; it is run when a term is asked for."""
+        """y, with y' from the forward-mode rule, which runs when a term is needed."""
         slopes: list = []
 
         def slope(i: int) -> _Series | None:
@@ -271,7 +271,7 @@ class JetTrace(traces.Trace):
             with traces.current(self.parent):
                 return rule([s[0] for s in series], given, **params)
 
-        # No more terms than are asked for: others of an operand may need this very result.
+        # Only the requested terms: others of an operand may need this very result.
         def made(first: Any, found: Callable[[Any], Any]) -> JetTracer:
             def term(k: int) -> Any:
                 terms = found(terms_up_to(k)[1])

@@ -152,7 +152,7 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
         if isinstance(x, ArrayImpl) and x.is_fully_addressable or not isinstance(x, ArrayImpl):
             return device_put(x, NamedSharding(global_mesh.local_mesh, spec))
         x = device_put(x, NamedSharding(global_mesh, spec))
-        # The pieces that are here, put together in the order of the axes they cut.
+        # The pieces of this process, concatenated in the order of the axes they cut.
         bounds = {
             tuple(s.indices(n)[:2] for s, n in zip(shard.index, x.shape, strict=True)): shard.data
             for shard in x.addressable_shards

@@ -250,7 +250,7 @@ def _forward(f: Callable, options: tuple, y0: Array, times: Array, args: tuple) 
         return tree_map(partial(gnp.where, ratio <= 1), done, again)
 
     def until(s: _Step, time: Array) -> tuple[_Step, Array]:
-        # Step beyond the time asked for, then read it off the interpolant.
+        # Step beyond the requested time, then evaluate the interpolant.
         going = lambda s: (s.t < time) & (s.count < mxstep) & (s.dt > 0)
         s = lax.while_loop(going, advance, s._replace(count=gnp.zeros((), np.int32)))
         length = s.t - s.t0
@@ -287,9 +287,9 @@ def _solve_bwd(f: Callable, options: tuple, kept: tuple, given: Array) -> tuple:
     def interval(carry: tuple, at: tuple) -> tuple[tuple, Array]:
         y_bar, t0_bar, args_bar = carry
         y, y_before, g, t, t_before = at
-        # At each time that was asked for its cotangent joins in.
+        # Add the cotangent of each requested time.
         y_bar = y_bar + g
-        # How the result moves with the time asked for: its cotangent times the slope there.
+        # The cotangent of a requested time: its result's cotangent times the slope there.
         t_bar = gnp.real((f(y, t, *args) * g).sum()).astype(times.dtype)
         state = (y, y_bar, t0_bar - t_bar, args_bar)
         flat, unravel = ravel_pytree(state)

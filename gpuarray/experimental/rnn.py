@@ -349,7 +349,7 @@ def _layer(
     precision: Any,
 ) -> tuple[tuple, Array]:
     W_ih, W_hh, b_ih, b_hh = weights
-    # The products with all inputs at once: one of matrices, in front of the loop.
+    # The products with all inputs together: one matrix product, before the loop.
     inputs = gnp.matmul(values, W_ih.T, precision=precision) + (b_ih + b_hh)
 
     def step(state: tuple, at: tuple) -> tuple[tuple, Array]:

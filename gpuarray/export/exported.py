@@ -262,7 +262,7 @@ class Exported:
 
         def backward(*given):
             leaves, cotangents = list(given[: len(inputs)]), given[len(inputs) :]
-            # Differentiate with respect to the floats; integers stay as they are.
+            # Differentiate with respect to the floats; integers are not changed.
             smooth = [i for i, a in enumerate(inputs) if is_inexact(a)]
 
             # The program as a function of its floats alone, to its results that are floats.

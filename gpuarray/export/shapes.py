@@ -213,7 +213,7 @@ def symbolic_shape(
     Parameters
     ----------
     constraints :
-        What holds for the symbols, for a new scope.
+        Constraints on the symbols, for a new scope.
     scope :
         The scope of the symbols: those of one scope can be computed with.
     like :
@@ -296,8 +296,8 @@ def symbolic_args_specs(
     Parameters
     ----------
     shapes_specs :
-        A text for all, or a pytree of them that is a prefix of `args`; None leaves a shape as it
-        is.
+        A text for all, or a pytree of them that is a prefix of `args`; None does not change a
+        shape.
     constraints, scope :
         As for `symbolic_shape`.
 

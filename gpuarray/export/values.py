@@ -109,7 +109,7 @@ def register_pytree_node_serialization(
     serialize_auxdata, deserialize_auxdata :
         Its aux data as bytes, and back.
     from_children :
-        Taken for JAX's sake; nodes are put together as they are registered.
+        Accepted for compatibility with JAX; nodes are rebuilt as they are registered.
 
     Examples
     --------
@@ -252,7 +252,7 @@ class ValueWriter:
             return number[a]
 
         return {
-            # In this order: `define` numbers variables as it is called, and a reader numbers them
+            # In this order: `define` numbers variables when it is called, and a reader numbers them
             # alike.
             "constants": [define(v) for v in graph.constvars],
             "inputs": [define(v) for v in graph.invars],
@@ -397,7 +397,7 @@ class ValueReader:
             if not all(isinstance(n, Dim) or (type(n) is int and 0 <= n < 2**60) for n in shape):
                 raise ValueError(f"not a shape: {shape}")
             return ShapedArray(tuple(shape), _dtype_named(name), bool(weak), lies)
-        # So many elements no memory holds; beyond, sizes in bytes would overflow 64 bits.
+        # More elements than any memory holds: sizes in bytes would overflow 64 bits.
         if not all(type(n) is int and n >= 0 for n in shape) or math.prod(shape) >= 2**60:
             raise ValueError(f"not a shape: {shape}")
         return ShapedArray(tuple(shape), _dtype_named(name), bool(weak), lies)

@@ -59,7 +59,7 @@ def define_prng_impl(
     key_shape :
         One axis of words or several.
     name, tag :
-        What `key_impl` and dtypes show.
+        The name shown by `key_impl` and dtypes.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """`custom_jvp`: a function with its own rule for tangents.
 
-Floor 6. In: a function of pytrees and its rule. Out: a callable that every transformation takes as
-it is, and differentiates by the rule.
+Floor 6. In: a function of pytrees and its rule. Out: a callable that every transformation accepts,
+and differentiates by the rule.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class custom_jvp(CustomFunction):
         names = f"Custom JVP rule {name_of(jvp)} for function {name_of(self.fun)}"
 
         def rule(primals, tangents):
-            # Symbolic zeros only where the rule asked for them.
+            # Symbolic zeros only if the rule requested them.
             given = [to_symbolic(t) if symbolic else as_array(t) for t in tangents]
             pair = jvp(*static, tree.unflatten(in_spec, primals), tree.unflatten(in_spec, given))
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2):

@@ -75,8 +75,8 @@ class SymbolicZero:
 
 
 class CustomVJPPrimal(Struct):
-    """An argument of a forward rule with `symbolic_zeros=True`: its value, and whether a cotangent
-    of it will be asked for. In a pytree it is a leaf.
+    """An argument of a forward rule with `symbolic_zeros=True`: its value, and whether its
+    cotangent will be needed. In a pytree it is a leaf.
     """
 
     value: Any
@@ -256,7 +256,8 @@ class Results:
         Parameters
         ----------
         must :
-            What the rule must produce; a pair of braces in it stands for what must be alike.
+            The required output of the rule; a pair of braces in it is replaced by the name of the
+            part that must agree.
         """
         # The function may not have run: under jvp only the rule does.
         if self.of_fun is None:

@@ -96,9 +96,9 @@ class custom_vjp(CustomFunction):
             `fwd` gets CustomVJPPrimals, which say whether they are differentiated, and cotangents
             that are nothing come to `bwd` as SymbolicZero.
         optimize_remat :
-            Where `checkpoint` computes the residuals again later, the first pass calls the function
-            instead of `fwd`. Without it what `fwd` computes for nobody is left out all the same;
-            a kernel of the user's that gives residuals too cannot be taken apart so.
+            If `checkpoint` recomputes the residuals later, the first pass calls the function
+            instead of `fwd`. Even without it, unread results of `fwd` are removed; a user's kernel
+            that also returns residuals cannot be split this way.
         """
         check_rule("defvjp", "fwd", fwd)
         check_rule("defvjp", "bwd", bwd)
@@ -113,7 +113,7 @@ class custom_vjp(CustomFunction):
             )
         # Arguments by position, and which of them are Python values.
         fixed, static, dynamic = self._split(self._positional(args, kwargs))
-        # `bwd` runs later, when a tracer of now is gone.
+        # `bwd` runs later, when current tracers are no longer valid.
         for x in tree.flatten(static)[0]:
             if isinstance(x, traces.Tracer):
                 raise errors.UnexpectedTracerError(
@@ -217,7 +217,7 @@ class custom_vjp(CustomFunction):
                         f"reference of type {x.type} that is none of its arguments: return its "
                         "value, ref[...]"
                     )
-            # References among residuals are not values: they are put back by `fill`.
+            # References among residuals are not values: `fill` restores them.
             fill, rest = emptied(pair[1])
             residuals, structure = flatten_outputs(rest)
             results.residuals = lambda values: fill(tree.unflatten(structure, values))
@@ -343,8 +343,8 @@ def custom_gradient(fun: Callable) -> Callable:
         leaves, out_spec = tree.flatten(out)
         flat = lambda *cotangents: tree.flatten(rule(tree.unflatten(out_spec, cotangents)))
         avals = [tangent_aval(aval_of(x)) for x in leaves]
-        # The user's rule closes over values of the forward pass. Staged at once, it becomes a
-        # Graph whose constants are these values: residuals, that every transformation can see.
+        # The user's rule closes over values of the forward pass. Staged immediately, it becomes a
+        # Graph whose constants are these values: residuals, which every transformation can see.
         graph, in_spec = stage_aux(flat, avals, TracedFunction(rule, "custom_gradient"))
         return out, _Staged(graph.consts, (opened(graph), in_spec))
 

@@ -154,7 +154,7 @@ def _with_devices(sharding: NamedSharding, x: Any) -> NamedSharding:
 
 
 def makes_terms(out_sharding: Any) -> bool:
-    """Whether an operation that runs at once is to give terms of a sum.
+    """Whether an operation that runs immediately should return terms of a sum.
 
     It has to run as a program (`as_program`): on its own it would make the sum.
     """
@@ -186,8 +186,8 @@ def auto_axes(
     axes :
         The axes of the mesh to leave to the compiler; by default all that are Explicit.
     out_sharding :
-        How each result lies: a PartitionSpec or NamedSharding, as a prefix of the result. It may
-        be given in the call instead, as `out_sharding=`.
+        The sharding of each result: a PartitionSpec or NamedSharding, as a prefix of the result. It
+        may be given in the call instead, as `out_sharding=`.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def explicit_axes(
     axes :
         The axes of the mesh that become Explicit; by default all that are Auto.
     in_sharding :
-        How each argument lies inside: a PartitionSpec or NamedSharding, as a prefix of the
+        The sharding of each argument inside: a PartitionSpec or NamedSharding, as a prefix of the
         arguments. It may be given in the call instead, as `in_sharding=`.
 
     Examples

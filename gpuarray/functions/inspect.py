@@ -211,7 +211,8 @@ def named_call(fun: Callable, *, name: str | None = None) -> Callable:
 
 
 def ensure_compile_time_eval():
-    """A context in which operations on concrete values are computed at once, even while tracing.
+    """A context in which operations on concrete values are computed immediately, even while
+    tracing.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> @ga.jit

@@ -60,8 +60,8 @@ def jit(
     donate_argnums, donate_argnames :
         Arguments whose memory the results may use; they are deleted.
     in_shardings, out_shardings :
-        How arguments and results lie over devices: a Sharding, a PartitionSpec under a mesh, or
-        None to leave it open, each a prefix of their pytree.
+        The shardings of arguments and results: a Sharding, a PartitionSpec under a mesh, or None to
+        leave it open, each a prefix of their pytree.
     device, backend :
         The one device, or the platform, that the function runs on.
 

@@ -66,7 +66,7 @@ class Prefix(NamedTuple):
         return found
 
     def _meant(self, leaf: Any, what: str) -> Any:
-        """Return a leaf as a sharding over devices; a Format is asked for its own later."""
+        """Return a leaf as a sharding over devices; the sharding of a Format is read later."""
         if leaf is None:
             # `pjit` under `with mesh:` reads it as the same on all devices, all else as open.
             mesh = entered_mesh() if what == "pjit" else EMPTY
@@ -196,7 +196,7 @@ def is_abstract(sharding: Any) -> TypeGuard[NamedSharding]:
 
 
 def with_devices(sharding: Any, given: Sequence[Device]) -> Any:
-    """Return a sharding that names no devices over these; any other one as it is."""
+    """Return a sharding without devices over the given ones; any other one unchanged."""
     if not is_abstract(sharding):
         return sharding
     mesh = sharding.mesh
@@ -260,7 +260,7 @@ def _run(
                 if x._place.committed and place.committed and x._place.devices != place.devices:
                     raise _incompatible(inputs, info)
                 place = lazy.common_place(place, x._place)
-    # A device that was asked for wins, unless an input is committed to another one.
+    # A requested device wins, unless an input is committed to another one.
     if device is not None:
         chosen = place_of(device, True)
         if place is not None:
@@ -301,7 +301,7 @@ def _run(
     # Results are placed as requested, or like the inputs, in the memory space of their types.
     avals = executable.out_avals
     places = [place.holding(a) for a in avals] if where is None else where.places(avals)
-    # Results exist at once, without buffers; the launch fills them in.
+    # Results exist immediately, without buffers; the launch fills them in.
     arrays = [ArrayImpl(p.typed(a), p, None) for a, p in zip(avals, places, strict=True)]
     launch(executable, inputs, arrays, place, donated, constants=constants)
     return arrays

@@ -508,7 +508,7 @@ class Compiled(Lowered):
                     f"Argument {self._name(i)} with {x.aval.str_short()} compiled for "
                     f"{wanted.sharding} and called with {x.sharding}"
                 )
-            # Nobody has placed it: it may move to where it was when this was compiled.
+            # Not committed: it may move to the place it had when this was compiled.
             elif known is not None and known.committed:
                 inputs[i] = to_place(x, known)
         if rows:

@@ -1,7 +1,7 @@
 """`vmap`: map a function over an axis of its arguments, without a loop.
 
 Floor 6. In: a function, and the axes of its arguments to map over. Out: a function of whole arrays,
-which applies it to all elements along these axes at once.
+which applies it to all elements along these axes together.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def vmap(
     Parameters
     ----------
     in_axes, out_axes :
-        Which axis of the arguments to map over, and where it is in the results: one int for all, or
-        a pytree that is a prefix of them; None for what is the same for all elements.
+        The axis of each argument to map over, and its position in the results: one int for all, or
+        a pytree that is a prefix of them; None for values that are the same for all elements.
     axis_name :
         Name of the mapped axis, for collectives inside, such as `lax.psum`.
     axis_size :
@@ -90,7 +90,7 @@ def vmap(
             inner_args, inner_kwargs = tree.unflatten(spec, values)
             results, out_spec = tree.flatten(closed(fun(*inner_args, **inner_kwargs)))
             out = [x for x in results if type(x) is not Whole]
-            # Raises for what is no array, with the user's function on the stack.
+            # Raises for values that are not arrays, with the user's function on the stack.
             for x in out:
                 try:
                     aval_of(x)

@@ -116,7 +116,7 @@ class Whole:
             with traces.current(trace.parent):
                 return matched(value, its, dim, size)
 
-        # All elements are alike: the results are the object's arrays as they are.
+        # All elements are equal: the results are the object's unchanged arrays.
         if axis is None:
             return tree.tree_map(lambda array: part(size, array, None), self.x)
         return _ways[type(self.x)].whole(part, size, self.x, axis)

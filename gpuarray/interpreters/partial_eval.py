@@ -112,7 +112,7 @@ def trace_to_jaxpr_nounits(
     outer = traces.state.trace
     unknown = GraphTrace(TracedFunction(fun.f, "partial evaluation"))
     try:
-        # Unknown values are inputs of the Graph; what depends on one is recorded in it.
+        # Unknown values are inputs of the Graph, which records everything that depends on them.
         args = [p[1] if p.is_known() else unknown.new_input(p[0]) for p in pvals]
         with traces.current(PartialTrace(outer, unknown)):
             out = list(fun.call_wrapped(*args))

@@ -2,7 +2,7 @@
 
 Floor 6. In: a function of two pytrees and the elements along an axis. Out: the elements combined
 from the first up to each. A function that works element by element becomes one operation; any other
-is called on many pairs at once, level by level.
+is called on many pairs together, level by level.
 """
 
 from __future__ import annotations

@@ -83,8 +83,8 @@ def stage_body(
     Parameters
     ----------
     owner :
-        Function that, with `kind` and the other arguments, determines what `fun` does. While it
-        lives, `fun` is not traced again for the same arguments.
+        A function that, with `kind` and the other arguments, determines `fun`. While it lives,
+        `fun` is not traced again for the same arguments.
     """
     # Remembered by the user's function: a loop in a loop is traced once, not once a step.
     if owner is not None:

@@ -81,8 +81,8 @@ def axis_index(axis_name: AxisName) -> Array:
 def _varying(x: Any, names: Sequence[Any]) -> Any:
     """Return an operand cast to varying along these axes.
 
-    Only axes of a `shard_map` that checks types are looked at, and values already so are returned
-    as they are.
+    Only axes of a `shard_map` that checks types matter, and values that vary already are returned
+    unchanged.
     """
     lacking = named.typed_names(names) - aval_of(x).vma
     if not lacking:

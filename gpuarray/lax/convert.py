@@ -31,7 +31,7 @@ from gpuarray.runtime.host import from_host
 def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """The elements as another type: floats saturate into an integer's range, integers wrap.
 
-    The result has the shape of `operand`, the dtype asked for, and is not weakly typed.
+    The result has the shape of `operand` and the requested dtype, and is not weakly typed.
 
     >>> from gpuarray import lax
     >>> lax.convert_element_type(2.75, int)

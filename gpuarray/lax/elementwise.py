@@ -1,7 +1,7 @@
 """Pointwise functions: arithmetic, rounding, comparison, choice and identity.
 
-Floor 6. In: arrays, NumPy values and Python scalars. Out: one bound primitive a function. Dtypes
-are taken as they are: `gpuarray.numpy` has the functions that promote and broadcast.
+Floor 6. In: arrays, NumPy values and Python scalars. Out: one bound primitive for each function.
+Dtypes are not promoted: `gpuarray.numpy` has the functions that promote and broadcast.
 """
 
 from __future__ import annotations

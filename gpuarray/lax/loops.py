@@ -248,7 +248,7 @@ def _below(carry):
 
 def _same_type(lower: Any, upper: Any) -> tuple[Any, Any]:
     """Python ints take the dtype of the other bound, if that is signed."""
-    # An unsigned bound is left as it is: the caller reports the different types.
+    # An unsigned bound is not converted: the caller reports the different types.
     if type(lower) is int and type(upper) is not int:
         other = aval_of(upper).dtype
         if dtypes.kind_of(other) == "i" and other != dtypes.default_int():

@@ -72,7 +72,7 @@ def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
     part = dtypes.to_real_dtype(x.dtype)
     smallest = full((), dtypes.finfo(part).eps if eps is None else eps, part)
     if dynamic_shape is not None:
-        # Rows and columns outside become zeros, which the iterations leave as they are.
+        # Rows and columns outside become zeros, which the iterations preserve.
         sizes = util.pair(dynamic_shape, "a pair of sizes")
         inside = [lt(broadcasted_iota(np.int32, x.shape, i), n) for i, n in enumerate(sizes)]
         x = select(inside[0] & inside[1], x, full_like(x, 0))

@@ -35,7 +35,7 @@ def ragged_all_to_all(
     Parameters
     ----------
     operand, output :
-        Rows to send from, and the rows that what is received is written over.
+        Rows to send from, and rows that are overwritten by the received ones.
     input_offsets, send_sizes, output_offsets, recv_sizes :
         For each slice that is sent, where it starts in `operand`, how many rows it has, and where
         its receiver writes it; and how many rows each received slice has. With K slices and an

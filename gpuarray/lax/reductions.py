@@ -274,7 +274,7 @@ def fold_operands(op: str, operands: Any, init_values: Any) -> tuple[list, list,
         )
     if not xs:
         raise ValueError(f"{op} needs at least one operand")
-    # Positions in error messages go on from the operands to the initial values.
+    # Positions in error messages count the operands, then the initial values.
     xs = [bindable(op, x, i) for i, x in enumerate(xs)]
     if len(xs) == 1:
         starts = [_limit(starts[0], aval_of(xs[0]).dtype)]

@@ -282,7 +282,7 @@ def _python_scan(f: Callable, init: Any, arrays: list, spec: Any, length: int, r
 
 
 def as_array(x: Any) -> Any:
-    """A bindable value as an array of its own aval."""
+    """A bindable value as an array with the same aval."""
     aval = aval_of(x)
     return convert(x, aval.dtype, aval.weak_type) if not hasattr(x, "aval") else x
 

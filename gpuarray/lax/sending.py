@@ -94,14 +94,14 @@ def psend(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
 
 
 def precv(token: Any, out_shape: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
-    """Take what another element sent along a named axis by `psend`.
+    """Receive the value that another element sent along a named axis by `psend`.
 
     Parameters
     ----------
     token :
         The token of that `psend`.
     out_shape :
-        Something with the shape and dtype of what was sent, such as a ShapeDtypeStruct.
+        An object with the shape and dtype of the sent value, such as a ShapeDtypeStruct.
     axis_name, perm :
         As `psend` was given them.
 

@@ -140,7 +140,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 def broadcast_to_rank(x: Any, rank: int) -> Array:
     """Add leading axes of length 1 until `x` has `rank` axes.
 
-    Shapes: x [...], result [1, ..., 1, ...]; more axes than `rank` are left as they are.
+    Shapes: x [...], result [1, ..., 1, ...]; more axes than `rank` are not changed.
 
     >>> from gpuarray import lax
     >>> lax.broadcast_to_rank(2.0, 2)
@@ -196,7 +196,7 @@ def reshape(
     *,
     out_sharding=None,
 ) -> Array:
-    """The same elements in row-major order in another shape, their axes permuted first if asked.
+    """The same elements in row-major order in another shape, with axes optionally permuted first.
 
     Shapes: operand [...], result `new_sizes` with as many elements; no length is inferred.
 

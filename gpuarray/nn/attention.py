@@ -43,9 +43,9 @@ def dot_product_attention(
     Parameters
     ----------
     bias :
-        (B, N, T, S), or what broadcasts to that: added to the scores.
+        (B, N, T, S), or broadcastable to it: added to the scores.
     mask :
-        (B, N, T, S), or what broadcasts to that: False hides a score.
+        (B, N, T, S), or broadcastable to it: False hides a score.
     scale :
         Factor of the scores; default: 1/sqrt(H).
     is_causal :
@@ -78,8 +78,7 @@ def dot_product_attention(
     full = (batch, heads, length, span)
     window = _window(local_window_size)
 
-    # Heads that share a key stand side by side: (B, T, K, G, H) against (B, S, K, H) -> (B, K, T,
-    # G, S).
+    # Heads that share a key are adjacent: (B, T, K, G, H) against (B, S, K, H) -> (B, K, T, G, S).
     grouped = (batch, length, shared, heads // max(shared, 1), width)
     # Scores of half floats are kept in float32 up to the softmax.
     wide = promotion.wider(q.dtype, np.float32)

@@ -1,7 +1,7 @@
 """Initializers: functions (key, shape, dtype) -> Array that give weights their first values.
 
-Floor 6. In: a random key and a shape. Out: an Array. The scaled ones keep the variance of what
-flows through a layer: variance = scale / n with n the number of inputs (`fan_in`), of outputs
+Floor 6. In: a random key and a shape. Out: an Array. The scaled ones preserve the variance of
+activations through a layer: variance = scale / n with n the number of inputs (`fan_in`), of outputs
 (`fan_out`), or a mean of both.
 """
 
@@ -60,7 +60,7 @@ def ones(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> A
 
 # In all of these, the dtype given to the maker is the default of the function it returns.
 def constant(value: ArrayLike, dtype: Any = None) -> Initializer:
-    """An initializer that fills with a value, which broadcasts to the shape asked for.
+    """An initializer that fills with a value, which broadcasts to the requested shape.
 
     >>> constant(2.5)(None, (2,))
     Array([2.5, 2.5], dtype=float32)

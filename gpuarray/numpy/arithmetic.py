@@ -301,9 +301,9 @@ reciprocal = documented(
 def power(x1, x2, /) -> Array:
     """x1 to the power x2.
 
-    Shape contract: shapes broadcast; dtypes promote. A known integer exponent is multiplied out, in
-    the dtype of x1; integers to integer powers stay integers (negative powers of them are an error
-    where the exponent is known, else 0 but for 1 and -1).
+    Shape contract: shapes broadcast; dtypes promote. A known integer exponent is expanded into
+    products, in the dtype of x1; integers to integer powers stay integers (negative powers of them
+    are an error if the exponent is known, else 0 except for 1 and -1).
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.power(gnp.arange(4), 2)

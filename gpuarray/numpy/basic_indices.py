@@ -110,7 +110,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
             if ellipsis:
                 raise two_ellipses()
             ellipsis = True
-            # An Ellipsis stands for all axes that no other entry takes.
+            # An Ellipsis represents all axes without another entry.
             rest = ndim - sum(1 for e in index if e is not None and e is not Ellipsis)
             if rest > 0:
                 first = len(starts)

@@ -125,7 +125,7 @@ def fmax(x1, x2) -> Array:
     Array([1. , 0.5], dtype=float32)
     """
     x, y = promote_args("fmax", x1, x2)
-    # A comparison with nan is false, so a nan in x already yields y; one in y has to be asked for.
+    # A comparison with nan is false, so a nan in x already yields y; one in y has to be tested.
     return select(or_p.bind(greater(x, y), ne_p.bind(y, y)), x, y)
 
 
@@ -157,7 +157,7 @@ def truth(x: Any) -> Any:
 
 
 def _logical(name: str, prim, doc: str) -> Callable[[Any, Any], Array]:
-    # Booleans are combined as they are; numbers are compared with zero first.
+    # Booleans are combined directly; numbers are compared with zero first.
     run = for_bool(prim.bind, lambda x, y: prim.bind(truth(x), truth(y)))
     return documented(binary(name, run), doc)
 

@@ -43,7 +43,7 @@ def composite(
     eager :
         Whether small arrays run compiled (not worth it for a single primitive).
     name :
-        What the unit is called, where that is not the function's name.
+        The name of the unit, if it is not the function's name.
     """
     if function is None:
         return functools.partial(composite, static=static, inline=inline, eager=eager, name=name)

@@ -162,7 +162,7 @@ def as_type(x: Array, dtype: Any, weak_type: bool = False) -> Array:
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
     if isinstance(dtype, dtypes.ExtendedDType) or isinstance(aval.dtype, dtypes.ExtendedDType):
-        # Their own rules say what they are made of and what they may become.
+        # Their own rules determine the valid conversions.
         return lax.convert_element_type(x, dtype)
     if dtypes.kind_of(aval.dtype) == "c" and dtypes.kind_of(dtype) != "c":
         # Testing for zero needs both parts, so nothing is discarded and there is no warning.
@@ -177,8 +177,8 @@ def as_type(x: Array, dtype: Any, weak_type: bool = False) -> Array:
 
 
 def converted(x: Array, dtype: Any, weak_type: bool) -> Array:
-    """`x` of another type. A number made while tracing is converted at once, so that the program
-    shows it as it is used; an array of the user's is a constant of the program.
+    """`x` of another type. A number made while tracing is converted immediately, so that the
+    program shows its converted form; a user's array is a constant of the program.
     """
     params = {"new_dtype": dtype, "weak_type": weak_type, "sharding": None}
     # Arrays, tracers and eager code: one operation.

@@ -121,7 +121,7 @@ def cov(
     ddof :
         Number that is subtracted from n in the denominator; default: 1, or 0 with `bias`.
     fweights :
-        How often each sample occurs.
+        The number of occurrences of each sample.
     aweights :
         The weight of each sample.
 
@@ -160,7 +160,7 @@ def cov(
     if ddof is None:
         ddof = 0 if bias else 1
     weights = None
-    # How often a sample counts times how much it weighs.
+    # The number of occurrences of a sample times its weight.
     for given, what in ((fweights, "fweights"), (aweights, "aweights")):
         if given is not None:
             w = arrays("cov", given)[0]

@@ -415,7 +415,7 @@ def _check_cast(given: dict[str, Any], casting: Any) -> None:
 
 
 def _memory_order(x: Any) -> Any:
-    """No argument where an order in memory is asked for."""
+    """Omit an argument that requests an order in memory."""
     return _NOTHING if x is None or x in ("C", "F", "A", "K") else x
 
 

@@ -136,7 +136,7 @@ def full(shape, fill_value, dtype=None, *, device=None, out_sharding=None) -> Ar
 
 
 def _spread(fill: Any, shape: tuple[int, ...]) -> Any:
-    """Values broadcast to a shape that was asked for; ValueError where they do not fit."""
+    """Values broadcast to a requested shape; ValueError if they do not fit."""
     given = fill.shape
     lined_up = zip(given[::-1], shape[::-1], strict=False)
     if len(given) > len(shape) or any(m not in (1, n) for m, n in lined_up):

@@ -197,7 +197,7 @@ def _method(ufunc: np.ufunc, method: str, inputs: tuple, options: dict) -> Any:
 def _cast(operands: list, ufunc: np.ufunc, options: dict) -> tuple[list, list]:
     """Operands in the types given by dtype=, signature= and casting=, and the types of the results.
 
-    NumPy chooses them, and refuses what cannot be cast.
+    NumPy chooses them, and refuses invalid casts.
     """
     dtype, casting = options.pop("dtype", None), options.pop("casting", "same_kind")
     signature = options.pop("signature", options.pop("sig", None))
@@ -253,7 +253,7 @@ def _taken_out(what: str, options: dict[str, Any]) -> tuple[dict[str, Any], tupl
 def _put_out(result, outs: tuple, where: Any = None, casting: Any = "same_kind"):
     """The result, or the NumPy arrays it was written to."""
     results = result if isinstance(result, tuple) else (result,)
-    # Where the mask is false, `out` keeps what it had.
+    # Where the mask is false, `out` keeps its old values.
     mask = np.True_ if where is None else np.asarray(where)
     for x, value in zip(outs, results, strict=True):
         if x is None:

@@ -50,7 +50,7 @@ def einsum(
     ----------
     subscripts :
         Text such as "ij,jk->ik". Without "->" the result has the indices that occur once, in
-        alphabetical order; "..." stands for leading axes, which broadcast. Instead of a text,
+        alphabetical order; "..." represents leading axes, which broadcast. Instead of a text,
         operands may alternate with lists of index numbers.
     optimize :
         How opt_einsum looks for the order of contractions.
@@ -71,7 +71,7 @@ def einsum(
     xs = arrays("einsum", *given)
     # The order of contractions depends on subscripts and shapes alone, and is kept.
     steps = _plan(spec, tuple(x.shape for x in xs), _hashable(optimize))
-    # Promoted once, before the first product; where a dtype is asked for, operands keep their own.
+    # Promoted once, before the first product; if a dtype is requested, operands keep their own.
     if preferred_element_type is None:
         kind, weak = promotion.lattice_result_type(*xs)
         terms = [convert(x, kind, False) for x in xs]
@@ -184,7 +184,7 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
         # From the back, so that popping one does not move the others.
         positions = tuple(sorted(chosen, reverse=True))
         taken = [live.pop(i) for i in positions]
-        while len(taken) > 2:  # a path may name more than two at once
+        while len(taken) > 2:  # a path may name more than two together
             inside = set("".join(taken[2:])) | set("".join(live)) | set(result)
             made = _joined(taken[0], taken[1], inside)
             steps.append((positions[:2], tuple(taken[:2]), made))
@@ -200,7 +200,7 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
 
 
 def _joined(first: str, second: str, needed: set[str]) -> str:
-    # Batch labels first, which is what dot_general returns.
+    # Batch labels first, as dot_general returns them.
     both = [c for c in first if c in second and c in needed]
     # dict.fromkeys drops repeated labels and keeps the order.
     return "".join(dict.fromkeys([*both, *(c for c in first + second if c in needed and c != "1")]))

@@ -106,7 +106,7 @@ def _fit(a: Array, given: list[int], wanted: list[int]) -> Array:
 
 
 def _by_threes(a: Array, kind: str, lengths: list[int]) -> Array:
-    """Transforms take up to three axes at once: more are done in turn, the real one at its proper
+    """Transforms take up to three axes at a time: more are done in turn, the real one at its proper
     end.
     """
     count = len(lengths)
@@ -347,7 +347,7 @@ def _frequencies(name: str, n, d, dtype, device, first: int, count: int) -> Arra
     steps = lax.iota(dtypes.default_int(), count)
     if first:  # the second half of the frequencies is negative
         steps = mod(steps + first, n) - first
-    # Divided as floats even where integers are asked for.
+    # Divided as floats even if integers are requested.
     through = dtypes.to_inexact_dtype(kind)
     unit = lax.convert_element_type(array(name, d) * n, through)
     out = lax.convert_element_type(lax.convert_element_type(steps, through) / unit, kind)

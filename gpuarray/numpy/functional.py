@@ -1,8 +1,8 @@
 """Functions of one lane or one element applied to whole arrays: vectorize, apply_along_axis,
 apply_over_axes.
 
-Floor 6. In: a Python function and arrays. Out: its results, put together. The function is traced
-once, as by `vmap`, whatever the number of lanes.
+Floor 6. In: a Python function and arrays. Out: its assembled results. The function is traced once,
+as by `vmap`, whatever the number of lanes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def apply_along_axis(func1d: Callable, axis: int, arr, *args, **kwargs) -> Array
 
 
 def apply_over_axes(func: Callable[[Array, int], Array], a, axes: int | Sequence[int]) -> Array:
-    """`func(a, axis)` for one axis after another; axes that it drops are put back with length 1.
+    """`func(a, axis)` for one axis after another; axes that it drops are restored with length 1.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.apply_over_axes(gnp.sum, gnp.ones((2, 3)), [0, 1])
@@ -116,7 +116,7 @@ def vectorize(
     Parameters
     ----------
     excluded :
-        Positions or names of arguments that are passed on as they are.
+        Positions or names of arguments that are passed unchanged.
     signature :
         Such as "(m,n),(n)->(m)".
 

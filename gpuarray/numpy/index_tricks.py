@@ -301,7 +301,8 @@ def ravel_multi_index(
     Parameters
     ----------
     mode :
-        What positions out of range do: "raise" (not while tracing), "wrap", "clip" or "ignore".
+        How positions out of range are treated: "raise" (not while tracing), "wrap", "clip" or
+        "ignore".
     order :
         "C" or "F".
     dtype :

@@ -361,8 +361,8 @@ def repeat(
     axis :
         None repeats the flattened array.
     total_repeat_length :
-        The length of the result, needed where `repeats` is traced; what is missing is filled with
-        the last element.
+        The length of the result, needed if `repeats` is traced; missing elements are filled with
+        the last one.
 
     Examples
     --------

@@ -64,7 +64,7 @@ def as_tuple(x: Any) -> tuple:
 
 
 def promoted(name: str, *xs) -> list[Array]:
-    """All of `xs` as Arrays of the dtype they promote to; shapes stay as they are."""
+    """All of `xs` as Arrays of the dtype they promote to; shapes are not changed."""
     found = _operands(name, xs)
     return [asarray(x) for x in promote_dtypes(*found)]
 

@@ -1,7 +1,6 @@
 """Products of arrays: dot, matmul, tensordot, inner, outer, kron, cross, and diagonals and traces.
 
-Floor 6. In: arrays that promote to one dtype. Out: contractions as `dot_general` with that dtype
-asked for.
+Floor 6. In: arrays that promote to one dtype. Out: contractions as `dot_general` with that dtype.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from gpuarray.sites import is_users_expression
 _state = config.state
 _PYTHON = frozenset({bool, int, float, complex})
 _WIDE = frozenset({np.int64, np.uint64})
-#: Types that say all there is to know of an operand: Python's and NumPy's scalars.
+#: Types that determine everything about an operand: Python's and NumPy's scalars.
 SCALARS = _PYTHON | {
     dtypes.as_dtype(name).type for name in dtypes.lattice.NODES if not name.endswith("*")
 }
@@ -66,7 +66,7 @@ def check_arraylike(name: str, *xs: Any) -> None:
 
 def value(x: Any) -> Any:
     """An array-like as something that can be bound: an Array, or Python's or NumPy's scalar."""
-    # In the order of how often each comes.
+    # Ordered by frequency.
     if type(x) in SCALARS or isinstance(x, Array):
         return x
     if isinstance(x, (int, float, complex)) and not isinstance(x, np.generic):
@@ -151,7 +151,7 @@ def _conversion(
         if dtype != dtypes.canonicalize_dtype(python):  # of an array made under other settings
             return lambda x: array_of(python(x), ShapedArray((), dtype, True))
         if key is int and python is not int:
-            # An int too large for the machine is an error, as it is in arithmetic.
+            # An int too large for the machine is an error, as in arithmetic.
             return lambda x: python(machine_int(x))
         return None if key is python else python
     if dtypes.is_beyond(dtype):
@@ -294,7 +294,7 @@ def checking_users(
     Parameters
     ----------
     unless :
-        Whether operands are taken as they are. One that is None is not there.
+        Whether operands are not converted. An operand of None is absent.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

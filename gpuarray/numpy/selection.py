@@ -119,7 +119,7 @@ def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
     Parameters
     ----------
     mode :
-        What a number out of range does: "raise", "wrap" or "clip".
+        How a number out of range is treated: "raise", "wrap" or "clip".
 
     Examples
     --------
@@ -178,7 +178,7 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
     Parameters
     ----------
     size :
-        How many to return, needed while tracing; `fill_value` (one, or one an axis) stands in for
+        How many to return, needed while tracing; `fill_value` (one, or one for each axis) replaces
         missing ones.
 
     Examples
@@ -239,7 +239,7 @@ def _resized(k: np.ndarray, size: int, fill: Array) -> np.ndarray:
     size = util.index(size)
     out = np.full(size, np.asarray(fill))
     out[: len(k)] = k[:size]
-    # Cut off or filled up, to the size that was asked for.
+    # Truncated or filled up to the requested size.
     return out
 
 

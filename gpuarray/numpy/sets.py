@@ -149,8 +149,8 @@ def unique(
     Parameters
     ----------
     return_index, return_inverse, return_counts :
-        Whether to return also where each value first occurs, which of them each element is, and how
-        often each occurs.
+        Whether to return also where each value first occurs, which of them each element is, and the
+        number of occurrences of each.
     size :
         How many to return, needed while tracing (`fill_value`, by default the first, fills up).
 
@@ -190,7 +190,7 @@ def unique(
         inverse = lax.full((n,), 0, kind).at[found.order].set(group)
         out.append(reshape(inverse, ar.shape) if axis is None else inverse)
     if return_counts:
-        # One place more than asked for: where a group ends that is cut off from the next one.
+        # One position more than requested: the end of a group that is cut off from the next one.
         after = places if size is None else _places(found.first, size + 1, "unique")
         out.append(_counts(after, n, places.shape[0]))
     return tuple(out) if len(out) > 1 else out[0]
@@ -229,7 +229,7 @@ def unique_all(x, /, *, size: int | None = None, fill_value=None) -> _UniqueAllR
 
 
 def unique_counts(x, /, *, size: int | None = None, fill_value=None) -> _UniqueCountsResult:
-    """The distinct elements and how often each occurs.
+    """The distinct elements and the number of occurrences of each.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.unique_counts(gnp.array([3, 1, 3])).counts

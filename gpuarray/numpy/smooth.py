@@ -1,4 +1,4 @@
-"""Smooth functions that are put together of others: logaddexp, hypot, sinc, i0, and heaviside.
+"""Smooth functions built from others: logaddexp, hypot, sinc, i0, and heaviside.
 
 Floor 6. In: array-likes. Out: Arrays, element by element. Their derivatives stay finite where a
 step of the plain formula does not.

@@ -127,8 +127,8 @@ def sort_complex(a) -> Array:
 
 
 def partition(a, kth: int, axis: int = -1) -> Array:
-    """`a` rearranged so that element `kth` stands where it would after sorting, smaller ones before
-    it.
+    """`a` rearranged so that element `kth` has its position in sorted order, with smaller ones
+    before it.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.partition(gnp.array([5, 1, 4, 2]), 1)[:2]

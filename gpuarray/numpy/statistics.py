@@ -1,7 +1,7 @@
 """Means and variances along axes, weighted means, running sums and products.
 
-Floor 6. In: an array-like and axes. Out: an Array without those axes (of the same shape for what
-runs along one). Integers have float means; half precision is summed in float32.
+Floor 6. In: an array-like and axes. Out: an Array without those axes (of the same shape for running
+sums and products). Integers have float means; half precision is summed in float32.
 """
 
 from __future__ import annotations

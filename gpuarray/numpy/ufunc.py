@@ -272,7 +272,7 @@ class ufunc:
         others = [] if b is None else [_flat(broadcast_to(asarray(b), places.shape))]
         flat = as_type(_flat(a), self._outcome(a, *others))
         places = _flat(places)
-        # All at once where no element is named twice; one after the other otherwise.
+        # All together if no position occurs twice; one after the other otherwise.
         if _all_different(places):
             new = self.function(indexing.getitem(flat, places), *others)
             flat = updates.at(flat)[places].set(as_type(new, flat.dtype))
@@ -283,8 +283,7 @@ class ufunc:
     def reduceat(self, a, indices, axis: int = 0, dtype=None, out: None = None) -> Array:
         """Fold the slices a[indices[i] : indices[i + 1]]; the last one goes to the end.
 
-        Shape contract: the axis gets the length of indices. Where a slice would be empty, its first
-        element stands.
+        Shape contract: the axis gets the length of indices. An empty slice gives its first element.
 
         >>> import gpuarray.numpy as gnp
         >>> gnp.add.reduceat(gnp.arange(8), gnp.array([0, 4, 6]))

@@ -22,7 +22,7 @@ class Adder:
     Parameters
     ----------
     append : (Eqn)
-        What is done with a new equation.
+        A function called with each new equation.
     site :
         The place of the user's program that new equations belong to.
     """

@@ -51,7 +51,7 @@ def batch_pointwise(
 ) -> tuple[Any, Any]:
     """Bind the same operation with the batch axis in front.
 
-    Operands without it get an axis of length 1; scalars broadcast as they are.
+    Operands without it get an axis of length 1; scalars broadcast anyway.
     """
     # The rank of one element, which operands with fewer axes (scalars) broadcast to.
     rank = max(aval_of(v).ndim - (d is not None) for v, d in zip(values, dims, strict=True))

@@ -151,7 +151,7 @@ def elementwise(
     same :
         Whether the dtypes of all operands must be equal.
     check :
-        Function of (*avals, **params) that raises for what the dtypes do not rule out.
+        Function of (*avals, **params) that raises for invalid operands that the dtypes allow.
     defaults :
         Parameters that a printed graph leaves out while they have these values.
     **rules :

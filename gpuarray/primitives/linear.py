@@ -1,6 +1,6 @@
 """Building blocks of derivatives: sums of cotangents, zeros, broadcasts and their transposes.
 
-Floor 2. In: values, symbolic zeros, avals. Out: values of the shape that was asked for.
+Floor 2. In: values, symbolic zeros, avals. Out: values of the requested shape.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     def rule(*xs):
         arrays = [x for x in xs if x.ndim]
         size = max((x.size for x in arrays), default=1)
-        # Few, or not side by side in memory: the type's own loops, or all at once.
+        # Few, or not contiguous: the type's own loops, or a single block.
         if size < BLOCK or any(x.size != size or not x.flags.c_contiguous for x in arrays):
             if own:
                 return function(*xs)

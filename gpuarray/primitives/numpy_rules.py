@@ -68,7 +68,7 @@ def choose(mask, yes, no, out=None):
     """
     bits = _WORDS.get(yes.dtype.itemsize)
     operands = [a for a in (mask, yes, no, out) if a is not None and a.ndim]
-    # Blocks need operands that are flat in memory; scalars go along as they are.
+    # Blocks need contiguous operands; scalars are passed unchanged.
     found = None
     if bits is None or mask.size < CHOSEN_SINGLY:
         # No integer of this width (complex128), or too few elements to be worth it.
@@ -194,7 +194,7 @@ def bits_of(x):
 
 def join(real, imag, dtype):
     """Combine two real arrays into a complex one."""
-    # Assigning parts keeps -0.0, inf and nan as they are, which real + 1j * imag would not.
+    # Assigning parts preserves -0.0, inf and nan, which real + 1j * imag would not.
     out = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), dtype)
     out.real, out.imag = real, imag
     return out

@@ -67,14 +67,14 @@ def _pointwise(graph: Graph, inside: Callable[[Eqn], Graph | None] = called) -> 
 
 
 def _program(graph: Graph, shape: tuple[int, ...]) -> Callable[..., list]:
-    """Return the graph as a chain of NumPy functions, for values of shape `shape`; of shape () for
-    values as they are.
+    """Return the graph as a chain of NumPy functions, for values of shape `shape`; for shape () the
+    values are not broadcast.
     """
 
     def stretched(aval: ShapedArray) -> ShapedArray:
         return aval.update(shape=shape) if shape else aval
 
-    # The inputs become arrays; constants stay as they are and broadcast.
+    # The inputs become arrays; constants are unchanged and broadcast.
     env_avals = {v: stretched(v.aval) for v in graph.invars}
     env_avals.update((v, v.aval) for v in graph.constvars)
     # (function, inputs, output variables, whether it returns several) of each equation.

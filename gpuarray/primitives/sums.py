@@ -286,7 +286,7 @@ def _asked(out_sharding: Any) -> PartitionSpec | None:
 def check_product(
     lhs: ShapedArray, rhs: ShapedArray, contracted: Sequence, out_sharding: Any
 ) -> None:
-    """Refuse a product that cannot be unreduced as it is asked for.
+    """Refuse a product that cannot have the unreduced axes of `out_sharding`.
 
     `contracted` are the axes of each operand that are summed over.
     """
@@ -317,7 +317,7 @@ def check_product(
 
 
 def check_sum(x: ShapedArray, axes: Sequence[int], out_sharding: Any) -> None:
-    """Refuse a sum that cannot be unreduced as it is asked for."""
+    """Refuse a sum that cannot have the unreduced axes of `out_sharding`."""
     spec = _asked(out_sharding)
     if spec is None or not spec.unreduced:
         return
@@ -331,7 +331,8 @@ def check_sum(x: ShapedArray, axes: Sequence[int], out_sharding: Any) -> None:
 
 
 def check_same(x: ShapedArray, name: str, out_sharding: Any) -> None:
-    """Refuse an operation of the same elements that is asked for other sums than its operand has.
+    """Refuse an operation on the same elements whose `out_sharding` has other sums than its
+    operand.
 
     They take an exchange, or are a promise: `reshard` gives both.
     """

@@ -244,7 +244,7 @@ class _Kinds(dict[type, "NodeKind | None"]):
         elif len(self) > self.LEAF_TYPES:
             for leaf in [u for u, k in list(self.items()) if k is None]:
                 self.pop(leaf, None)
-        return self.setdefault(t, kind)  # two threads may come at once: one kind wins
+        return self.setdefault(t, kind)  # two threads may race: one kind wins
 
 
 def _named_tuple_kind(t: Any) -> NodeKind:

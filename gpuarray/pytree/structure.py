@@ -273,7 +273,7 @@ class _Entry(weakref.ref):
 
 
 def _forget(entry: _Entry, interned: dict = _interned) -> None:
-    # Unless another structure has taken the key meanwhile.
+    # Unless another structure has taken the key in the meantime.
     if interned.get(entry.key) is entry:
         del interned[entry.key]
 

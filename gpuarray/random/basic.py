@@ -308,7 +308,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: An
 def _randint(key, minval, maxval, *, shape, dtype):
     shape = sample_shape("randint", shape, shape_of(minval), shape_of(maxval))
     minval, maxval = _whole(minval), _whole(maxval)
-    # One past the largest value can only be asked for by a number that does not fit.
+    # One past the largest value can only be requested by a number that does not fit.
     top = min(int(dtypes.iinfo(x).max) for x in (dtype, aval_of(maxval).dtype))
     beyond = lax.gt(maxval, aval_of(maxval).dtype.type(top))
     # Bounds are limited to what the dtype can hold.

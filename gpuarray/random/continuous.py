@@ -246,7 +246,7 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
 @sampler
 def _double_sided_maxwell(key, loc, scale, *, shape, dtype):
     own = lax.broadcast_shapes(shape_of(loc), shape_of(scale))
-    # JAX's shape, with the parameters' axes once more at the end.
+    # JAX's shape, with the parameters' axes appended again.
     shape = (shape or own) + own
     first, second = keys_from(key)
     length = _maxwell(first, shape=shape, dtype=dtype)

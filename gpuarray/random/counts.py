@@ -1,7 +1,7 @@
 """Counts: Poisson, binomial and multinomial numbers, drawn by rejection in a loop.
 
-Floor 6. In: a key, parameters that broadcast, a shape, a dtype. Out: arrays of counts. A loop
-draws for all elements at once, until every one of them has accepted a number.
+Floor 6. In: a key, parameters that broadcast, a shape, a dtype. Out: arrays of counts. A loop draws
+for all elements together, until every one of them has accepted a number.
 
 Methods: Knuth's product of uniform numbers for a small Poisson mean; Hörmann, "The transformed
 rejection method for generating Poisson random variables" (1993) and "The generation of binomial
@@ -65,7 +65,7 @@ def _poisson_knuth(key, lam, *, shape, dtype, max_iters):
     def step(carry):
         i, count, key, log_product = carry
         key, subkey = keys_from(key)
-        # Elements that are done keep their count, while others go on.
+        # Elements that are done keep their count, while others continue.
         count = lax.select(log_product > -lam, count + 1, count)
         u = _uniform(subkey, 0.0, 1.0, shape=shape, dtype=number)
         return i + 1, count, key, log_product + lax.log(u)

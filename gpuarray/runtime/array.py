@@ -35,7 +35,7 @@ class ArrayImpl(Array):
     _bufs :
         Buffers, one for each device; None while pending and after deletion.
     _work :
-        What fills it (an object with `resolve()`); None once it is ready.
+        The work that fills it (an object with `resolve()`); None once it is ready.
     _made_at :
         The calls that made it, where the setting `array_tracebacks` is on; else unset.
     _exported :

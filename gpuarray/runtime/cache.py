@@ -2,7 +2,7 @@
 it.
 
 Floor 5. In: a hashable key, and a function that makes the Graph. Out: an Executable, and a history
-of what was compiled and why.
+of compilations with their reasons.
 """
 
 from __future__ import annotations

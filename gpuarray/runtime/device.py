@@ -54,7 +54,7 @@ def join(
     gpus: Sequence[int] | None,
     all_gpus: Sequence[tuple[int, int, str]] = (),
 ) -> None:
-    """Make this process one of several: before any device is asked for.
+    """Make this process one of several: must come before any use of devices.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _gpu_devices() -> list[Device]:
 
 
 def forget_gpus() -> None:
-    """Look for GPUs again when a device is next asked for."""
+    """Look for GPUs again on the next use of a device."""
     _gpus.clear()
     cuda.forget()
     ranges.use_marks(None)
@@ -179,7 +179,7 @@ _no_range = nullcontext()
 
 
 def gpus_in_use() -> list[Device]:
-    """Return the GPUs if any were asked for yet; it does not look for them."""
+    """Return the GPUs if they have been used yet; it does not look for them."""
     return list(_gpus)
 
 
@@ -276,7 +276,7 @@ def guard(direction: str, what: str, explicit: bool = False) -> None:
     """
     setting = f"transfer_guard_{direction}"
     level = getattr(state, setting)
-    # "disallow_explicit" and "log_explicit" mean copies that were asked for, too.
+    # "disallow_explicit" and "log_explicit" apply to explicit copies, too.
     if level in (None, "allow") or explicit and not level.endswith("explicit"):
         return
     words = f"{direction.replace('_', '-')} transfer: {what}"

@@ -1,4 +1,4 @@
-"""Run compiled programs, at once or on a worker thread.
+"""Run compiled programs, immediately or on a worker thread.
 
 Floor 5. In: a Graph, arrays, a Place. Out: an Executable, whose `launch` fills result arrays; it is
 asynchronous where the work is worth another thread.
@@ -43,7 +43,7 @@ ASYNC_FROM = 1 << 20
 #: The same for native code: about a millisecond of exponentials. To wake a worker takes 30 us on a
 #: quiet machine and 200 on a busy one.
 NATIVE_ASYNC_FROM = 1 << 25
-#: Native work that moves so many bytes takes as long, however few operations it is.
+#: Native work that moves this many bytes takes as long, even with few operations.
 NATIVE_ASYNC_BYTES = 1 << 25
 
 
@@ -164,14 +164,15 @@ class Executable:
 
     @property
     def heavy(self) -> bool:
-        """Whether a worker should run it while the caller goes on; a GPU does so by itself."""
+        """Whether a worker should run it while the caller continues; a GPU is asynchronous
+        anyway."""
         if self._heavy is None and self._plan is not None:
             self._heavy = self._takes_long(self._plan.work)
         # A program not planned for one device runs on several.
         return self._heavy is not False
 
     def _takes_long(self, work: float) -> bool:
-        """Whether a worker should do `work` operations while the caller goes on."""
+        """Whether a worker should do `work` operations while the caller continues."""
         # A callback takes as long as with NumPy, and may wait for work behind its own.
         if self.native == "off" or not is_pure_structure(self.graph):
             return work >= ASYNC_FROM
@@ -189,7 +190,7 @@ class Executable:
         return self._plan
 
     def on(self, device: Device) -> DeviceProgram:
-        """Return the program for a device, made when it is first asked for."""
+        """Return the program for a device, made on first use."""
         # CPU devices share programs; each GPU has its own.
         key = device if device.platform == "gpu" else device.platform
         found = self._programs.get(key)

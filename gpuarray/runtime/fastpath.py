@@ -50,7 +50,7 @@ def generate(
         place = arrays[0]._place
         if any(x._place is not place for x in arrays) or place.is_spread:
             return over_several(*arrays)
-        # A place that nobody has asked for gives way to the mesh in context.
+        # An uncommitted place gives way to the mesh in context.
         if not place.committed and spread.place_of_work(place) is not place:
             return general(*arrays)
         found = made.get(place)

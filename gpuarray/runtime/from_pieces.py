@@ -46,7 +46,7 @@ def make_array_from_callback(
     shape :
         Shape of the whole.
     sharding :
-        How it lies over devices.
+        Its sharding.
     data_callback :
         Function of the index (a tuple of slices of the whole) that returns that part. Devices that
         hold the same part share one call.
@@ -71,7 +71,7 @@ def make_array_from_callback(
         raise wrong_type(data_callback, "a function of an index, a tuple of slices")
     index = laid.devices_indices_map(shape)
     expected = tuple(laid.shard_shape(shape))
-    # 2. The parts: one call for each distinct one, checked as it comes.
+    # 2. The parts: one call for each distinct one, each checked immediately.
     made: dict[Any, Any] = {}
     buffers = []
     # By region, not by index: devices with the same part have equal slices, which were not
@@ -128,7 +128,7 @@ def make_array_from_single_device_arrays(
     shape :
         Shape of the whole.
     sharding :
-        How it lies over devices.
+        Its sharding.
     arrays :
         A piece for each device of this process in the sharding.
     dtype :
@@ -233,14 +233,14 @@ def make_array_from_process_local_data(
     Parameters
     ----------
     sharding :
-        How the whole lies over devices: a Sharding, a PartitionSpec under a mesh, or a Device.
+        The sharding of the whole: a Sharding, a PartitionSpec under a mesh, or a Device.
     local_data :
-        The parts of this process's devices, put together. With one process it is the whole. A
-        pytree of data becomes one of arrays, all laid out alike.
+        The concatenated parts of this process's devices. With one process it is the whole. A pytree
+        of data becomes one of arrays, all with the same sharding.
     global_shape :
         Shape of the whole. Along an axis where it is the data's own length, each process gives all
-        of the axis; None (also for one axis) stands for the length that the processes' parts make.
-        For a pytree of data, one shape for all or a pytree of them that is a prefix of it.
+        of the axis; None (also for one axis) means the total length of the processes' parts. For a
+        pytree of data, one shape for all or a pytree of them that is a prefix of it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The evaluating trace: small CPU work runs at once, everything else is recorded and fused.
+"""The evaluating trace: small CPU work runs immediately, everything else is recorded and fused.
 
 Floor 5. In: primitives bound outside every transformation. Out: Arrays, ready or pending. Pending
 ones (recording.py) are computed when a value is needed: as one Graph, compiled once for its
@@ -107,7 +107,7 @@ class EvalTrace(traces.Trace):
             raise RuntimeError(f"{prim.name} would run on a device, but 'no_execution' is set")
         if op.spaced or not place.is_host:
             return self.elsewhere(op, args, place)
-        # Operations with effects run at once.
+        # Operations with effects run immediately.
         if (pending or op.largest >= state.lazy_threshold) and not prim.effect:
             if state.fusion and not (state.debug_nans or state.debug_infs):
                 out = recorder_of(place).record(op, args)
@@ -152,7 +152,8 @@ class EvalTrace(traces.Trace):
         return ArrayImpl(op.avals[0], place, [out])
 
     def elsewhere(self, op: Op, args: tuple, place: Place):
-        """Record an operation off the CPU; with an effect, or when debugging, run it at once."""
+        """Record an operation off the CPU; with an effect, or when debugging, run it
+        immediately."""
         if op.unclear is not None and not resolving.depth:
             raise op.unclear.with_traceback(None)
         if place.is_spread:
@@ -352,7 +353,7 @@ def check_results(graph: Graph, name: str, site: Any, inputs: list, arrays: list
     try:
         check_numbers(name, [b for a in arrays for b in a._buffers()], site)
     except FloatingPointError:
-        # Donated inputs are gone, so the program cannot run again.
+        # Donated inputs are deleted, so the program cannot run again.
         if not any(isinstance(x, ArrayImpl) and x.is_deleted() for x in inputs):
             find_bad_number(graph, inputs)
         raise

@@ -1,4 +1,4 @@
-"""Moving values to other places: arrays, and what transforms make of them.
+"""Moving values to other places: arrays, and tracers of transformations.
 
 Floor 5. In: a value and its destination. Out: the same value there. The primitive moves outside
 compiled programs, and its transpose moves back. Inside a program single values do not move: the
@@ -90,8 +90,7 @@ def _by_program(x: ArrayImpl, place: Place) -> ArrayImpl:
     """Return the same value on another place, by a program that its devices run."""
 
     def graph() -> Graph:
-        # An empty program whose result is asked for in another layout: partitioning finds the
-        # exchanges.
+        # An empty program whose result has another layout: partitioning finds the exchanges.
         v = Var(x.aval)
         return Graph([v], [v], [], debug_name="device_put")
 

@@ -86,7 +86,7 @@ def moved(shape: tuple[int, ...], buffers: list, old: Place, new: Place) -> list
 
 def _assembled(wanted: Region, have: tuple[Region, ...], buffers: list) -> Any:
     """Return one region of a value whose pieces are given."""
-    # A piece that is just this one, or holds all of it; replicas are looked at once.
+    # A piece that equals the region, or contains it; replicas are examined once.
     known = dict(zip(reversed(have), reversed(buffers), strict=True))
     # Only pieces that overlap the region; all of them if it is empty, for the dtype.
     known = {r: b for r, b in known.items() if _common(r, wanted) is not None} or known
@@ -96,7 +96,7 @@ def _assembled(wanted: Region, have: tuple[Region, ...], buffers: list) -> Any:
         known = {holder: known[holder]}
     for piece in known.values():
         if type(piece) is Buffer:
-            piece.start_copy()  # all at once, before the first is waited for
+            piece.start_copy()  # start all before waiting for the first
     known = {region: np.asarray(piece) for region, piece in known.items()}
     if wanted in known:
         return known[wanted]
@@ -125,8 +125,8 @@ def _on_gpu(gpu: Any, wanted: Region, have: tuple[Region, ...], buffers: list[Bu
     for region, piece in zip(have, buffers, strict=True):
         if region not in known or piece.gpu is gpu:
             known[region] = piece
-    # The region as a piece has it; else cut from a piece that holds all of it, preferably on this
-    # GPU; else put together from all that overlap it.
+    # The region if a piece equals it; else cut from a piece that contains it, preferably on this
+    # GPU; else assembled from all that overlap it.
     exact = known.get(wanted)
     if exact is not None:
         return exact if exact.gpu is gpu else gpu.attempt(gpu.copy, exact)

@@ -128,8 +128,7 @@ def initialize(
     except BaseException:
         stop.set()
         raise
-    # 3. An error that nobody catches here would leave the others waiting: it ends all of
-    # them.
+    # 3. An uncaught error here would leave the others waiting: it ends all of them.
     before = sys.excepthook
     if world.size > 1:
         sys.excepthook = _excepthook(world, before)
@@ -299,7 +298,7 @@ def _shown(eqn: Eqn) -> str:
 
 
 def _excepthook(world: World, before: Callable) -> Callable[..., None]:
-    """Return a hook for errors that nobody caught: they end all processes, not just this one."""
+    """Return a hook for uncaught errors: they end all processes, not just this one."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         print(f"process {world.rank} of {world.size}:", file=sys.stderr)

@@ -35,7 +35,7 @@ from gpuarray.runtime.execute import held, launch
 from gpuarray.runtime.spread import LaidResults
 from gpuarray.runtime.stream import Flight
 
-#: This many recorded operations are dispatched without being asked for.
+#: This many recorded operations are dispatched without further request.
 FLUSH_AT = 256
 #: On a GPU many operations on little data wait for more of them: a launch takes as long as they do.
 FLUSH_SMALL_AT, SMALL = 4096, 1 << 22
@@ -118,7 +118,7 @@ class Node:
     handles :
         Weak references to the result arrays.
     laid :
-        How its results lie over devices; None on a single one.
+        The shardings of its results; None on a single device.
     twins :
         (number of a result, weak reference) of further arrays with the same values.
     """
@@ -205,7 +205,8 @@ class Node:
 
 
 class _Running(threading.local):
-    """The nodes whose cones this thread is running: one that is asked for again needs itself."""
+    """The nodes whose cones this thread is running: a request for one of them means that it depends
+    on itself."""
 
     def __init__(self):
         self.nodes: list[Node] = []
@@ -323,7 +324,7 @@ class Recorder:
         return out
 
     def _waits(self, recording: Recording) -> bool:
-        """Whether to go on recording, since there is little work so far."""
+        """Whether to continue recording, since there is little work so far."""
         little = recording.elements < SMALL and len(recording.nodes) < FLUSH_SMALL_AT
         return little and self.place.device.platform != "cpu"
 
@@ -359,7 +360,7 @@ def cone(roots: list[Node]) -> tuple[list[Node], dict[tuple[Node, int], ArrayImp
         stack.append((node, True))
         for x in node.inputs:
             if type(x) is tuple:
-                # A result that is there is an input; it is copied at once, lest it be deleted
+                # A ready result is an input; copy the reference now, in case it is deleted
                 # meanwhile.
                 array = x[0].handles[x[1]]()
                 buffers = None if array is None or array._work is not None else array._bufs

@@ -83,7 +83,7 @@ class SpreadProgram:
         # Results that are terms of sums, which specs do not record either.
         kept = [None if s is None else _terms_of(grid, s) for s in wanted]
         self.parts: Partitioned = partition(graph, ins, outs, grid, held, kept, fixed)
-        # A layout that was asked for, or that an input has, is shown in the words it was given in.
+        # A requested layout, or that of an input, is shown in the form in which it was given.
         words: dict[Spec, Sharding] = {}
         self.in_places: list[Place] = []
         for sharding, spec in zip(given, self.parts.ins, strict=True):
@@ -137,7 +137,7 @@ class Team(SpreadProgram):
         # Combine adjacent small exchanges into one: each has a latency, however small it is.
         local = bucketed(self.parts.local, grid.sizes, processes.network(grid))
         self.plan: Plan = plan_graph(local, fusion=config.state.fusion)
-        # GPUs compute behind the caller's back as it is.
+        # GPUs are already asynchronous.
         on_gpus = grid.devices[0].platform == "gpu"
         self.heavy = not on_gpus and self.plan.work * len(grid.devices) >= SEVERAL_ASYNC_FROM
         self.fleet = fleet(self.plan, local, grid, donated)
@@ -274,7 +274,7 @@ def run(
     inputs :
         Arrays and scalars; those on one device are given to all.
     wanted :
-        How each result is to lie; None leaves it to the program.
+        The wanted sharding of each result; None leaves it to the program.
     donated :
         Numbers of inputs that are deleted.
     constants :
@@ -396,9 +396,9 @@ def launch(
     Parameters
     ----------
     mesh :
-        The mesh of which all operations were.
+        The mesh of all operations.
     specs :
-        For each equation of the program, how its results were said to lie when it was recorded.
+        For each equation of the program, the shardings of its results when it was recorded.
     now :
         Whether to run on this thread, however much work it is.
     """
@@ -422,7 +422,7 @@ def launch(
 def team_of(
     executable: Executable, places: tuple[Place | None, ...], wanted: Sequence[Sharding | None]
 ) -> Team:
-    """Return the team for inputs in these places, made when it is first asked for."""
+    """Return the team for inputs in these places, made on first use."""
     key = (places, tuple(wanted), config.state.fusion, contexts.key)
     team = executable.teams.get(key)
     if team is None:
@@ -574,7 +574,7 @@ def place_of_new() -> Place | None:
 def place_of_work(place: Place | None) -> Place:
     """Return the place of an operation whose operands agree on a place; None: there are no arrays.
 
-    A place that nobody has asked for gives way to the mesh in context.
+    An uncommitted place gives way to the mesh in context.
     """
     if place is not None and (place.committed or contexts.concrete is None):
         return place

@@ -149,7 +149,7 @@ _lock = util.lock()
 
 
 def wait_for_all() -> None:
-    """Wait until all streams have run what was submitted so far."""
+    """Wait until all streams have finished the work submitted so far."""
     for stream in list(_streams.values()):
         # An empty job: when it has run, so has everything before it.
         stream.submit(list, []).resolve()

@@ -157,7 +157,7 @@ def _put_leaf(x, target, src, donate: bool, may_alias: bool | None) -> Any:
         _check_same(x, place)
     # 4. A concrete one: own its memory, then move it.
     try:
-        # The copy was asked for, so guards against silent copies do not apply.
+        # The copy is explicit, so guards against implicit copies do not apply.
         if isinstance(x, np.ndarray):
             with devices.copying(x.nbytes, "the caller", "the host"):
                 copied = np.array(x)

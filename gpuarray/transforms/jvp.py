@@ -140,7 +140,7 @@ def jvp_of(prim: Primitive, primals: list, tangents: list, params: dict) -> tupl
     return rule(primals, tangents, **params)
 
 
-# The jvp of the decomposition, run under a trace of its own.
+# The jvp of the decomposition, run under a separate trace.
 def _jvp_by_parts(prim: Primitive, primals: list, tangents: list, params: dict) -> tuple[Any, Any]:
     assert prim.decompose is not None
     made_of = prim.decompose

@@ -35,7 +35,7 @@ def taken_out(
     Parameters
     ----------
     purpose :
-        What takes the arguments, for messages.
+        The name of the function that takes the arguments, for messages.
     names :
         Function that returns a name for each leaf.
     """
@@ -121,7 +121,7 @@ class RefArguments:
     def call(self, fun: Callable[[list], Any], leaves: Sequence[Any]) -> tuple[list, Any]:
         """Return the new values of the Refs, and `fun(leaves)` with them in their places."""
         given = list(leaves)
-        # The values come in the places of the Refs, which are put back for `fun`.
+        # The values come in place of the Refs, which are restored for `fun`.
         values = [given[i] for i in self.at]
         for i, ref in zip(self.at, self.refs, strict=True):
             given[i] = ref
@@ -233,7 +233,7 @@ class Referring:
     Parameters
     ----------
     statics :
-        Numbers and names of arguments that are passed on as they are.
+        Numbers and names of arguments that are passed unchanged.
     jitted :
         Makes the compiled function of the one without side effects; it lets `ReferenceAccessed`
         pass.
@@ -269,7 +269,7 @@ class Referring:
         """Return `use(jitted, args, kwargs)`, values of Refs the first argument, and the Refs."""
         nums, names = self.statics
         fixed = {n if n >= 0 else len(args) + n for n in nums}
-        # Static arguments stay as they are: only the others are searched for Refs.
+        # Static arguments are not changed: only the others are searched for Refs.
         dynamic = {i: a for i, a in enumerate(args) if i not in fixed}
         named = {k: v for k, v in kwargs.items() if k not in names}
         given = (*dynamic.values(),), named, frozenset(fixed)

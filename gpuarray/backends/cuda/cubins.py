@@ -36,7 +36,7 @@ class Cubin(NamedTuple):
     data :
         The same bytes, checked: for loaders that take bytes.
     resources :
-        What each kernel uses of a multiprocessor.
+        Each kernel's use of a multiprocessor's resources.
     """
 
     path: pathlib.Path

@@ -94,7 +94,7 @@ def made() -> list[Gpu]:
 
 
 def forget() -> None:
-    """Look for GPUs again when they are next asked for."""
+    """Look for GPUs again on the next use."""
     missing.cache_clear()
     _gpus.clear()
 
@@ -185,7 +185,7 @@ class Gpu:
         return cupy.cuda.runtime.eventQuery(event.ptr) != NOT_READY
 
     def wait(self, ticket: float = UNDRAWN) -> None:
-        """Wait until all work up to a ticket has run; raise what went wrong on the GPU."""
+        """Wait until all work up to a ticket has run; raise the GPU's error, if any."""
         if ticket <= self._reached:
             return
         try:
@@ -227,7 +227,7 @@ class Gpu:
             self.look()
 
     def reading(self, event: Any, memory: Any) -> None:
-        """Keep memory that a copy to the host reads until its event, so that nobody writes there.
+        """Keep memory that a copy to the host reads until its event, so that it is not overwritten.
 
         Later work does not wait for the copy: memory in use is neither reused nor overwritten.
         """
@@ -239,7 +239,7 @@ class Gpu:
         """Translate an error of CUDA to ours; return others unchanged."""
         if not is_failure(error):
             return error
-        with contextlib.suppress(Exception):  # release what was held for finished work
+        with contextlib.suppress(Exception):  # release memory held for finished work
             self.stream.synchronize()
             self.look()
         if is_out_of_memory(error):
@@ -352,7 +352,7 @@ class Gpu:
 
     # ---- copies ----
     def upload(self, value: np.ndarray | np.generic) -> Buffer:
-        """Copy a host value to a new buffer; the caller may write to it again at once."""
+        """Copy a host value to a new buffer; the caller may overwrite it immediately."""
         # Scalars by value: equal ones share a buffer, which is never written.
         key = (value.dtype, value.tobytes()) if not value.ndim else None
         found = None if key is None else self._scalars.get(key)

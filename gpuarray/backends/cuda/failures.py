@@ -56,7 +56,7 @@ def explained(error: BaseException, launched: Iterable[str]) -> str:
     Parameters
     ----------
     launched :
-        What ran last, in words: an error of work that runs is noticed later.
+        Descriptions of the last launches: an error of running work is noticed later.
     """
     status = getattr(error, "status", getattr(error, "result", None))
     known = type(error).__name__ in ("CUDARuntimeError", "CUDADriverError")

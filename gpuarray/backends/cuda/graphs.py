@@ -51,7 +51,7 @@ def record(gpu: Gpu, stream: Any, launches: Callable[[], Any]) -> Any:
         try:
             launches()
         except BaseException:
-            # Ends the recording, whose graph nobody wants; the stream is dropped.
+            # End the recording and discard its graph; the stream is dropped.
             try:
                 stream.end_capture()
             except Exception as error:

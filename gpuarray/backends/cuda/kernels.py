@@ -35,9 +35,9 @@ class Loaded(NamedTuple):
     functions :
         By the kernels' names; they take (grid, block, arguments, shared memory, stream).
     lengths :
-        What is passed behind the arguments of a kernel.
+        The values passed after the arguments of a kernel.
     rooms :
-        Bytes of shared memory that a launch sets aside, where a kernel asks for it.
+        Bytes of shared memory that a launch sets aside, if a kernel needs it.
     source, binary :
         The text, for readers, and the machine code.
     """

@@ -5,7 +5,7 @@ Floor 4. In: an equation and a GPU. Out: a function from Buffers to Buffers, or 
 - PARTS has functions that express an equation in primitives which a GPU runs.
 - ROUTINES has makers of functions on CuPy arrays, by primitive; a maker gets the avals and params,
   and refuses operands that the library does not take with NoKernel.
-- HOST has what runs on the host by design.
+- HOST has equations that run on the host by design.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def _factorised(avals) -> None:
 def _cholesky(avals):
     _factorised(avals)
 
-    # cuSOLVER's status must be asked for; a failure gives nan, as on the host.
+    # cuSOLVER's status must be queried; a failure gives nan, as on the host.
     def one(a):
         try:
             with cupyx.errstate(linalg="raise"):

@@ -4,14 +4,15 @@ Floor 4. In: a collective's equation, and the Buffers of each GPU. Out: Buffers 
 memory, filled in the order of its stream.
 
 One thread calls for all GPUs of the process, between `groupStart` and `groupEnd`. Each GPU has one
-stream for exchanges, which all communicators share, so that they follow each other in the order of
-the program: several at once could wait for each other for ever. That stream waits for the one that
-computes, and the other way round, by events: the host never waits.
+stream for exchanges, which all communicators share, so that they follow each other in program
+order: concurrent ones could deadlock. That stream and the one that computes wait for each other by
+events: the host never waits.
 
 - NCCL adds up sums of float16 and bfloat16 in their own precision, rounding at every step, as it
   does for everybody; engines that share memory add up in float32 and round once.
 - Its maximum of floats loses NaN. Such operands are gathered, and every GPU reduces them itself.
-- What it has no type or call for is done by copies (peers.py), and moved data are bytes.
+- Collectives and types that it does not support are done by copies (peers.py), and moved data are
+bytes.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ class Party(NamedTuple):
     here :
         The number of this process.
     told : (processes, bytes) -> bytes
-        What the first of some processes says; all of them call it, in one order.
+        Returns the first process's value to all of some processes; all of them call it, in one
+        order.
     """
 
     owners: tuple[int, ...]
@@ -159,7 +161,7 @@ class Nccl(Peers):
             return self._end(operands[0])
         way, groups = self._known(asked.eqn)
         if way is None:
-            # Copies are made at once: both halves are there at the start.
+            # Copies are done immediately: both halves belong to the start.
             return [_Going(None, super().__call__(asked.eqn, operands), [], [])] * len(operands)
         return [self._start(way, groups, operands)] * len(operands)
 
@@ -170,7 +172,7 @@ class Nccl(Peers):
         return lambda operands: self._end(self._start(way, groups, operands))
 
     def among(self, eqn: Eqn | Half) -> list[tuple[list[int], Callable[[list], list]]]:
-        # Exchanges are enqueued for all GPUs at once.
+        # Exchanges are enqueued for all GPUs together.
         if isinstance(eqn, Half) or eqn.primitive is not ops.axis_index_p:
             return [(list(range(len(self.gpus))), lambda operands: self(eqn, operands))]
         return super().among(eqn)
@@ -263,7 +265,8 @@ class Nccl(Peers):
         """Return the communicators of our GPUs in a group, by place, made when it first talks.
 
         They are not split from one of all GPUs: in one process that would have to be within
-        `groupStart` and `groupEnd`, and CuPy's `commSplit` gives NCCL an address that is gone then.
+        `groupStart` and `groupEnd`, and CuPy's `commSplit` gives NCCL an address that is invalid by
+        then.
         """
         known, key = self._key(group)
         if key not in known:
@@ -374,7 +377,7 @@ _REDUCED = {ops.psum_p: "NCCL_SUM", ops.pmax_p: "NCCL_MAX", ops.pmin_p: "NCCL_MI
 
 
 def _summed(dtype: Any, prim: Any) -> bool:
-    """Whether NCCL reduces numbers of this dtype as they are meant."""
+    """Whether NCCL reduces numbers of this dtype correctly."""
     return dtype.name in _DTYPES and not (prim is ops.psum_p and dtype.kind == "b")
 
 
@@ -433,7 +436,7 @@ def _permute(perm: tuple, sends: list[Buffer], received: list[Buffer], gpu: Gpu)
                 communicator.send(a.pointer, a.nbytes, nccl.NCCL_UINT8, target, stream)
             if target == i:
                 communicator.recv(b.pointer, b.nbytes, nccl.NCCL_UINT8, source, stream)
-        if all(target != i for _, target in perm):  # nobody sends: zeros
+        if all(target != i for _, target in perm):  # no sender: zeros
             cupy.cuda.runtime.memsetAsync(b.pointer, 0, b.nbytes, stream)
 
     return calls

@@ -43,7 +43,7 @@ class CompileResult(Struct):
 
     @property
     def ptx(self) -> str:
-        """The PTX, if that was asked for."""
+        """The PTX, if requested."""
         return self.binary.rstrip(b"\0").decode()
 
 
@@ -111,7 +111,7 @@ def resources(log: str) -> dict[str, Resources]:
 
 def _candidates() -> Iterator[str]:
     """Yield paths to try: in NVIDIA's wheels, then names that the loader looks up."""
-    # NVIDIA's wheels share the namespace package `nvidia`, each with a folder of its own.
+    # NVIDIA's wheels share the namespace package `nvidia`, each with its own folder.
     spec = importlib.util.find_spec("nvidia")
     for root in spec.submodule_search_locations or () if spec else ():
         for name in ("libnvrtc.so.[0-9]*", "nvrtc64*_0.dll"):

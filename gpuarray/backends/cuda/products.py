@@ -133,7 +133,7 @@ def product(
 def _float_product(a, b, transposed, working, out, tf32: bool, epilogue=None) -> Any:
     """Multiply floats that cuBLAS takes, converted where they are others."""
     given = [aval_of(x).dtype for x in (a, b)]
-    # 16-bit operands stay as they are: cuBLAS sums them in float32.
+    # 16-bit operands are not converted: cuBLAS sums them in float32.
     narrow = given[0] == given[1] and given[0].name in ("float16", "bfloat16")
     if not narrow or working != np.float32:
         a, b = cast(a, working), cast(b, working)
@@ -193,7 +193,7 @@ def _integer_product(a, b, transposed, working, out):
 def wants_tf32(precision: Any) -> bool:
     """Whether float32 products may keep only the precision of TF32.
 
-    Unless it is asked for, they keep all of float32's.
+    By default they keep all bits of float32.
     """
     if isinstance(precision, tuple) and not hasattr(precision, "accumulation_type"):
         # A pair has a precision for each operand; TF32 only if both allow it.

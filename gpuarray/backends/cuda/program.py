@@ -274,7 +274,7 @@ class CudaProgramWriter(ProgramWriter):
         numbers = range(first, len(self.lines))
         runs = itertools.groupby(numbers, lambda i: bool(_LAUNCH.search(self.lines[i])))
         found = [[*run] for are_launches, run in runs if are_launches]
-        # A loop's body runs often, so few launches are worth a graph there.
+        # A loop's body runs often, so even few launches are worth a graph there.
         if not self.nested and sum(map(len, found)) < TARGET.graph_kernels:
             return
         # The last one first: lines in front keep their numbers.
@@ -297,7 +297,7 @@ class CudaProgramWriter(ProgramWriter):
         replay = self.bind("replay", Replay(function, self.gpu))
         self.lines[first:end] = [f"{replay}({', '.join(addresses)})"]
         eqn = self.sites[first + 1]
-        # Lines behind those that are gone move up.
+        # Lines after removed ones move up.
         place = lambda n: n - (n > end) * (end - first - 1)
         self.sites = {place(n): x for n, x in self.sites.items() if not first < n <= end}
         self.ran = {place(n): x for n, x in self.ran.items() if not first < n <= end}

@@ -142,7 +142,7 @@ class Owned:
 
 
 def kept(libraries: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
-    """Return a library of a GPU, made when it is first asked for; raise Refused if it is not here.
+    """Return a library of a GPU, loaded on first use; raise Refused if it is not available.
 
     That it is not is kept, too.
     """
@@ -178,7 +178,7 @@ def or_instead(
 
 
 def tell(library: str, error: Refused) -> None:
-    """Log that a library did not do what it was asked for, once as a warning."""
+    """Log that a library refused a request, as a warning the first time."""
     quiet = error.expected or library in _said
     if not error.expected:
         _said.add(library)

@@ -228,7 +228,7 @@ class _Turns:
                     if kept is not None:
                         return self._replayed(kept, args)
                 except Exception as error:
-                    # The operands are unchanged: run the whole loop once more.
+                    # The operands are unchanged: run the whole loop again.
                     graphs.give_up(error)
                     self._works = False
                     self.gpu.hold(self._kept)  # they may be running

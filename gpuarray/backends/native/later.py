@@ -132,8 +132,8 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
     name = plan.graph.debug_name
     # A program that prints, or waits for other devices, cannot be run twice: NumPy keeps it.
     twice = not function.talks and not any(map(has_effect, plan.graph.eqns))
-    # Weakly: a program that nobody holds any more is not worth compiling, and must not be kept by
-    # its turn in the queue.
+    # Weakly: a program that is no longer referenced is not worth compiling, and must not be kept
+    # alive by the queue.
     this = weakref.ref(function)
     return function
 

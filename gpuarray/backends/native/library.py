@@ -176,8 +176,8 @@ T = TypeVar("T")
 def _loaded(name: str, text: str, libraries: tuple[str, ...], use: Callable[[ctypes.CDLL], T]) -> T:
     """Return the result of `use` for a compiled and loaded text.
 
-    A file may be complete and yet no library: the compiler was broken, or the folder has come from
-    another machine. It is removed, and made once more.
+    A file may be complete and yet not a valid library: the compiler was broken, or the folder comes
+    from another machine. It is removed, and compiled again.
     """
     for last in (False, True):
         path = _compiled(name, text, libraries)

@@ -35,7 +35,7 @@ class CompiledLater:
         self.plan, self.consts, self.donated, self.plain = plan, consts, donated, plain
         self.new: Any = None
         self.calls, self.seconds = 0, 0.0
-        self.waits = True  # until it is asked for, or not worth it
+        self.waits = True  # until it is requested, or not worthwhile
 
     def count(self, seconds: float, devices: int) -> None:
         """Count a call; request compiled code when calls have taken as long as a compiler would."""
@@ -43,7 +43,7 @@ class CompiledLater:
         self.calls, self.seconds = self.calls + 1, self.seconds + seconds
         if self.calls > 1 and self.seconds * 1000 >= config.values["native_after"]:
             self.waits = False
-            # Weakly: a program that nobody holds any more is not worth compiling.
+            # Weakly: a program that is no longer referenced is not worth compiling.
             this: weakref.ref[CompiledLater] = weakref.ref(self)
             background.submit(lambda: _compile(this))
         elif self.calls == PROCESSOR.trial_calls:

@@ -424,10 +424,11 @@ def _succeeded() -> None:
 def _tell(error: Exception, asked: bool = True) -> None:
     """Warn, once in a process, that NumPy runs programs that could have been compiled.
 
-    Where nobody asked for it, no word is said of a compiler that is not there: `doctor` does.
+    If native code was not explicitly requested, a missing compiler is not reported: `doctor` does
+    that.
     """
     global _possible, _told, _failures
-    if isinstance(error, library.TooManyError | hostcc.EndedError):  # until some are gone
+    if isinstance(error, library.TooManyError | hostcc.EndedError):  # until some are unloaded
         return
     # A refused text, or a compiler that takes too long, need not affect the next program; several
     # do.

@@ -271,7 +271,7 @@ class NumpyProgramWriter(ProgramWriter):
         return function_of(eqn.primitive, [a.aval for a in eqn.invars], eqn.params, self.inside)
 
     def called(self, eqn: Eqn, run: Callable[..., Any]) -> str:
-        # More than the machine has is refused when it is asked for, instead of being killed later.
+        # Refuse an allocation larger than the machine's memory, instead of being killed later.
         made = 0 if self.is_view(eqn) else sum(v.aval.nbytes for v in eqn.outvars)
         if made > memory.machine_bytes():
             run = memory.refusal(made)

@@ -34,8 +34,8 @@ def summed_products(
 ) -> tuple[list[Member], dict[Member, Function]]:
     """Return the members without products that only a sum reads, and functions for those sums."""
     members = list(members)
-    # Which member makes each value, and how often it is read.
-    # Only members with one result are products.
+    # The member that makes each value, and how many times it is read. Only members with one result
+    # are products.
     makers = {m.eqn.outvars[0]: m for m in members if len(m.eqn.outvars) == 1}
     reads = collections.Counter(inner_operands(members))
     left: list[Member] = []

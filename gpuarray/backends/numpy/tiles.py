@@ -32,12 +32,13 @@ from gpuarray.util import cached_property
 #: Elements in a tile: few enough to stay in cache, many enough that threads rarely contend for
 #: Python's lock.
 TILE = 1 << 18
-#: Where one thread runs a group, so much smaller tiles: results and operands of several operations
-#: share its core's second cache (sums of 8 arrays of 1 MiB: 687 us with 1, 582 with 4).
+#: If one thread runs a group, tiles are this many times smaller: results and operands of several
+#: operations share its core's L2 (sums of 8 arrays of 1 MiB: 687 us with 1, 582 with 4).
 ALONE = 4
 #: Smaller groups run without tiles: fewer, larger NumPy calls.
 TILED_FROM = 1 << 17
-#: Operations of this weight take longer than their memory; tiles of them are so much smaller.
+#: Operations of this weight take longer than their memory traffic; their tiles are this many times
+#: smaller.
 SLOW, FINER = 32, 16
 #: Multiply-adds that justify another thread, which may find its core busy: threads of BLAS spin
 #: there after a matrix product, waiting for the next one.

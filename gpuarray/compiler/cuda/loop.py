@@ -186,7 +186,7 @@ class LoopTemplate(Template):
             self.line(depth, f"for ({kind} {t} = 0; {t} < {steps}; ++{t}) {{", name)
 
     def assign(self, depth: int, s: Repeat, name_of: dict[int, str], fetched: Fetched) -> None:
-        """Give carries their next values, all at once."""
+        """Assign the carries' next values simultaneously."""
         # All next values are computed before any carry changes.
         new: dict[int, str] = {}
         for k, carry in s.carries.items():

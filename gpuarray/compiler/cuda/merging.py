@@ -137,7 +137,7 @@ class MergedReducer:
     state :
         The name of the type of partial results.
     named :
-        What stands for a function that merges, in the text of a kernel.
+        The placeholder of a merging function in the text of a kernel.
     """
 
     plain = True

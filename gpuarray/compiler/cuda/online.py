@@ -29,7 +29,7 @@ class JoinedLoop(Struct):
     place :
         The position of vector `u` of a turn.
     guard :
-        Whether it lies beyond the end, or nothing.
+        A condition that holds beyond the end, or an empty text.
     """
 
     head: str

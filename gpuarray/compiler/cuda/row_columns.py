@@ -80,7 +80,7 @@ class RowColumnsTemplate(RowsTemplate):
         return self.finish(s, f"{what}, {s.lanes} threads a row{held}; columns in registers")
 
     def declare_sums(self, k: int, v: Var, s: Schedule) -> None:
-        """Declare the folds of a thread's own columns, in vectors that are stored at once."""
+        """Declare the folds of a thread's own columns, in vectors that are stored as a whole."""
         reducer, n = self.reducer(v), self.number
         # Results are wider than elements where these have 16 bits: one vector of elements is
         # several of results.

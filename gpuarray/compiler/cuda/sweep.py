@@ -119,7 +119,7 @@ class SweepTemplate(Template):
             "sweep",
         )
         self.line(2, "__syncthreads();", "the tile before is done with")
-        # Tiles of both factors come to shared memory, are multiplied there, and used at once.
+        # Tiles of both factors are loaded into shared memory, multiplied, and consumed immediately.
         for k, f in enumerate(sweep.factors):
             self.load(2, f"theirs{k}", f, owned=False)
         if sweep.other is not None and sweep.shared is None:
@@ -399,5 +399,5 @@ class SweepTemplate(Template):
         self.line(1, "}")
 
     def stored(self, text: str, v: Var) -> str:
-        """A float as it is in memory."""
+        """A float as stored in memory."""
         return f"{ct.memory_type(v.aval)}({text})" if ct.is_half(v.aval) else text

@@ -416,8 +416,8 @@ class Template(Writer, abc.ABC):
         # atomicInc returns the old count and wraps at `top`: no launch has to clear the tickets.
         self.line(1, f"if (threadIdx.x == 0) last = atomicInc({counter}, {top}) == {top};")
         self.line(1, "__syncthreads();")
-        # All threads leave together, so no barrier below waits for one that is gone. The second
-        # fence keeps reads of the results from being moved before the ticket.
+        # All threads return together, so no barrier below waits for one that has returned. The
+        # second fence keeps reads of the results from being moved before the ticket.
         self.line(1, "if (!last) return;")
         self.line(1, "__threadfence();")
         # Tickets are 4 bytes each, rounded up to whole slots.
@@ -471,7 +471,7 @@ class Template(Writer, abc.ABC):
         ]
         if workspace:
             params.append("unsigned char* work")
-        # Before the text is put together, since only now is known which positions are read.
+        # Before the text is assembled, since only now is it known which positions are read.
         self.tidy()
         # Types, shared arrays and mergers are declared on top: which of them a template needs is
         # known only now.

@@ -70,7 +70,7 @@ class TopTemplate(Template):
         self.line(1, "}")
         # The lists of all warps are merged into that of the first warp.
         self.line(1, f"ga_top_block<{warps}, {room}>(top, waiting);")
-        # One thread writes one element: the value as it is in memory, and its position.
+        # One thread writes one element: the value as stored in memory, and its position.
         parts, depth, place, found = -(-count // 32), 1, "threadIdx.x", "top.list[0]"
         if parts > 1:
             self.line(1, "if (threadIdx.x >= 32u) return;")

@@ -135,7 +135,7 @@ class Writer(Vectors):
         if width == 1:
             self.element(depth, members, stores, states, dict(self.read_before), {})
             return
-        # Read whole vectors; a copy writes them back at once.
+        # Read whole vectors; a copy writes them back directly.
         fetched = self.fetch(depth, members, width)
         copied = self.copied_vector(members, fetched)
         if copied is not None:

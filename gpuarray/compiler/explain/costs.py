@@ -29,7 +29,7 @@ class Cost(Struct):
     read, written :
         Bytes that it reads and writes.
     turns :
-        How often the body of a loop runs; 0 for other steps.
+        The number of iterations of a loop; 0 for other steps.
     guessed :
         Whether the number of turns is a guess.
     estimated :
@@ -113,7 +113,7 @@ def of_flow(
     Parameters
     ----------
     asked :
-        The cost of telling the host a number by which it decides how to go on.
+        The cost of sending the host a number by which it decides how to continue.
     """
     flow = None if eqn.primitive.flow is None else eqn.primitive.flow(eqn)
     if isinstance(flow, Choice):
@@ -128,7 +128,7 @@ def of_flow(
     turn += Cost(len(rows), stacked, stacked)
     if flow.length is not None:
         return turn.times(flow.length)
-    # A condition is asked once more than the body runs.
+    # A condition is evaluated once more than the body runs.
     assert flow.condition is not None
     test = of(flow.condition) + asked(flow.condition.outvars[0])
     return (turn + test).replace(guessed=True).times(int(TARGET.guessed_steps)) + test

@@ -23,7 +23,7 @@ from gpuarray.primitives.collective import ops, together
 
 
 class Sent(NamedTuple):
-    """An exchange: its equation, how often it is done, its seconds each time and by which way."""
+    """An exchange: its equation, number of repetitions, seconds each time and algorithm."""
 
     eqn: Eqn
     times: int
@@ -37,11 +37,11 @@ class Exchanges:
     Parameters
     ----------
     grid :
-        Its devices. What is known of their places is the order in which it numbers them.
+        Its devices. Their topology follows from the order in which the grid numbers them.
     notes :
         The moves that partitioning needed, and why.
     network :
-        What they are joined by; None predicts no times.
+        Their connections; None predicts no times.
     """
 
     def __init__(self, grid: Grid, notes: Iterable[Any], network: Network | None = None):
@@ -134,7 +134,7 @@ class Exchanges:
     def remarks(self) -> tuple[str, ...]:
         """Return remarks on all exchanges; empty if no times are predicted.
 
-        Facts must have been asked for, of all steps.
+        The facts of all steps must have been computed before.
         """
         network = self.network
         if network is None or not self.sent:

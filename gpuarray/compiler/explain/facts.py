@@ -76,7 +76,7 @@ def explain_plan(
     exchange :
         Facts of a step that sends values between devices.
     cost :
-        What a step moves and starts.
+        The bytes that a step moves, and its launches.
     """
     # Steps that run; views are free. Arrays are numbered as they appear.
     on_device = device_facts or {}
@@ -114,7 +114,7 @@ def _boundaries(refusals: list[Refusal], maker: dict[Var, str]) -> tuple[Boundar
         return next((maker[v] for v in step_outputs(step) if v in maker), "")
 
     found = [(name(r.producer), name(r.consumer), r.reason) for r in refusals]
-    # Left out: steps that are gone by now, and two that have become one kernel.
+    # Left out: steps that no longer exist, and two that have become one kernel.
     kept = dict.fromkeys(f for f in found if f[0] and f[1] and f[0] != f[1])
     return tuple(Boundary(*f) for f in kept)
 

@@ -20,7 +20,7 @@ class Value(Struct):
 
 
 class OperationRecord(Struct):
-    """One operation of a step, as text, and the place in the user's program that asked for it."""
+    """One operation of a step, as text, and the place in the user's program that recorded it."""
 
     name: str
     text: str
@@ -57,8 +57,8 @@ class StepRecord(Struct):
     roofline_seconds :
         The least time it can take, where a GPU was named.
     bytes_read, bytes_written :
-        Bytes that it moves: of a gather what it picks, of passes over a row and turns of a loop
-        all, of routines of libraries at least so much.
+        Bytes that it moves: for a gather those it picks, for passes over a row and iterations of a
+        loop the total, for library routines a lower bound.
     launches :
         Kernels, routines and copies that it starts.
     body :
@@ -139,7 +139,7 @@ class Intermediate(Struct):
     text :
         Its type: `f32[2000,3000]`.
     operation :
-        What computes it, and the line that asked for it.
+        What computes it, and the line that recorded it.
     stored :
         Whether a step writes it to memory.
     steps :
@@ -147,8 +147,8 @@ class Intermediate(Struct):
     reason, thresholds :
         Why, and the fields of `Target` and `Processor` (`gpuarray/core/target.py`) that say so.
     cost, times :
-        Multiply-adds that an element takes, and how often an element would be computed on average;
-        None where it did not depend on them.
+        Cost of an element in multiply-adds, and how many times an element would be computed on
+        average; None if the decision did not depend on them.
     """
 
     text: str
@@ -176,14 +176,14 @@ class Record(Struct):
     Attributes
     ----------
     intermediates :
-        Why values between operations are stored or computed where they are read: on a GPU, and in
-        native code. Of what one step computes and uses itself there is nothing to decide.
+        Why values between operations are stored or recomputed at their uses: on a GPU, and in
+        native code. Values that one step computes and uses itself are not listed.
     bytes_unfused, launches_unfused :
-        The same cost if each operation were a step of its own.
+        The same cost if each operation were a separate step.
     temporary_bytes :
         The most memory that values between steps take at one time.
     remarks :
-        What is to be said of the whole, a line each.
+        Remarks on the whole program, one line each.
     """
 
     name: str

@@ -322,7 +322,7 @@ def html(e: Record) -> str:
 
 def _source_lines(operations: Sequence[OperationRecord]) -> str:
     """The user's lines of a step, from their files."""
-    # Each line once, however many operations it asked for.
+    # Each line once, however many operations it recorded.
     places = dict.fromkeys((o.file, o.line, o.user_line) for o in operations if o.file)
     rows = [(where, linecache.getline(file, line).strip()) for file, line, where in places]
     return "\n".join(columns(rows)) or "(the lines that asked for this are not known)"

@@ -143,7 +143,7 @@ class Flow(Struct, frozen=False, eq=False):
     weight: float
 
     def reads_of(self, operand: int) -> int:
-        """How often each element of the space reads an operand that is in memory."""
+        """How many times each element of the space reads an operand in memory."""
         # Once for each combination of steps of the loops around the read.
         paths = [x.path for x in self.seen if x.operand == operand]
         return sum(math.prod(p.length for p in path if isinstance(p, Turn)) for path in paths)

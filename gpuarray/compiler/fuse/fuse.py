@@ -101,7 +101,7 @@ class _Fuser:
 
     def _flow(self, eqn: Eqn) -> GroupBuilder | None:
         """A loop or a branch as a group, where each element has its own control flow."""
-        # Results that nobody reads need no registers.
+        # Unread results need no registers.
         used = {v for v in eqn.outvars if v in self.index.uses}
         return flow_group(eqn, used, self.index)
 

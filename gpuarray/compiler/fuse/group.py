@@ -87,7 +87,7 @@ class FusedGroup(_Members, Struct, eq=False):
     inlined :
         Producers whose results are computed where they are read, instead of being read from memory
         (`iota`, a padded array), by the value that each computes. A backend that replays primitives
-        computes them as steps of their own.
+        computes them as separate steps.
     joined :
         Values that are written as parts of an output, which has no equation here.
     copy_of :
@@ -141,7 +141,8 @@ class FusedGroup(_Members, Struct, eq=False):
         return all(m.flow is not None or m.eqn.primitive.kind in fusible for m in self.members)
 
     def streamed(self) -> Iterator[tuple[Load, int]]:
-        """The inputs that loops read step by step, and how often each element of the space does."""
+        """The inputs that loops read step by step, and how many times each element of the space
+        does."""
         for member in self.members:
             if member.flow is not None:
                 # A loop of 1000 steps reads 1000 elements for each element of the space.
@@ -162,7 +163,7 @@ class GroupBuilder(_Members):
         self.members: list[Member] = []
         self.made: dict[Var, Member] = {}  # as in FusedGroup
         self.aside: dict[Var, Member] = {}
-        self.read: dict[Var, int] = {}  # how often each outside value is loaded
+        self.read: dict[Var, int] = {}  # how many times each outside value is loaded
         self.load_of: dict[tuple, Load] = {}  # the first load of each key
         self.all_loads: list[Load] = []
         self.finished: set[Var] = set()  # values that need a reduction of this group
@@ -211,7 +212,7 @@ class GroupBuilder(_Members):
         return list(self.read)
 
     def built(self, outputs: Iterable[Var]) -> FusedGroup:
-        """The group as it is now."""
+        """The group in its current state."""
         return FusedGroup(
             # The order of `read` is that of the kernel's arguments.
             tuple(self.axes),

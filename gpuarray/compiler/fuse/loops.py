@@ -49,9 +49,9 @@ def flow_group(eqn: Eqn, used: Iterable[Var], index: GraphIndex) -> GroupBuilder
     Parameters
     ----------
     used :
-        The results that somebody reads.
+        The results that are read.
     index :
-        That of the graph it stands in.
+        The index of the graph that contains it.
     """
     wanted = {k for k, v in enumerate(eqn.outvars) if v in used}
     operands = [_fill_scalar(a, index) for a in eqn.invars]

@@ -96,7 +96,7 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
 
 def merge_reason(one: GroupBuilder, two: GroupBuilder) -> str:
     """Why two groups do not merge, found by trying it on a copy."""
-    # `merge` changes its first group, so the members go into a new one; `two` stays as it is.
+    # `merge` changes its first group, so the members go into a new one; `two` is unchanged.
     trial = GroupBuilder(one.axes, one.reduced)
     for member in one.members:
         trial.add(member)
@@ -147,8 +147,8 @@ class AxisMatch:
         return inner
 
     def through_shared_loads(self) -> None:
-        """Match along inputs that both read the same way. That is a preference: axes that are
-        matched already stay as they are.
+        """Match along inputs that both read the same way. That is a preference: matched axes are
+        not changed.
         """
         for load in self.two.loads():
             mine = self.one.load_of.get(load.key)

@@ -137,7 +137,7 @@ def _joined_axis(a: Atom, made: dict[Var, Eqn], known: dict[Var, int | None]) ->
             continue
         inner = _loop_of(eqn)
         if inner is not None:
-            # Of a loop inside: where its own carry is put together.
+            # In an inner loop: where its own carry is assembled.
             k = eqn.outvars.index(v)
             axis = _axes(inner).get(k)
             if axis is not None:
@@ -168,9 +168,9 @@ class _Apart:
     Attributes
     ----------
     parts :
-        Those values. Others are there as they were, but for
+        Those values. Others are unchanged, except for
     same :
-        those that another value stands for.
+        those that another value replaces.
     """
 
     def __init__(self) -> None:
@@ -217,7 +217,7 @@ class _Apart:
         for eqn in graph.eqns:
             ways = (self.elementwise, self.moved, self.fold, self.inside)
             if not any(way(eqn) for way in ways):
-                # As it is, of whole values.
+                # Unchanged, on whole values.
                 self.add(eqn.replace(invars=[*map(self.whole, eqn.invars)]))
 
     def elementwise(self, eqn: Eqn) -> bool:

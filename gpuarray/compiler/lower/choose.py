@@ -138,7 +138,7 @@ def _reduction(accesses: Accesses, name: str) -> Kernel:
 def _row_columns(accesses: Accesses, name: str) -> Kernel:
     group, axes = accesses.group, accesses.axes
     passes = split_passes(group, shares)
-    assert passes is not None  # row_columns.py has asked for it
+    assert passes is not None  # row_columns.py has checked it
     rows = math.prod(axes[i] for i in group.parallel)
     length = math.prod(axes[i] for i in group.reduced)
     slots = next(m.eqn.params["slots"] for m in group.members if is_column_fold(m.eqn))

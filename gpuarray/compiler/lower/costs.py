@@ -32,7 +32,7 @@ def is_by_windows(eqn: Eqn) -> bool:
     if rule is None or len(floats) > 1 or not floats <= {"float32", "float64"}:
         return False
     w = rule(eqn)
-    # Below so many products the call costs more than it saves.
+    # Below this many products the call costs more than it saves.
     sums = eqn.outvars[0].aval.size * w.channels * math.prod(s.window for s in w.space)
     return len(w.space) <= 3 and sums >= PROCESSOR.windows
 

@@ -23,13 +23,13 @@ class Reason(NamedTuple):
     Attributes
     ----------
     name :
-        What it is called here and in tests.
+        Its name here and in tests.
     inline :
         Whether the value is computed where it is read; else it is stored.
     sentence :
-        What `explain` says.
+        The text for `explain`.
     thresholds :
-        What it depends on: fields of `Target` (core/target.py), or of `Processor` for a CPU.
+        The thresholds it uses: fields of `Target` (core/target.py), or of `Processor` for a CPU.
     holds :
         Whether it holds for a value. Those of whole steps are found by inline.py.
     """
@@ -108,7 +108,7 @@ class InlineCandidate(Struct, frozen=False, eq=False):
 
     @cached_property
     def times(self) -> float:
-        """How often each element would be computed, on average."""
+        """How many times each element would be computed, on average."""
         return self.reads / max(self.value.aval.size, 1)
 
     @cached_property
@@ -213,7 +213,7 @@ CHANGING = Reason("changing", False, "an update in place changes what it is comp
 
 # Thresholds of `takes_less_than_a_kernel`.
 
-#: What `takes_less_than_a_kernel` depends on.
+#: Thresholds of `takes_less_than_a_kernel`.
 LAUNCH = (
     "Target.once",
     "Target.launch_work",
@@ -222,7 +222,7 @@ LAUNCH = (
     "Processor.worth_keeping",
 )
 
-#: In the order in which they are asked for.
+#: In the order in which they are tried.
 RULES = (
     Reason("unread", True, "no other step reads it", holds=lambda c: not c.uses),
     # A copy reads every element once and keeps it: that is memory.

@@ -63,7 +63,7 @@ def _takes_epilogues(group: FusedGroup) -> bool:
 
 def _joined(one: FusedGroup, reader: FusedGroup) -> FusedGroup | None:
     """A scan or a sort with a group that reads it as its epilogue; None if that is impossible."""
-    # Elementwise work alone: a reduction would need all elements of a row at once.
+    # Only elementwise work: a reduction would need all elements of a row together.
     if not reader.is_fused or reader.reduced or reader.has_flow or reader.joined:
         return None
     if not can_emit(reader):

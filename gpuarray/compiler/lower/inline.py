@@ -4,7 +4,7 @@ Floor 3. In: a simplified graph, its fused steps, and the forms that the target 
 the steps of a device:
 
 * data movement (pad, concatenate, dynamic slices, gather) and cheap pointwise groups are computed
-  where they are read if that costs no more, and are kernels of their own elsewhere;
+  where they are read if that costs no more, and are separate kernels elsewhere;
 * the only views that are steps are those that need no copy;
 * every equation that has a kernel is a group.
 

@@ -20,12 +20,12 @@ class Lifetimes:
     Parameters
     ----------
     results :
-        What is read after all steps.
+        The values that are read after all steps.
     is_view :
         Whether the results of an equation are in the memory of the operands at their places.
     own :
-        The numbers of the results for which an equation that is no view takes memory of its own.
-        Others may be operands that are passed on, as the carry of a loop without turns is.
+        The numbers of the results for which an equation other than a view allocates memory. Others
+        may be operands that are returned, as the carry of a loop without iterations is.
     later :
         The steps until which exchanges in progress read their operands.
 

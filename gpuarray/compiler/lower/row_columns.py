@@ -262,7 +262,7 @@ def _joined(one: FusedGroup, two: FusedGroup) -> _Pair | None:
             after.append(member)
     if after and not _only_reads(after, folds, one):
         return None
-    # 3. The two groups, if the first can take so many arguments.
+    # 3. The two groups, if the first can have this many arguments.
     if len(rows.read) + len(one.outputs) + len(folds) > TARGET.arguments:
         return None
     made = rows.built([*one.outputs, *partial.values()])

@@ -25,12 +25,12 @@ class Cut(Struct):
     Attributes
     ----------
     outer, inner :
-        How many rows lie before the axis and behind it; along columns neighbours in memory are
+        The numbers of rows before the axis and after it; along columns neighbours in memory are
         neighbours in `inner`.
     items :
         Neighbours along the axis that a thread takes at a time.
     across :
-        Columns that a block goes down side by side; 0 if each is gone down by a single thread.
+        Columns that a block processes side by side; 0 if a single thread processes each.
     """
 
     outer: int

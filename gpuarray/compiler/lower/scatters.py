@@ -6,7 +6,8 @@ Out: groups and equations that compute it, the same in every run:
 * with few updates, every element of the result looks at all of them (its element rule);
 * where no two updates meet, or their order cannot show (sums and extremes of integers), each is
   written where it belongs, into memory that holds the operand (cuda/scatter.py);
-* others are sorted by place, and every element folds the updates of its own place, in their order.
+* others are sorted by target, and every element folds the updates of its own target, in their
+order.
 """
 
 from __future__ import annotations

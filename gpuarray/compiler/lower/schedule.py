@@ -26,11 +26,11 @@ class Schedule(Struct):
     steps :
         Vectors that each of them handles (0: many).
     splits :
-        Blocks that share a row or column; the last of them to finish merges what they found.
+        Blocks that share a row or column; the last of them to finish merges their results.
     side :
         Length of a side of square tiles.
     strides :
-        How far apart the rows of each tile lie.
+        The row pitch of each tile.
     near :
         Whether a thread's rows in one are neighbours.
     """
@@ -64,7 +64,7 @@ def waited_for(s: Schedule, nbytes: float, ahead: float, shared_bytes: int = 0) 
     Parameters
     ----------
     shared_bytes :
-        Shared memory of a block, of which a multiprocessor has only so much.
+        Shared memory of a block, which limits how many blocks a multiprocessor holds.
     """
     wanted = min(TARGET.bytes_under_way, nbytes / TARGET.multiprocessors)
     return nbytes * max(1.0, wanted / max(1.0, _blocks_held(s, shared_bytes) * s.threads * ahead))
@@ -77,7 +77,8 @@ def _blocks_held(s: Schedule, shared_bytes: int) -> int:
 
 
 def vector_width(values: list[Var], length: int) -> int:
-    """Elements of a vector access: 16 bytes of the widest dtype, as far as the length divides."""
+    """Elements of a vector access: 16 bytes of the widest dtype, or fewer if the length does not
+    divide."""
     # The widest dtype decides: all arrays are accessed in vectors of equally many elements.
     sizes = [storage_dtype(v.aval).itemsize for v in values]
     width = TARGET.vector_bytes // max(sizes, default=TARGET.vector_bytes)
@@ -94,13 +95,13 @@ def schedule_map(total: int, width: int, load_bytes: int = 0, members: int = 0) 
     Parameters
     ----------
     load_bytes :
-        What a thread reads for one vector.
+        Bytes that a thread reads for one vector.
     members :
         Operations on each element.
     """
     blocks = max(1, -(-total // (TARGET.block_threads * width)))
-    # More vectors a thread help only until enough bytes are under way, and only if there are so
-    # many blocks that no multiprocessor is left idle.
+    # More vectors for each thread help only until enough bytes are in flight, and only if there are
+    # enough blocks to keep all multiprocessors busy.
     steps = 1
     if load_bytes and members <= TARGET.unrolled_members:
         # As many vectors a thread as keep enough bytes under way on a full multiprocessor, at most

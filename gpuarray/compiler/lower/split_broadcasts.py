@@ -68,7 +68,7 @@ def _apart(group: FusedGroup) -> list[Member] | None:
         axes = frozenset(d for d in member.dims if d is not None)
         spaces.setdefault(axes, []).append(member)
     for axes, members in sorted(spaces.items(), key=lambda item: len(item[0])):
-        # How often a loop around theirs would compute them.
+        # How many times a loop around theirs would compute them.
         last = max((places[d] for d in axes), default=-1)
         again = math.prod(group.axes[d] for d in order[: last + 1] if d not in axes)
         heavy = [m for m in members if _is_heavy(m)]

@@ -46,8 +46,8 @@ def split_into_passes(
     Parameters
     ----------
     is_slow :
-        Whether one kernel of a group takes longer than one for each of so many passes; by default,
-        whether a GPU does, on which passes are joined (online.py).
+        Whether one kernel of a group takes longer than one for each of this many passes; by
+        default, whether a GPU does, for which passes are joined (online.py).
     """
     join, is_slow = is_slow is None, is_slow or _is_slow
     made: list[Step] = []
@@ -102,7 +102,7 @@ def _is_slow(group: FusedGroup, passes: int) -> bool:
         )
         for of in (wide, stored)
     )
-    # How often one kernel would read its rows, and with how much under way.
+    # How many times one kernel would read its rows, and with how many bytes in flight.
     order = axis_order(group)
     itemsize = sum(storage_dtype(v.aval).itemsize for v in wide)
     if order and order[-1] in group.reduced:

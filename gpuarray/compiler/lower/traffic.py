@@ -31,7 +31,7 @@ class Traffic(Struct):
     once :
         Bytes of all arrays if each place that is read were read in one pass.
     passes :
-        What each pass reads, and how much of that a thread asks for before it waits.
+        The bytes that each pass reads, and how many of them a thread requests before it waits.
     accesses :
         How many loads and stores threads make, in vectors or single elements.
     """
@@ -71,7 +71,7 @@ def each_once(inputs: Iterable[Var], outputs: Iterable[Var]) -> Traffic:
 
 
 class _Access(Struct):
-    """How often threads read at an index at most, how many elements at a time."""
+    """How many times threads read at an index at most, and how many elements at a time."""
 
     most: int
     width: int

@@ -18,7 +18,7 @@ from gpuarray.core.target import PROCESSOR
 
 
 def keeps_from_vectors(eqn: Eqn, work: Mapping[Eqn, float], readers: Sequence[object]) -> bool:
-    """Whether a value had better be in memory for the loops of its readers to be vectorised.
+    """Whether a value should be in memory so that the loops of its readers are vectorised.
 
     Parameters
     ----------
@@ -57,7 +57,8 @@ def is_guarded(eqn: Eqn) -> bool:
 
 
 def is_heavy(step: object) -> bool:
-    """Whether a group computes so much that its loop should be vectorised at the cost of memory."""
+    """Whether a group has so much arithmetic that vectorising its loop is worth extra memory
+    traffic."""
     if not isinstance(step, FusedGroup):
         return False
     weights = (m.eqn.primitive.weight for m in step.members)

@@ -78,7 +78,7 @@ class FoldWriter(NativeWriter):
     def finish_fold(self, depth: int, v: Var, state: str) -> str:
         """The result of a fold as a name, from its last partial result."""
         result = self.reducer(v).finish(state)
-        # Most folds end as they are; a mean or a position does not.
+        # For most folds the partial result is the result; not for a mean or a position.
         if result == state:
             return state
         name = f"v{self.count}"

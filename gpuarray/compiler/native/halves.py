@@ -74,7 +74,7 @@ class Block:
 
     @property
     def converts(self) -> bool:
-        """Whether halves are converted; a copy moves them as they are."""
+        """Whether halves are converted; a copy moves them unchanged."""
         lines = [line for stage in self._stages for line in stage]
         return any(line.is_rounded for line in lines) or bool(self._reads and lines)
 
@@ -122,7 +122,7 @@ class Block:
         held |= {line.name for line in lines if line.is_rounded}
         held |= {v for v, readers in self._readers.items() if readers - {self._first[v]}}
         made: list[str] = []
-        # Bools as numbers: a loop whose conditions are in memory as they are becomes no vector.
+        # Bools as numbers: a loop that reads conditions from memory as bytes is not vectorised.
         kinds = {v: "int" if k == "bool" else k for v, k in self._kinds.items() if v in held}
         for kind in dict.fromkeys(kinds.values()):
             arrays = [f"{v}_[GA_HALVES]" for v, k in kinds.items() if k == kind]

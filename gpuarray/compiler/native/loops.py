@@ -281,7 +281,7 @@ class RoutineWriter(StepsWriter):
         of_block = max(1, math.ceil(work * turns.count / blocks))
         grain = max(1, 4 * PROCESSOR.task // of_block)
         if progress is None:
-            # So many blocks at a time that the loop looks for signals in time.
+            # Process as many blocks at a time as still let the loop check for signals in time.
             some = max(grain, 4 * PROCESSOR.patience // of_block)
             self.over_blocks(length, some, grain, block)
             return of_block <= PROCESSOR.patience
@@ -369,7 +369,7 @@ class RoutineWriter(StepsWriter):
             if going is None:
                 self.copy(at, new, aval.size)
             else:
-                # Elements that do not go on keep their values.
+                # Elements that are done keep their values.
                 args = f"{at} + first, {new} + first, {going.flags} + first"
                 self.line(f"ga_take({args}, last - first);")
 
@@ -415,7 +415,7 @@ def updates_over(
     steps: Sequence[DeviceStep], body: Graph, before: Var, after: Atom
 ) -> set[Var] | None:
     """The updates that compute a carry from the previous one, if each may be written into its
-    operand: nothing else reads that afterwards.
+    operand, which must not be read afterwards.
     """
     made = {v: n for n, s in enumerate(steps) for v in step_outputs(s)}
     found: set[Var] = set()

@@ -59,7 +59,8 @@ class NestWriter(ValueWriter):
 
     def begin_facts(self) -> None:
         super().begin_facts()
-        # How often the innermost line of a nest is there after loops were split, and if some were.
+        # How many copies of the innermost line of a nest exist after loops were split, and if some
+        # were.
         self.copies, self.split = 1, False
         self.pieces: dict[tuple[int, str], int] = {}  # loops that were split, by depth and name
 

@@ -65,7 +65,7 @@ def product_call(eqn: Eqn, limit: int) -> ProductCall:
         tasks, name = count * -(-rows // max(1, block)), "ga_matmul"
         numbers = (number, block, *sizes, whole[2], *along)
         block *= columns
-    # A thread takes so many tasks that waking it is worth it.
+    # A thread takes enough tasks to be worth waking.
     grain = max(1, PROCESSOR.product_task // max(1, block * steps))
     call = f"{name}<{', '.join(map(str, numbers))}>"
     return ProductCall(call, number, tasks, grain, float(work))

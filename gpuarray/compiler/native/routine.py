@@ -51,7 +51,7 @@ class Routine(Struct, eq=False):
     work :
         Operations on elements, roughly.
     loops :
-        Whether it has any, so that it lets other threads of Python's run by itself.
+        Whether it has any, so that it releases Python's lock itself.
     """
 
     form: ClassVar[str] = "routine"
@@ -477,7 +477,7 @@ class StepsWriter(Code):
         """Call the function that there is for an operation on small matrices."""
         rule = eqn.primitive.rewrite.loops
         read = tuple(v not in self.unread for v in eqn.outvars)
-        # Results that nobody reads need not be computed: eigenvalues without their vectors.
+        # Unread results need not be computed: eigenvalues without their vectors.
         found = None if rule is None else rule(eqn, read)
         if found is None or (found.work > PROCESSOR.matrix_work and not found.many):
             raise NoKernel(f"{eqn.primitive.name} is a routine of a library")

@@ -1,8 +1,8 @@
 """Running folds: along rows one element after another, down columns many of them side by side.
 
-Floor 3. In: a Scan kernel. Out: its NativeSource. Elements are merged in the order of the axis,
-as NumPy does it: cutting a row would make other sums. Several rows are gone along at a time, since
-each sum waits for the one before it.
+Floor 3. In: a Scan kernel. Out: its NativeSource. Elements are merged in the order of the axis, as
+in NumPy: cutting a row would give other sums. Several rows are processed together, since each sum
+waits for the previous one.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ScanWriter(NativeWriter, abc.ABC):
 
     @abc.abstractmethod
     def lanes(self, depth: int, width: str) -> None:
-        """The folds of a block of so many lanes."""
+        """The folds of a block of this many lanes."""
 
     def steps(self, depth: int, start: str, width: str, first: bool = False) -> None:
         """The loop along the axis, or its first step alone, for all lanes of a block."""

@@ -221,7 +221,7 @@ class _LongRows(_Writer):
         room = {
             "part0": (placed, elements, 2 * size),
             "part1": (placed, elements, 2 * size),
-            # How often each digit is in each piece.
+            # The number of occurrences of each digit in each piece.
             "counts": ("unsigned", tasks << bits, 4),
         }
         # Elements go to and fro between two arrays, once for each digit.
@@ -238,8 +238,9 @@ class _LongRows(_Writer):
                     self.line(f"{here}[row * {n} + j] = {{{key}, (unsigned)j}};")
             given = self.end_function(function, [*self.arrays("in"), (f"{placed}*", here)])
             phases.append(Phase(function, tasks, 1, given))
-            # Three phases a digit: how often each piece has each digit, where each piece's elements
-            # with that digit begin, and the moves. Pieces keep their order, so equal digits do too.
+            # Three phases for each digit: the number of its occurrences in each piece, the start of
+            # each piece's elements with that digit, and the moves. Pieces keep their order, and so
+            # do equal digits.
             for shift in range(0, 8 * self.key_bytes(number), bits):
                 numbers = f"{n}, {pieces}, {cut}, {shift}, {bits}"
                 counted = ("counts",)

@@ -205,12 +205,12 @@ def _short(w: WindowedProduct, size: int, own: bool) -> WindowCalls:
     b1, b2, channels = fitting["b1"], fitting["b2"], fitting["channels"]
     panels = -(-w.features // panel)
     most = 1 if own else PROCESSOR.window_bytes // (b1 * b2 * panel * size)
-    # So many panels of features at once that their sums fit into the same part of the cache.
+    # As many panels of features together as have sums that fit into the same part of the cache.
     at_once = _even(panels, max(1, most))
     blocks = -(-w.channels // channels)
     constants = _constants(w, panel, own)
     constants |= {"B0": 1, "B1": b1, "B2": b2, "CB": channels, "CBS": blocks, "PB": at_once}
-    # The right operand is first copied into panels, as it is read again and again.
+    # The right operand is first copied into panels, as it is read repeatedly.
     packs = w.groups * panels * blocks
     each = b1 * b2 * at_once * panel * w.channels * window
     tasks = w.groups * w.images * -(-panels // at_once) * outer.result

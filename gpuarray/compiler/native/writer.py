@@ -50,7 +50,7 @@ class Function(Struct):
     given :
         Its parameters, besides the range.
     kind :
-        How it is declared: GA_TASKS stays a function of its own, GA_FEW may become a part of its
+        How it is declared: GA_TASKS stays a separate function, GA_FEW may be inlined into its
         caller, GA_NEAR_OR_ALL is a template of both.
     """
 
@@ -84,7 +84,7 @@ class NativeSource(Struct, eq=False):
     work :
         Operations on elements, roughly.
     begins :
-        What the output has to hold before the kernel runs.
+        The required initial contents of the output.
     """
 
     kernel: Kernel

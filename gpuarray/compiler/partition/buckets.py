@@ -30,7 +30,7 @@ from gpuarray.util import tuple_like
 
 
 def bucketed(graph: Graph, sizes: Mapping[Any, int], network: Network) -> Graph:
-    """Return a Graph whose small exchanges are put together, also those in loops and branches."""
+    """Return a Graph whose small exchanges are merged, also those in loops and branches."""
     if not has_exchanges(graph):
         return graph
     eqns = [_inside(e, sizes, network) if talks(e) else e for e in graph.eqns]
@@ -145,11 +145,11 @@ def _kind(eqn: Eqn, sizes: Mapping[Any, int], network: Network) -> tuple[tuple |
         return None, 0, 0
     names, groups = ops.names_in(params), params["axis_index_groups"]
     dtypes = {a.aval.dtype for a in eqn.invars}
-    # A sum over own axes leaves another shape.
+    # A sum over own axes gives another shape.
     own = any(isinstance(a, int) for a in params.get("axes", ()))
     if len(dtypes) > 1 or own or any(n not in sizes for n in names):
         return None, 0, 0
-    # Devices that talk to one another: those along the axes, or the largest of the groups.
+    # The number of communicating devices: those along the axes, or of the largest group.
     count = math.prod(sizes[n] for n in names) if groups is None else max(map(len, groups))
     nbytes, most = sum(a.aval.nbytes for a in eqn.invars), network.bucket_bytes(count, kind)
     # Params in which members may differ, such as an axis, are not part of the key.

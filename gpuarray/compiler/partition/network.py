@@ -179,7 +179,7 @@ class Network:
         self._check_number(n)
         if n == 1:
             return 0
-        # So large that the latencies do not count.
+        # Large enough that latencies do not count.
         large = 1e18
         bytes_per_s = large / self.cost(kind, large, n)
         return round(self.cost(kind, 0, n) * bytes_per_s)
@@ -409,8 +409,9 @@ class _Exchange(NamedTuple):
     copied: Callable[[int], int]
 
 
-#: The kinds of exchange, by name. Devices that share a memory hold equal results only once; all but
-#: sums stack their operands first, which reads and writes them once more (backends/shared.py).
+#: The kinds of exchange, by name. Devices that share memory hold equal results only once; all
+#: except sums stack their operands first, which reads and writes them once more
+#: (backends/shared.py).
 EXCHANGES = {
     times.__name__: _Exchange(times, copied)
     for times, copied in (

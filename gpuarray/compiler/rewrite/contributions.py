@@ -12,7 +12,7 @@ from gpuarray.core.rewrite import algebra_of
 
 
 def add_where_it_is(graph: Graph) -> Graph:
-    """The graph with fewer arrays of zeros; the same one where there are none to save."""
+    """The graph with fewer arrays of zeros; the same one if there are none to save."""
     index = GraphIndex(graph)
     changed: dict[Eqn, Eqn] = {}
     left = set(graph.eqns)

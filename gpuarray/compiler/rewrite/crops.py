@@ -41,8 +41,7 @@ def _first(view: Eqn) -> tuple[int, ...] | None:
         return None
     at = [Index.axis(i, n) for i, n in enumerate(shape)]
     places = through(view, at)
-    # A part begins later and is else the same: another step, an order or a broadcast is more
-    # than a crop.
+    # A crop only changes the start: another step, order or a broadcast is more than that.
     if any(place.terms != here.terms for place, here in zip(places, at, strict=True)):
         return None
     return tuple(place.constant for place in places)

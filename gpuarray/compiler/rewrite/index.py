@@ -1,4 +1,4 @@
-"""An index of a Graph: which equation computes each value, how often it is read, what a view shows.
+"""An index of a Graph: the equation of each value, its number of readers, the value behind a view.
 
 Floor 3. In: a Graph. Out: a `GraphIndex`, which a pass queries instead of walking over the
 equations again, and updates with the equations that it adds and removes.
@@ -17,14 +17,14 @@ def _is_single_view(eqn: Eqn, v: Var) -> bool:
 
 
 class GraphIndex:
-    """Where the values of a Graph come from, and how often they are read.
+    """The origin of the values of a Graph, and their number of readers.
 
     Parameters
     ----------
     made_by :
         The equation that makes each value; arguments and constants have none.
     uses :
-        How often each value is read, by equations and as a result of the graph.
+        The number of readers of each value: equations, and the results of the graph.
     """
 
     def __init__(self, graph: Graph):
@@ -45,7 +45,7 @@ class GraphIndex:
         Parameters
         ----------
         through :
-            Whether to go on from one of an equation's results to its operand. By default through
+            Whether to continue from one of an equation's results to its operand. By default through
             every view with one result.
         """
         chain: list[Eqn] = []

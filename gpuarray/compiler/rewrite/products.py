@@ -20,8 +20,8 @@ from gpuarray.core.target import TARGET
 
 
 def exchange_products(graph: Graph) -> Graph:
-    """The graph without transposes of products that nobody else reads, and without those that only
-    products read; or itself.
+    """The graph without transposes of products that have no other reader, and without those that
+    only products read; or itself.
     """
     # Most graphs have no product: they cost one walk and no index.
     if not any(e.primitive.rewrite.product for e in graph.eqns):
@@ -79,7 +79,7 @@ def _with_operands_turned(product: Eqn, index: GraphIndex) -> tuple[Eqn, list[Eq
 def _exchanged(product: Eqn, view: Eqn, index: GraphIndex) -> Eqn | None:
     """The product that gives a view of another product directly; None if there is none."""
     rules = product.primitive.rewrite.product
-    # A second reader needs the product as it is: then both would be computed.
+    # A second reader needs the original product: then both would be computed.
     if rules is None or index.uses[product.outvars[0]] != 1:
         return None
     # Only a permutation of dimensions can be exchanged: `order` is None for other views.

@@ -74,7 +74,7 @@ def inline_calls(
         # The user's scopes nest: an equation of a call is in the scope of the call too.
         site = eqn.site.within(scope) if scope and eqn.site is not None else eqn.site
         inner: Graph | None = None
-        # A call: go on inside it. One constant of several calls is hoisted once.
+        # A call: continue inside it. One constant of several calls is hoisted once.
         stays = to_split and prim.factors is not None
         if prim.inline is not None and (only is None or prim in only) and not stays:
             inner = prim.inline(eqn)
@@ -248,7 +248,8 @@ def _reduces_nothing(eqn: Eqn) -> bool:
 def _scalars_for_broadcasts(
     ins: Sequence[Atom], shape: tuple[int, ...], scalar_of: dict[Atom, Atom]
 ) -> list[Atom]:
-    """Pointwise operations take scalars as they are, if one operand still gives the shape."""
+    """Replace broadcast scalars by scalars in pointwise operations, if one operand still gives the
+    shape."""
     out = list(ins)
     for i, a in enumerate(out):
         if isinstance(a, Var) and a in scalar_of:
@@ -286,7 +287,7 @@ def sink_views(graph: Graph) -> Graph:
     A view of an input only changes where the kernel of f reads, while a view of f's result would
     often keep that result from fusing with its readers.
     """
-    # Views that sink are rare: without one the graph stays as it is.
+    # Views that sink are rare: without one the graph is returned unchanged.
     if not any(e.primitive.rewrite.sinks for e in graph.eqns):
         return graph
     index = GraphIndex(graph)
@@ -333,7 +334,7 @@ def _only_viewed(eqn: Eqn, index: GraphIndex) -> bool:
 
 
 def drop_dead(graph: Graph) -> Graph:
-    """Remove equations whose results nobody reads."""
+    """Remove equations whose results are not read."""
     # From the end, so that one walk finds everything that results depend on.
     live = {a for a in graph.outvars if isinstance(a, Var)}
     kept: list[Eqn] = []

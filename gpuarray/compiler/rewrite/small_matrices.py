@@ -232,7 +232,7 @@ class _Entries:
             if len(parts) == 1:
                 self.append(build.reshape(parts[0], v.aval.shape, site, v))
                 continue
-            # The short axes as one, where the first of them is; then as they are.
+            # The short axes merged, at the place of the first; then restored.
             at, short = axes[0], tuple(v.aval.shape[d] for d in axes)
             stack = Var(v.aval.update(shape=(*lead[:at], len(parts), *lead[at:])))
             self.append(build.stack(parts, at, site, stack))

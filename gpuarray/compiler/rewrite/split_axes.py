@@ -32,7 +32,7 @@ def split_axes(graph: Graph) -> Graph:
     if roles is None or not walls:
         return graph
     axes = _Axes(roles, walls)
-    # One that would split an axis in two ways at once stays.
+    # One that would split an axis in two different ways stays.
     if not sum([axes.pass_through(wall) for wall in walls]):
         return graph
     return _Writer(graph, roles, axes.parts()).run()
@@ -45,7 +45,7 @@ class _Role(Enum):
     """An equation's effect on axes."""
 
     EACH = auto()  # elementwise: operands and results have the same axes
-    ALONG = auto()  # a scan or a sort: the same, and one is gone along
+    ALONG = auto()  # a scan or a sort: the same, one of which it runs along
     FOLDS = auto()  # a reduction: some go
     MOVES = auto()  # a transpose or broadcast: in another order, or new
     SPLITS = auto()  # a reshape that splits or joins some
@@ -176,7 +176,7 @@ class _Axes:
         self.lengths.append(v.aval.shape[axis])
         self.numbers[v, axis] = new
         found = [(v, axis)]
-        # An equation relates all axes at once: it is looked at once for each axis of its space.
+        # An equation relates all axes together: look at it once for each axis of its space.
         seen: set[tuple[int, int]] = set()
         # The list grows during the loop: every axis that is found may lead to more.
         for value, d in found:
@@ -284,7 +284,7 @@ class _Axes:
             # common.
             if any(b % a for a, b in zip(places, places[1:], strict=False)):
                 return None
-            # Each axis is split at the places inside it, and what holds it is looked at again.
+            # Split each axis at the positions inside it, and look at the blocks that have it again.
             for side in block:
                 step = 1
                 for axis in reversed(side):
@@ -353,9 +353,9 @@ class _Writer:
         self.graph, self.roles, self.known_parts = graph, roles, parts
         self.cut = {v for v, _ in parts}
         self.eqns: list[Eqn] = []
-        # What has become of each value: the same elements in the same order, along other axes.
+        # The replacement of each value: the same elements in the same order, along other axes.
         self.now: dict[Atom, Atom] = {}
-        self.root: dict[Atom, Atom] = {}  # what a reshape written here shows
+        self.root: dict[Atom, Atom] = {}  # the operand of each reshape written here
         self.known: dict[tuple[Atom, tuple[int, ...]], Atom] = {}
 
     def run(self) -> Graph:
@@ -369,8 +369,7 @@ class _Writer:
         }
         now, cut = self.now, self.cut
         for eqn in self.graph.eqns:
-            # Most equations have nothing to do with any split axis: they are taken over as they
-            # are.
+            # Most equations have nothing to do with any split axis: they are copied unchanged.
             ins, outs = eqn.invars, eqn.outvars
             if cut.isdisjoint(ins) and cut.isdisjoint(outs) and now.keys().isdisjoint(ins):
                 self.eqns.append(eqn)
@@ -409,7 +408,7 @@ class _Writer:
         return known
 
     def add(self, eqn: Eqn, ins: Sequence[Atom], outs: Sequence[Var], params: dict) -> None:
-        """Write an equation with other operands and results, or as it is."""
+        """Write an equation with other operands and results, or unchanged."""
         for old, new in zip(eqn.outvars, outs, strict=True):
             if new is not old:
                 self.now[old] = new

@@ -64,7 +64,7 @@ class SweepSpace(Struct, eq=False):
     owns_rows :
         Whether blocks own rows and sweep over columns, or the other way round.
     members :
-        Pointwise equations on elements, in order; `leaves` are what they read in memory.
+        Pointwise equations on elements, in order; `leaves` are the values they read from memory.
     value :
         The element that is folded (by `fold`), or multiplied with the `features` of `other`.
     out :

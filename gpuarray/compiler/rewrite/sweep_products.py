@@ -290,7 +290,7 @@ class _Space:
         size, widest = math.prod(self.shape), max(sweep.features, *(f.steps for f in sweep.factors))
         owned, swept = (math.prod(self.shape[i] for i in r) for r in (sweep.owned, sweep.swept))
         batch = size // max(owned * swept, 1)
-        # Elements are written and read; the operands come once more for each fold.
+        # Elements are written and read; the operands are read once more for each fold.
         if 4 * size < TARGET.swept_bytes or min(owned, swept) < 2 * widest:
             return False
         if sweep.shared_bytes(*TARGET.sweep_tiles[-1]) > TARGET.shared_bytes:
@@ -372,8 +372,8 @@ class _Space:
         return eqn if eqn is not None and algebra_of(eqn) == algebra else None
 
     def fold_below(self, a: Any, ufunc: Any) -> Eqn | None:
-        """Return the fold along columns that a broadcast value repeats: of this ufunc, as it is or
-        the larger one of it and -inf.
+        """Return the fold along columns that a broadcast value repeats: of this ufunc, directly or
+        as the maximum of it and -inf.
         """
         if not isinstance(a, Var) or a in self.made:
             return None

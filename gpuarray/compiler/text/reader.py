@@ -362,7 +362,7 @@ class Reader:
     def in_own_scope(self, access: Access, depth: int, scope: Scope) -> tuple[list[str], str]:
         """The statements of an expression, separate from the other lines, and its text.
 
-        Names it defines are gone afterwards: the caller opens a block for them.
+        Names it defines are local: the caller opens a block for them.
         """
         outside, self.lines = self.lines, []
         self.guards += 1

@@ -190,7 +190,7 @@ class GlobalAsyncCheckpointManager(GlobalAsyncCheckpointManagerBase):
         global_shapes: Sequence[Any] | None = None,
         dtypes: Sequence[Any] | None = None,
     ) -> list[ArrayImpl]:
-        """Read arrays, after the writes that are going on."""
+        """Read arrays, after pending writes have finished."""
         self.wait_until_finished()
         return run_deserialization(shardings, tensorstore_specs, global_shapes, dtypes)
 

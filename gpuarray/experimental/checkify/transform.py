@@ -127,7 +127,7 @@ def _is_float(aval: ShapedArray) -> bool:
 
 
 def _opened(eqn: Eqn) -> bool:
-    """Whether the Graphs of an equation are gone into."""
+    """Whether the Graphs of an equation are transformed, too."""
     return eqn.primitive in _CALLS or eqn.primitive in (cond_p, while_p, scan_p, shard_map_p)
 
 
@@ -154,7 +154,7 @@ class _Numbers:
                 deep = [self._collect(g) for g in graphs_in(eqn.params)] if enter else []
                 if eqn.primitive is shard_map_p:
                     deep = [_Numbers(eqn.params["jaxpr"], self.errors).found]
-                # A check that is not asked for is left out, and so gone to.
+                # A check that is not requested is removed, so its Graph must be transformed.
                 self._inside[id(eqn)] = bool(own) or any(deep) or _user_check(eqn) is not None
             found |= self._inside[id(eqn)]
         return found

@@ -42,7 +42,7 @@ class Mapping(NamedTuple):
     squeezed :
         The axes that the kernel does not see.
     steps :
-        What the index map's numbers count along each axis, in elements.
+        The unit of the index map's numbers along each axis, in elements.
     paddings :
         How many elements are added before and behind each axis: by the caller, and so that blocks
         fit in.
@@ -189,7 +189,7 @@ def _staged(name: str, spec: BlockSpec, ndim: int, grid: Sequence[Any]) -> Graph
 
 
 def _source(a: Any, graph: Graph) -> int | None:
-    # A constant, one position of the grid as it is, or something computed of them.
+    # A constant, one position of the grid, or a computed value.
     if isinstance(a, Literal):
         # Written as -1 - k: numbers from 0 on are axes of the grid.
         return -1 - int(a.val) if int(a.val) >= 0 else None

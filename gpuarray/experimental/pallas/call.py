@@ -88,7 +88,7 @@ def pallas_call(
     name :
         The name of the function in `explain` and in profiles.
     compiler_params, cost_estimate, metadata :
-        For portable programs, and without effect: what a kernel costs is known from what it does.
+        For portable programs, without effect: the cost of a kernel follows from its operations.
 
     Examples
     --------

@@ -47,7 +47,7 @@ def depending(
 
 
 def _small(eqn: Eqn) -> bool:
-    """Whether an equation is arithmetic of scalars, which can be done at once."""
+    """Whether an equation is scalar arithmetic, which can be computed immediately."""
     pure = eqn.primitive.kind is not Kind.CALL and not eqn.primitive.effect and bool(eqn.invars)
     return pure and all(a.aval.shape == () for a in (*eqn.invars, *eqn.outvars))
 

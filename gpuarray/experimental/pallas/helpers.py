@@ -94,7 +94,7 @@ def run_scoped(f: Callable[..., Any], *types: Any, collective_axes: Any = (), **
     Parameters
     ----------
     collective_axes :
-        Only (): programs do not share what is made here.
+        Only (): programs do not share it.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def with_scoped(*types: Any, collective_axes: Any = (), **kw_types: Any) -> Call
     Parameters
     ----------
     collective_axes :
-        Only (): programs do not share what is made here.
+        Only (): programs do not share it.
 
     Examples
     --------

@@ -168,7 +168,7 @@ class _Window:
         self.strided = any(isinstance(p, Slice) and p.stride != 1 for p in pieces)
 
     def padded(self) -> Array:
-        # So much longer that no window has to be moved inside.
+        # Padded so that no window has to be moved inside.
         x = self.ref.get()
         return lax.pad(x, uninitialised((), x.dtype), [(0, n, 0) for n in self.sizes])
 

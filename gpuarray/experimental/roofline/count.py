@@ -109,14 +109,14 @@ def roofline(
     Parameters
     ----------
     mesh, in_specs, out_specs :
-        Count what one device does of `shard_map(f, mesh=..., in_specs=..., out_specs=...)`, and
-        what its links carry.
+        Count the work of one device in `shard_map(f, mesh=..., in_specs=..., out_specs=...)`, and
+        the traffic of its links.
     pin_lhs_in_vmem, pin_rhs_in_vmem :
         Count no bytes for operands of matrix products on this side, nor for results on the left.
     vjp :
         Count the derivative with it, from cotangents that are the results.
     print_jaxpr :
-        Print what is counted.
+        Print the counted equations.
 
     Examples
     --------

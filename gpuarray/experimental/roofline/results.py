@@ -82,13 +82,13 @@ class RooflineResult(Struct):
     Attributes
     ----------
     flops, hbm_bytes :
-        Of matrix products, which are steps of their own whatever else is fused.
+        Of matrix products, which are separate steps whatever else is fused.
     unfused_flops, unfused_hbm_bytes :
-        Of all operations, each as a step of its own.
+        Of all operations, each as a separate step.
     ici_bytes, ici_latency :
         By axis of the mesh: the bytes that links carry, and how many steps that takes.
     peak_hbm_bytes :
-        The most that is in memory at once, each value until it is last read.
+        The peak of memory, with each value alive until it is last read.
     """
 
     flops: int = 0

@@ -135,7 +135,7 @@ def _ring(reduces: bool, passes: int = 1, scalar: bool = False) -> Rule:
         # Reducing and scattering is gathering of the shares, run backwards.
         if reduces:
             piece /= math.prod(lengths.values())
-        # One axis after another, the longest first: pieces grow as they are put together.
+        # One axis after another, the longest first: pieces grow as they are concatenated.
         order: list[str] = sorted(names, key=lengths.__getitem__, reverse=True)
         piece //= len(order)
         moved = 0.0

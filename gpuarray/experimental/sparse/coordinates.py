@@ -38,7 +38,7 @@ class BCOO(Batched):
     shape : sequence of int
         The shape of the whole.
     indices_sorted, unique_indices : bool
-        What is promised of the indices, and then relied on.
+        Promises about the indices, which are relied on.
 
     Examples
     --------

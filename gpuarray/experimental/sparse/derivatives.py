@@ -1,8 +1,8 @@
 """Derivatives with respect to the stored elements of sparse arrays.
 
 Floor 6. In: a function of arrays, some of them sparse. Out: its derivatives, sparse with the same
-indices where the argument is sparse. `gpuarray.grad` refuses a sparse argument, for its indices are
-integers; here they are left as they are.
+indices if the argument is sparse. `gpuarray.grad` refuses a sparse argument, because its indices
+are integers; here they are not changed.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ def _unit(x: Array) -> Array:
 
 def _orthonormal(x: Array) -> Array:
     """An orthonormal basis of the columns; where they are dependent, columns of zeros."""
-    for _ in range(2):  # once more, against the rounding of the first time
+    for _ in range(2):  # twice, against rounding errors of the first pass
         x = _unit(x)
         values, mixes = gnp.linalg.eigh(_product(x.T, x))
         least = gnp.finfo(x.dtype).eps * gnp.maximum(values[-1], 0)

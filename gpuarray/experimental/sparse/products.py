@@ -64,7 +64,7 @@ def bcoo_dot_general(
     precision :
         Elements of sparse operands are multiplied in full.
     out_sharding :
-        Where a dense result lies; refused for a sparse one.
+        The sharding of a dense result; refused for a sparse one.
 
     Examples
     --------

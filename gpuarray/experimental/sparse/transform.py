@@ -338,7 +338,7 @@ _rules[BCSR].update(
 
 
 class _Body:
-    """A Graph as a function of plain arrays, and how its results are put together again."""
+    """A Graph as a function of plain arrays, and the structure of its results."""
 
     def __init__(self, graph: Graph, spec: Any):
         self.graph, self.spec = graph, spec

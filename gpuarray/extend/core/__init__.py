@@ -226,7 +226,7 @@ class Primitive(_Primitive):
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the operation. One without a shape rule yet calls its `def_impl` on values."""
-        # Whether all operands are values: no transformation is going on.
+        # Whether all operands are values, outside any transformation.
         known = traces.state.trace is lazy.base and not any(isinstance(x, Tracer) for x in args)
         # Compared by ==, since every look-up of a method makes a new object.
         if self.aval != self._no_shapes or not known:

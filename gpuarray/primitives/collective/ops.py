@@ -130,7 +130,7 @@ def _reduction(name: str, reduce: str, repeat: Callable[[Any, int], Any], **rule
             numbers = tuple(a + (a >= d) if isinstance(a, int) else a for a in rest)
             if own:
                 numbers = (*numbers, d)
-            # Where the batch axis is when the axes before it are gone.
+            # The position of the batch axis after the axes before it are removed.
             at = d - sum(isinstance(a, int) and a < d for a in numbers)
             out.append(reduced(x, numbers, axis_index_groups))
             out_dims.append(None if own else at)

@@ -133,7 +133,7 @@ unreduced_reduce_scatter_p = _defined(
     _first(lambda: unreduced_reduce_scatter_p, "scatter_dimension"),
 )
 
-#: Pieces put together, with cotangents that are terms.
+#: Concatenated pieces, with cotangents that are terms.
 all_gather_reduced_p = _defined(
     "all_gather_reduced",
     VARYING,

@@ -294,7 +294,7 @@ def _by_windows(out, x, w, groups: int, strides, dilation, product) -> None:
     # Strides from one window to the next, and from one element of a window to the next.
     outer = [s * k for s, k in zip(x.strides[2:], strides, strict=True)]
     inner = [s * k for s, k in zip(x.strides[2:], dilation, strict=True)]
-    # All windows at once, as a view: [group, image, *out, *kernel, channel].
+    # All windows as one view: [group, image, *out, *kernel, channel].
     view = np.lib.stride_tricks.as_strided(
         x,
         (groups, n, *spatial, *kernel, per),

@@ -94,7 +94,7 @@ def _product(eqn: Eqn) -> Eqn:
     """Return the product of two elements as an equation; for short floats in float32, unrounded."""
     aval = eqn.invars[0].aval.update(shape=(), weak_type=False)
     if storage_dtype(aval).kind not in "biufc" or storage_dtype(aval).itemsize < 4:
-        # Narrow floats are multiplied as float; integers stay as they are.
+        # Narrow floats are multiplied as float; integers are not converted.
         wide = dtypes.kind_of(aval.dtype) == "f"
         aval = aval.update(dtype=dtypes.float32) if wide else aval
     x, y, out = Var(aval), Var(aval), Var(aval)

@@ -147,7 +147,7 @@ def integer_product(a: np.ndarray, b: np.ndarray, out) -> np.ndarray:
     # No partial sum can leave the integers that doubles hold.
     if depth * _bound(a) * _bound(b) < _EXACT:
         return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64).astype(out)
-    # 64-bit products do not fit; nor do sums of so many halves (2**16 * 2**16 * 2**20 < 2**53).
+    # 64-bit products do not fit; nor do sums of this many halves (2**16 * 2**16 * 2**20 < 2**53).
     if out.itemsize > 4 or depth >= 1 << 20:
         return _wrapping_matmul(a, b, plain, out)
     (alo, ahi), (blo, bhi) = (_halves(x) for x in (a, b))
@@ -264,7 +264,7 @@ def _side(shape, batch, contract, sum_last: bool) -> _Side:
 
 
 def _is_matmul(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> bool:
-    """Whether np.matmul computes this product on the operands as they are."""
+    """Whether np.matmul computes this product directly on the operands."""
     (lc, rc), (lb, rb) = dimension_numbers
     batch = tuple(range(len(lb)))
     if tuple(lb) != batch or tuple(rb) != batch or len(lc) != 1:

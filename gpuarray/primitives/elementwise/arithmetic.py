@@ -112,7 +112,7 @@ mul_p = elementwise(
 
 def _divide_signed(x, y):
     if x.ndim == y.ndim == 0 and (divisor := int(y)) not in (0, -1):
-        # Of single numbers, Python's integers are faster than so many calls of NumPy.
+        # For single numbers, Python's integers are faster than many NumPy calls.
         dividend = int(x)
         size = abs(dividend) // abs(divisor)
         return x.dtype.type(size if (dividend < 0) == (divisor < 0) else -size)
@@ -394,8 +394,8 @@ def _words(stored):
 
 
 def _by_bits(avals) -> bool:
-    # Of random keys and the like. nan words would differ from themselves as numbers; integers
-    # compare as they are.
+    # For random keys and the like. nan words would differ from themselves as numbers; integers
+    # compare exactly.
     dtype = avals[0].dtype
     return isinstance(dtype, dtypes.ExtendedDType) and dtype.storage.kind != "u"
 

@@ -95,7 +95,7 @@ def _chosen(eqn: Eqn) -> Atom | None:
     """Return the case that a constant condition chooses; None if the condition is not constant."""
     which = eqn.invars[0]
     if not isinstance(which, Literal) or len(eqn.invars) != 3:
-        # Several cases are left as they are: the index would have to be clamped first.
+        # Several cases are not simplified: the index would have to be clamped first.
         return None
     case = eqn.invars[2 if which.val else 1]
     return case if case.aval.shape == eqn.outvars[0].aval.shape else None

@@ -45,8 +45,8 @@ def in_order(eqn: Eqn, known: dict[tuple, list[Var]]) -> list[Eqn]:
     Parameters
     ----------
     known :
-        Sorted targets of scatters before, by what decides them: sums and counts of segments share
-        one sort.
+        Sorted targets of earlier scatters, by what determines them: sums and counts of segments
+        share one sort.
     """
     w = ScatterWindows(eqn)
     # The largest number means "no target": see _place.

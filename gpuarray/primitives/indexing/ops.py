@@ -7,7 +7,7 @@ windows, for scatter the array with windows set, added, multiplied and so on.
 For an index out of bounds, `mode` decides:
 
 - CLIP moves the window inside;
-- FILL_OR_DROP fills what is read, and skips what would be written;
+- FILL_OR_DROP fills reads, and skips writes;
 - PROMISE_IN_BOUNDS: the caller says that it does not happen (reads are clipped, writes skipped);
 - ONE_HOT reads zeros, as a product with a row of zeros does.
 """

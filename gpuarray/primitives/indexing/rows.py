@@ -19,7 +19,7 @@ _sparse = util.lazy_module("scipy.sparse")
 
 #: From this many elements on the product is faster than `np.add.at`.
 MANY = 4096
-#: A part for one thread has at least so many elements.
+#: A part for one thread has at least this many elements.
 SHARED = 1 << 15
 #: Types that the product adds as NumPy does, and the real type that complex numbers consist of.
 _ADDED = {np.dtype(name): np.dtype(name) for name in ("f4", "f8", "i4", "i8", "u4", "u8")}

@@ -64,7 +64,7 @@ def lu(eqn: Eqn, take: Take, do: Adder) -> list[Apart] | None:
             place = do.where(larger, do.number(i, place), place)
         swaps.append(place)
         for i in range(k + 1, n):
-            # Swap rows k and i where row i has the pivot; elsewhere leave both as they are.
+            # Swap rows k and i where row i has the pivot; elsewhere leave both unchanged.
             here = do.eq(place, do.number(i, place))
             above, below = [*rows[k], order[k]], [*rows[i], order[i]]
             *rows[k], order[k] = (do.where(here, *pair) for pair in zip(below, above))
@@ -133,7 +133,7 @@ def triangular_solve(eqn: Eqn, take: Take, do: Adder) -> list[Apart] | None:
         shape = x.aval.shape
         return do.broadcast_in_dim(entry, shape=shape, broadcast_dimensions=stack, sharding=None)
 
-    # From the row that has one entry only.
+    # Start from the row that has only one entry.
     downwards = p["lower"] != turned
     for i in range(n) if downwards else reversed(range(n)):
         for side in np.ndindex(right.shape[1:]):

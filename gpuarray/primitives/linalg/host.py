@@ -1,4 +1,4 @@
-"""Factorisations of many small matrices at once.
+"""Factorisations of stacks of many small matrices.
 
 Floor 2. In: a stack of matrices, (count, rows, columns). Out: their factors, as LAPACK gives them
 for each. A call of LAPACK takes microseconds before it computes anything; here every step of the

@@ -48,7 +48,7 @@ def is_complex(x: Any) -> bool:
 
 
 def conjugate(x: Any) -> Any:
-    """Complex conjugate; real values are returned as they are."""
+    """Complex conjugate; real values are returned unchanged."""
     return do.conj(x, input_dtype=aval_of(x).dtype) if is_complex(x) else x
 
 
@@ -58,7 +58,7 @@ def adjoint(x: Any) -> Any:
 
 
 def real(x: Any) -> Any:
-    """Real part; real values are returned as they are."""
+    """Real part; real values are returned unchanged."""
     return do.real(x) if is_complex(x) else x
 
 

@@ -115,7 +115,7 @@ def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
     rows = pivots.reshape(count, pivots.shape[-1])
     flat = permutation.reshape(count, size)
     every = np.arange(flat.shape[0])
-    # Swap by swap, in all permutations of the stack at once.
+    # Swap by swap, in all permutations of the stack together.
     for i in range(pivots.shape[-1]):
         j = rows[:, i]
         here, there = flat[:, i].copy(), flat[every, j]

@@ -112,7 +112,7 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
 
 
 def _many_triangular(out, working, left_side, lower, flip, conjugate, unit):
-    """Solve many small systems at once; `lower` describes the matrix after the transpose."""
+    """Solve many small systems together; `lower` describes the matrix after the transpose."""
 
     def solve(a, b):
         a, b = a.astype(working, copy=False), b.astype(working, copy=False)

@@ -45,7 +45,7 @@ def reshape_factors(avals, out_avals, params) -> Factors:
     i = j = 0
     left = right = 1  # the remaining parts of the axes at i and j
     while operand.size and (i < len(sources) or j < len(targets)):
-        # Both sides begin an axis, or go on within one.
+        # Both sides begin an axis, or continue within one.
         left = sources[i][1] if left == 1 else left
         right = targets[j][1] if right == 1 else right
         # The common part of both sides from here on is a factor.
@@ -56,7 +56,7 @@ def reshape_factors(avals, out_avals, params) -> Factors:
             outs[targets[j][0]] += (len(sizes) - 1,)
         left, right = left // common, right // common
         if left > 1 and right > 1:
-            # The rest has no major part in common: go on where both sides end an axis.
+            # The rest has no common major part: continue where both sides end an axis.
             while left != right:
                 if left < right:
                     i += 1
@@ -83,7 +83,7 @@ def transpose_factors(avals, out_avals, params) -> Factors:
 
 
 def slice_factors(avals, out_avals, params) -> Factors:
-    """Axes that are kept as they are."""
+    """Axes that are taken in full."""
     (operand,) = avals
     starts, limits = params["start_indices"], params["limit_indices"]
     steps = params["strides"] or (1,) * operand.ndim

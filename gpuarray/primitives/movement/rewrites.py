@@ -23,7 +23,7 @@ def _broadcast_component(eqn: Eqn, axis: int, part: Callable[[Atom, int], Atom])
         d = dims.index(axis)
         source = part(source, d)
         dims = dims[:d] + dims[d + 1 :]
-    # The axis is gone from the result.
+    # The axis is not in the result.
     dims = tuple(d - (d > axis) for d in dims)
     shape = out.aval.shape[:axis] + out.aval.shape[axis + 1 :]
     # No broadcast remains.

@@ -21,7 +21,7 @@ from gpuarray.primitives.numpy_rules import is_foreign
 from gpuarray.primitives.order.elements import SEARCHSORTED
 
 Side = Literal["left", "right"]
-#: From this many elements on they are searched for at once, so many in a block.
+#: From this many elements on they are searched for together, in blocks of this size.
 MANY, BLOCK = 1 << 14, 1 << 13
 
 
@@ -58,7 +58,7 @@ def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: Side, dtype):
 
 
 def _search_many(ordered: np.ndarray, query: np.ndarray, side: Side, dtype) -> np.ndarray:
-    """Search for many elements at once, in blocks that stay in cache, on all threads.
+    """Search for many elements together, in blocks that stay in cache, on all threads.
 
     Each step halves the ranges of a whole block by one comparison. NumPy's own search branches for
     each element, and a processor mispredicts every other of these branches.

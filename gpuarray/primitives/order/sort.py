@@ -186,7 +186,7 @@ def _chosen(operand, axis: int, length: int) -> list[ShapedArray]:
 def _ascending(x: np.ndarray) -> np.ndarray:
     """Return integers (or bools) that order as the elements of `x` do in total order."""
     if dtypes.kind_of(x.dtype) != "f":
-        # Values order by themselves; sub-byte integers are widened for NumPy.
+        # Values sort directly; sub-byte integers are widened for NumPy.
         return x if x.dtype.kind != "V" else x.astype(np.int8)
     return order_key(x)
 

@@ -46,8 +46,8 @@ _MANY = 1 << 12  # from this many words on, streams of many keys are made one ke
 class KeyImpl:
     """A random generator: how keys are seeded, split, mixed with data and turned into bits.
 
-    Its functions work on key words, uint32[..., words]: one key, or many at once. `tag` is the name
-    that dtypes show.
+    Its functions work on key words, uint32[..., words]: one key, or many together. `tag` is the
+    name that dtypes show.
     """
 
     __slots__ = ("bits", "fold_in", "key_shape", "name", "seed", "split", "tag")

@@ -83,7 +83,7 @@ split_batch = _leading("random_split", _draws_keys)
 
 
 def fold_in_batch(axis, args, dims):
-    """Broadcast as pointwise operations do: the batch axis in front, scalars as they are."""
+    """Broadcast as pointwise operations do: the batch axis in front, scalars unchanged."""
     # The rank of one element's operands, with the batch axis.
     rank = max(aval_of(x).ndim - (d is not None) for x, d in zip(args, dims, strict=True)) + 1
 

@@ -61,7 +61,7 @@ def _running(fold: Fold):
 
 #: Elements that are accumulated at a time: as doubles they stay in cache.
 _BLOCK = 1 << 14
-#: Rows of at least so many elements are added one by one.
+#: Rows of at least this many elements are added one by one.
 _WIDE = 512
 #: Shorter axes run in single precision: their errors have no room to add up.
 _LONG = 1024

@@ -346,7 +346,7 @@ def _reduce_factors(avals, out_avals, params) -> Factors:
 
 
 def _reduces(eqn) -> tuple[tuple[int, ...], tuple[int, ...], Graph]:
-    """Rewrite `reduces`: the operands as they are."""
+    """Rewrite `reduces`: the operands are not reshaped."""
     return eqn.invars[0].aval.shape, eqn.params["dimensions"], eqn.params["jaxpr"]
 
 

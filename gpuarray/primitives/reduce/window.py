@@ -231,7 +231,7 @@ def _general_pick(avals, *, jaxpr, consts=(), **geometry):
         xs, starts = values[: len(operands)], values[len(operands) :]
         # Padding counts as the initial value of each operand.
         xs = [x if pad is None else pad(x, start) for x, pad, start in zip(xs, pads, starts)]
-        # Position by position, all windows at once, in row-major order of the window.
+        # Position by position, all windows together, in row-major order of the window.
         out = [np.full(counts, start, x.dtype) for x, start in zip(xs, starts)]
         for index in slices:
             out = combine(*out, *(x[index] for x in xs))

@@ -90,8 +90,7 @@ def _expm(a: Array, upper: bool, most: int) -> Array:
     real = dtypes.to_floating_dtype(a.dtype)
     order, limit = _PADE[real.itemsize * 8]
     # Scaling and squaring: e^a = (e^(a / 2^s))^(2^s), with a / 2^s small enough for the
-    # approximant.
-    # No gradient through the norm: it decides only how often to square.
+    # approximant. No gradient through the norm: it only determines the number of squarings.
     norm = lax.stop_gradient(abs(a).sum(0).max())
     halvings = gnp.maximum(0, gnp.ceil(gnp.log2(norm / real.type(limit))))
     a = a * lax.convert_element_type(gnp.exp2(-gnp.minimum(halvings, most)), a.dtype)

@@ -112,7 +112,7 @@ def _eigenvalues(first: int, last: int, tol: float | None, d: Array, e: Array) -
 
 
 def _bisected(first: int, last: int, tol: float | None, d: Array, e: Array) -> Array:
-    """Eigenvalues number `first` to `last`, all bisected at once."""
+    """Eigenvalues number `first` to `last`, all bisected together."""
     dtype = d.dtype
     if d.shape[0] == 0:
         return d

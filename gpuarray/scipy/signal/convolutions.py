@@ -162,7 +162,8 @@ def convolve2d(
     mode :
         As in `convolve`.
     boundary :
-        What lies around in1: "fill" (`fillvalue`), "wrap" (in1 again) or "symm" (its mirror image).
+        The values around in1: "fill" (`fillvalue`), "wrap" (in1 again) or "symm" (its mirror
+        image).
 
     Examples
     --------
@@ -284,6 +285,6 @@ def fftconvolve(
         return full
     if mode == "same":
         return _centre(full, x.shape, over)
-    # "valid": only where the shorter one lies entirely within the longer one.
+    # "valid": only where the shorter one is entirely within the longer one.
     wanted = [m - n + 1 if i in over else m for i, (m, n) in enumerate(zip(x.shape, y.shape))]
     return _centre(full, wanted, over)

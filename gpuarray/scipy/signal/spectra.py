@@ -1,7 +1,7 @@
 """Spectra of pieces of signals: stft and its inverse, csd, welch.
 
 Floor 6. In: samples along an axis. Out: frequencies (and times) and spectra. Pieces are read by one
-gather and put together by one scatter-add.
+gather and assembled by one scatter-add.
 """
 
 from __future__ import annotations
@@ -354,7 +354,7 @@ def istft(
     pieces = (gnp.fft.irfft if input_onesided else gnp.fft.ifft)(z, n=nfft)[..., :nperseg]
     length = nperseg + (z.shape[-2] - 1) * step
     at = _pieces(length, nperseg, step)
-    # Weighted overlap-add: times the window once more; its sum undoes the scaling of `stft`.
+    # Weighted overlap-add: multiply by the window again; its sum undoes the scaling of `stft`.
     pieces = pieces * (values * values.sum()).astype(real)
     x = gnp.zeros((*pieces.shape[:-2], length), pieces.dtype).at[..., at].add(pieces)
     # The sum of squared windows at each sample, known now: x is divided by it.

@@ -225,7 +225,7 @@ def _arnoldi(A: Callable, M: Callable, v: Any, count: int) -> tuple[Any, Array]:
     """An orthonormal basis (count + 1) of the Krylov space and A in it: (count + 1, count)."""
     kind = gnp.result_type(*tree_leaves(v))
     eps = float(dtypes.finfo(kind).eps)
-    # Room for all vectors is made at once: shapes must not change within a loop.
+    # Room for all vectors is allocated in advance: shapes must not change within a loop.
     basis = tree_map(lambda x: gnp.pad(x[..., None], [(0, 0)] * x.ndim + [(0, count)]), v)
     H = gnp.zeros((count + 1, count), kind)
 
@@ -235,7 +235,7 @@ def _arnoldi(A: Callable, M: Callable, v: Any, count: int) -> tuple[Any, Array]:
         # A vector reduced to rounding errors was already in the space.
         before = _norm(w)
         column = gnp.zeros(count + 1, kind)
-        for _ in range(2):  # once more: rounding errors of the first time
+        for _ in range(2):  # twice, against rounding errors of the first pass
             h = _project(basis, w)
             w = _sub(w, _combined(basis, h))
             column = column + h

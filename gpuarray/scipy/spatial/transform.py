@@ -368,7 +368,7 @@ class Slerp(NamedTuple):
         if t.ndim > 1:
             raise ValueError("`times` must be at most 1-dimensional.")
         at = gnp.clip(gnp.searchsorted(self.times, t, side="right") - 1, 0, len(self.timedelta) - 1)
-        # Times outside go on turning as in the first or the last interval.
+        # Times outside extrapolate the rotation of the first or the last interval.
         share = (t - self.times[at]) / self.timedelta[at]
         return self.rotations[at] * Rotation.from_rotvec(self.rotvecs[at] * share[..., None])
 

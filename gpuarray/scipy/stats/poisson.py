@@ -17,7 +17,7 @@ from gpuarray.numpy.construct import as_type
 from gpuarray.scipy import special
 from gpuarray.scipy.stats.operands import counts, floats
 
-#: Up to this mean the entropy is a sum of so many terms, from there on an asymptotic series.
+#: Up to this mean the entropy is a sum of this many terms, from there on an asymptotic series.
 _MANY = 150
 _COUNTS = np.arange(1.0, 340.0)
 #: log k! minus (k log k - k): with it, the summed terms are small near the mean.

@@ -35,7 +35,7 @@ def chosen_cut(
         for i in order:
             _extend(cut, factors, factors.ins[i], specs[i], grid)
         sent = _bytes_sent(cut, factors, eqn, specs, grid)
-        # On a tie the first one, where the largest operand stays as it is.
+        # On a tie the first one, where the largest operand keeps its sharding.
         if sent < least:
             best, least = cut, sent
         # Nothing to send: no order is better.

@@ -29,7 +29,7 @@ class Division(NamedTuple):
     params :
         The parameters on a piece.
     owed :
-        What is left to combine: how, and along which axes of the grid.
+        The pending reduction: how, and along which axes of the grid.
     piece, starts :
         The rule of pieces that depend on their places (`Factors.piece`), and for each factor that
         is cut the axes that cut it and the length of a piece.

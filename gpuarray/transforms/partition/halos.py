@@ -74,9 +74,9 @@ class Reach(NamedTuple):
     left, right :
         How many of them are before and behind its own piece, at most.
     padding :
-        What is left to pad, before and behind.
+        The remaining padding, before and after.
     frame :
-        Of which longer axis the results are a part; None where they are a sum over the devices.
+        The longer axis of which the results are a part; None if they are a sum over the devices.
     """
 
     first: int

@@ -29,7 +29,7 @@ def looped(eqn: Eqn, loop: Loop, pieces: list[Piece], splitter: Any) -> list[Pie
         return _mapped(eqn, loop, pieces, splitter)
     pieces = list(pieces)
     # 1. Operands: no partial results, and no parts of longer axes, since a loop has one layout for
-    # each. The axis that is gone through is whole; the others stay cut.
+    # each. The scanned axis is whole; the others stay sharded.
     for i in loop.xs:
         aval = eqn.invars[i].aval
         piece = splitter.as_is(pieces[i], aval)

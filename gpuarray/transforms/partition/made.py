@@ -26,7 +26,7 @@ class Made:
     Parameters
     ----------
     splitter, env, wanted :
-        What evaluates the Graph, the pieces that are known, and how readers of results want values.
+        The splitter, the known pieces, and the shardings that readers of results prefer.
     evaluate :
         Evaluates an equation, given how its results are wanted.
     """

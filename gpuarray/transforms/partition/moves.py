@@ -230,7 +230,7 @@ def _along(names: tuple, sizes: Mapping[Any, int]) -> dict:
 
 
 def gathered(x: Any, axis: int, names: tuple, sizes: Mapping[Any, int]) -> Any:
-    """Return pieces along an axis put together."""
+    """Return the concatenated pieces along an axis."""
     return ops.all_gather_p.bind(x, all_gather_dimension=axis, tiled=True, **_along(names, sizes))
 
 

@@ -31,11 +31,11 @@ class Piece:
     Attributes
     ----------
     owed :
-        What is still to be done to partial results; the first reader decides how. None: nothing.
+        The pending reduction of partial results; the first reader decides how. None: nothing.
     read_once :
         Whether a single equation reads it.
     asked :
-        Layouts that readers asked for.
+        Shardings requested by readers.
     also :
         The same value in other layouts, so that it moves to each only once.
     frame :
@@ -121,7 +121,7 @@ def owed_by_all(eqn: Eqn, pieces: Sequence[Piece]) -> Owed | None:
 
 
 def live(graph: Graph) -> tuple[list[Eqn], Counter]:
-    """Return the equations that something needs, and how often they read each value."""
+    """Return the equations that are needed, and how many times they read each value."""
     found = graph.derived.get("live")
     if found is None:
         reads = Counter(a for a in graph.outvars if isinstance(a, Var))

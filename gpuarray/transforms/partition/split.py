@@ -82,7 +82,7 @@ def partition(
     ins :
         How each input is cut.
     outs :
-        How each output is to be cut; None leaves it as it comes.
+        The wanted sharding of each output; None keeps the one it has.
     held, kept :
         The axes of the grid along which devices hold terms of inputs, and are to hold terms of
         outputs; None: as types say.
@@ -189,7 +189,7 @@ class _Splitter:
         def ask(atoms: Sequence[Any], specs: Sequence[Spec | None]) -> None:
             for a, spec in zip(atoms, specs, strict=True):
                 if isinstance(a, Var):
-                    # Readers that do not agree get it as it comes.
+                    # If readers do not agree, keep the sharding.
                     asked[a] = spec if asked.get(a, spec) == spec else None
 
         ask(graph.outvars, outs)
@@ -345,7 +345,7 @@ class _Splitter:
                 have = terms.names_of(v.aval, self)
                 if names is not None and names != have:
                     piece = terms.as_terms(piece, have, names, want, v.aval, why, self)
-                # A sum that nobody combined before is attributed to the line that left it pending.
+                # A pending sum is attributed to the line that left it pending.
                 owed = piece.site if piece.owed is None else piece.owed.site
                 sites.replaying.site = before or owed
                 asked = want is not None
@@ -480,7 +480,7 @@ class _Splitter:
         # Only a sharding constraint leaves an axis open.
         if len(pieces) == 1 and UNCONSTRAINED in flow.in_specs[0].partitions:
             return [self.constrained(mesh, flow.in_specs[0], eqn.invars[0].aval, pieces[0])]
-        # Axes that are not the Graph's own: along them its values stay cut as they come, and it is
+        # Axes that do not belong to the Graph: along them its values keep their sharding, and it is
         # partitioned like any other.
         others = {m for n in flow.automatic for m in grid.names(mesh, (n,))}
         values = []

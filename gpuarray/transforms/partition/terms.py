@@ -60,7 +60,7 @@ def as_terms(
     Parameters
     ----------
     spec :
-        How the value is to be cut; None leaves it as it is, but for the axes in `want`.
+        The wanted sharding of the value; None keeps it, except for the axes in `want`.
     """
     if piece.frame:
         splitter.realise(piece, aval)

@@ -46,7 +46,8 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Array], Any]]:
 @dataclasses.dataclass(frozen=True)
 class _Unravel:
     """Restores a pytree from a vector. Equal for equal structures, so it may be a static argument
-    of jit."""
+    of jit.
+    """
 
     spec: Any
     shapes: tuple[tuple[int, ...], ...]

@@ -149,7 +149,8 @@ def _begin(folder: str, also_perfetto: bool, options: ProfileOptions | None) -> 
 
 def _end(wanted: _Running | None = None) -> _Running | None:
     """End the current trace (only if it is `wanted`, when given); return it, or None if there is
-    none."""
+    none.
+    """
     global _running
     with _lock:
         # Taken away first, so that a trace is written once even if two threads stop it.

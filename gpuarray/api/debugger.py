@@ -37,7 +37,8 @@ class Frame(NamedTuple):
 
     def source(self, context: int = 0) -> list[str]:
         """The lines around the current one, which is marked; one line if the source is not
-        available."""
+        available.
+        """
         lines = linecache.getlines(self.filename)
         if not lines:
             return ["    <no source>"]

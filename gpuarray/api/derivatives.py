@@ -226,7 +226,8 @@ def check_output(aval: ShapedArray, what: str, holomorphic: bool) -> None:
 
 class LikePartial(functools.partial):
     """A partial that compares equal to another with equal arguments, so that `jit` reuses its
-    trace."""
+    trace.
+    """
 
     __slots__ = ()
 

@@ -172,7 +172,8 @@ def _stand_in(mesh: Mesh | AbstractMesh) -> Mesh:
 
 def _spec(grid: Grid, sharding: Any, ndim: int) -> Any:
     """Return the PartitionSpec of a sharding over a mesh of these axes; None if it cannot be
-    written as one."""
+    written as one.
+    """
     if not isinstance(sharding, NamedSharding):
         return None
     mesh, main = sharding.mesh, grid.main
@@ -186,7 +187,8 @@ def _spec(grid: Grid, sharding: Any, ndim: int) -> Any:
 
 def _on_stand_ins(x: Any, mesh: Mesh) -> Any:
     """Return an argument with a sharding over a mesh without devices, moved to the stand-in
-    devices."""
+    devices.
+    """
     sharding = x.sharding if isinstance(x, ShapeDtypeStruct) else None
     if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
         _spec(Grid([mesh]), sharding, x.ndim)

@@ -288,7 +288,8 @@ class _Referred(NamedTuple):
 
 class _Inside(NamedTuple):
     """The function of one device, and everything that its trace depends on except the types of its
-    pieces."""
+    pieces.
+    """
 
     f: Callable
     spec: Any

@@ -301,7 +301,8 @@ def check_sums(path: str, aval: ShapedArray, spec: PartitionSpec, mesh: Any) -> 
 
 def check_left(mesh: Any, manual: frozenset, in_specs: Iterable[Any], out_specs: Any) -> None:
     """Refuse specs with the mesh axes that shard the elements of an enclosing vmap, according to
-    types."""
+    types.
+    """
     leaves = [*in_specs, *tree.tree_flatten(out_specs, is_spec)[0]]
     named = {n for spec in leaves if spec is not None for n in names_in_spec(spec)}
     taken = spread_names().intersection(mesh.explicit_axes)

@@ -200,7 +200,8 @@ def _called(graph: Graph, compile: Callable[[Graph], Callable]) -> Callable[...,
 
 def _where(going: Any, new: list, old: Sequence[Any]) -> list:
     """Return the new values of elements that continue in a loop whose condition has an axis; others
-    keep their values."""
+    keep their values.
+    """
     if not isinstance(going, np.ndarray):
         raise NotImplementedError(
             "a while_loop with collectives in its body, under vmap, runs on CPU devices only: give "

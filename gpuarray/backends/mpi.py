@@ -286,7 +286,8 @@ class Processes:
 
     def among(self, asked: Eqn | Half) -> list[tuple[list[int], Callable[[list], list]]]:
         """Return the groups of this process's devices that are served separately, and their
-        functions."""
+        functions.
+        """
         ours = range(len(self.mine))
         # A device knows its own index without waiting; everything else is for all devices together.
         if asked.primitive is ops.axis_index_p:

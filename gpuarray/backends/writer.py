@@ -145,7 +145,8 @@ class ProgramWriter(abc.ABC):
         run: Callable[..., Any] | None = None,
     ) -> None:
         """Write the call of an equation's implementation, on its operands unless others are
-        given."""
+        given.
+        """
         given = self.operands(eqn) if operands is None else ", ".join(operands)
         called = self.called(eqn, self.routine(eqn) if run is None else run)
         names = ", ".join([self.name(v) for v in eqn.outvars])

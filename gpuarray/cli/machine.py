@@ -213,7 +213,8 @@ _WITHOUT = {
 
 def _called(name: str, versions: Sequence[int], of: Callable[[Any], Any], no_gpu: bool) -> str:
     """Whether a library that is called through its C functions is installed, and the consequences
-    if not."""
+    if not.
+    """
     try:
         if not no_gpu:
             of(gpus_here()[0])

@@ -147,7 +147,8 @@ def _no_collection() -> Iterator[None]:
 
 def _used() -> float | None:
     """Seconds of processor time that the machine has used; None if the system does not report
-    it."""
+    it.
+    """
     stat = Path("/proc/stat")
     if not stat.exists():
         return None
@@ -169,7 +170,8 @@ class Neighbours:
 
     def share(self) -> float | None:
         """The share of all cores' time used by other processes; None if the system does not report
-        it."""
+        it.
+        """
         used, wall = _used(), time.perf_counter() - self.start
         if used is None or self.used is None or wall < _LEAST:
             return None

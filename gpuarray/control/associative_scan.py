@@ -71,7 +71,8 @@ def _pick(avals, *, jaxpr: Graph, axis: int, reverse: bool) -> Callable[..., lis
 
 def _prefixes(merge: Callable, xs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
     """Prefixes along the first axis: prefixes of pairs give every other one, the rest need one more
-    merge."""
+    merge.
+    """
     n = len(xs[0])
     if n < 2:
         return [x.copy() for x in xs]

@@ -178,7 +178,8 @@ def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
 
 def _note(inputs: list[Var], now: Graph, saved: int) -> str:
     """The residuals of a checkpointed function: inputs, and values with the operations that make
-    them."""
+    them.
+    """
     text = lambda v: v.aval.str_short(short_dtypes=True)
     made_by = {v: e for e in now.eqns for v in e.outvars}
     lines = []
@@ -233,7 +234,8 @@ def _keeps(policy: Callable | None, eqn: Eqn) -> Space | None:
 
 def _inline(eqn: Eqn) -> Graph | None:
     """Keep a recomputation as a separate step: merged with the first computation it would save
-    nothing."""
+    nothing.
+    """
     cse = eqn.params["prevent_cse"]
     apart = eqn.params["differentiated"] and (cse if isinstance(cse, bool) else any(cse))
     return None if apart else eqn.params["jaxpr"]

@@ -93,7 +93,8 @@ class CustomCall(Primitive):
 
     def batched(self, trace: BatchTrace, args: Sequence[Any], params: dict) -> list:
         """The call in the enclosing trace. Values that the function closes over may be
-        batched too."""
+        batched too.
+        """
         pairs = [trace.split(a) for a in args]
         axis = trace.axis
         assert trace.parent is not None
@@ -142,7 +143,8 @@ class CustomCall(Primitive):
 
 class ResultAxis:
     """The position of the extra axis in the results of a batched call: in front, or absent
-    (None)."""
+    (None).
+    """
 
     def __init__(self):
         self.at: int | None = 0

@@ -96,7 +96,8 @@ def _ins(graphs: Sequence[Graph], given: Sequence[Layout | None]) -> Layouts:
 
 def element(aval: ShapedArray) -> Layout | None:
     """Return the Layout of one step's slice of a scanned array; ShardingTypeError if that axis is
-    sharded."""
+    sharded.
+    """
     cuts = cuts_of(aval.layout)
     if cuts and cuts[0] and not resolving.depth:
         raise ShardingTypeError(

@@ -136,7 +136,8 @@ def _how_many(condition: Graph) -> Graph:
 
 def _where_going(body: Graph, condition: Graph) -> Graph:
     """Return the body for elements that continue; others keep their values. The condition is
-    first."""
+    first.
+    """
     (going_aval,) = condition.out_avals
     if ("where going", going_aval) not in body.derived:
 

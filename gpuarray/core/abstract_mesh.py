@@ -240,7 +240,8 @@ class AbstractMesh(Axes):
         self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None, **kwargs: Any
     ) -> AbstractMesh:
         """The same mesh with the given fields replaced; `abstract_device` may also be replaced by
-        None."""
+        None.
+        """
         return AbstractMesh(
             self.axis_sizes if axis_sizes is None else axis_sizes,
             self.axis_names if axis_names is None else axis_names,

@@ -164,7 +164,8 @@ _REFLECTED = {
 
 class _Lookups(threading.local):
     """Per thread: the instruction that last made NumPy look up `__array_ufunc__`, and how many
-    times."""
+    times.
+    """
 
     frame: int = 0
     instruction: int = -1

@@ -290,7 +290,8 @@ class JetTrace(traces.Trace):
 
     def lists(self, x: Any) -> Any:
         """All terms of a value as a list of arrays; a value without derivative is returned
-        unchanged."""
+        unchanged.
+        """
         if not is_inexact(aval_of(x)):
             return self.series_of(x)[0]
         s = self.series_of(x)

@@ -320,7 +320,8 @@ class Exported:
 
 def _mismatch(have: ShapedArray, want: ShapedArray, scalar: bool) -> tuple[str, str] | None:
     """The part in which an argument's type differs from that of the exported program, and its
-    place."""
+    place.
+    """
     if len(have.shape) != len(want.shape):
         return "Rank", ""
     if have.dtype != want.dtype and not scalar:

@@ -117,7 +117,8 @@ def clear_in_memory_compilation_cache() -> None:
 
 def clear_backends() -> None:
     """Drop compiled programs; devices and arrays stay valid, since no platform's client ends
-    here."""
+    here.
+    """
     clear_caches()
 
 

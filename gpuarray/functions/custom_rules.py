@@ -256,8 +256,7 @@ class Results:
         Parameters
         ----------
         must :
-            The required output of the rule; a pair of braces in it is replaced by the name of the
-            part that must agree.
+            The required output of the rule, with a pair of braces for the part that must agree.
         """
         # The function may not have run: under jvp only the rule does.
         if self.of_fun is None:

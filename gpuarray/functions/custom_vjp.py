@@ -284,7 +284,8 @@ def _cotangents(found: Any, in_avals: list[ShapedArray], in_spec: Any) -> list:
 
 def _spread(found: Any, in_avals: list, in_spec: Any, spec: Any) -> list:
     """Broadcast cotangents whose structure is a prefix of the arguments', with None for subtrees of
-    zeros."""
+    zeros.
+    """
     arguments = tree.unflatten(in_spec, in_avals)
     is_none = lambda x: x is None
     try:

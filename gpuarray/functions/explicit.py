@@ -285,7 +285,8 @@ def explicit_axes(
 
 def _option(name: str, value: Any, kwargs: dict) -> Any:
     """Return an option given either earlier or in this call, and remove it from the keyword
-    arguments."""
+    arguments.
+    """
     found = kwargs.pop(name, None) if value is None else value
     if found is None:
         raise TypeError(f"Missing required keyword argument: {name!r}")

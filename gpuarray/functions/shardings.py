@@ -112,7 +112,8 @@ class ShardingOptions(NamedTuple):
         self, args: tuple, kwargs: dict, result: Any, graph: Graph, names: Sequence[str]
     ) -> Where | None:
         """Shardings of arguments and results of these structures; None if the options leave them
-        open."""
+        open.
+        """
         ins = self.for_arguments(args, kwargs, graph.in_avals, names)
         outs: list[Sharding | None] = [None] * len(graph.outvars)
         if self.outs is not None:
@@ -340,7 +341,8 @@ def team_for(
     constants: Constants,
 ) -> spread.Team | None:
     """Return the Team that runs a program over several devices for inputs in these places; None for
-    one."""
+    one.
+    """
     places = list(places)
     wanted: Sequence[Sharding | None] = [None] * len(executable.out_avals)
     if where is not None:

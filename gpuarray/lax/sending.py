@@ -21,7 +21,8 @@ from gpuarray.pytree.registration import register_pytree_node
 
 class SendToken:
     """Returned by `psend` and taken by `precv`: a pytree that orders operations by data
-    dependence."""
+    dependence.
+    """
 
     def __init__(self, value: Any, names: tuple, perm: tuple):
         self._value, self.names, self.perm = value, names, perm

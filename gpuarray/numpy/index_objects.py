@@ -31,7 +31,8 @@ index_exp = IndexExpression(True)
 
 class _Concatenator:
     """`r_` and `c_`: join the entries of an index; slices are ranges, a first string is the
-    axis."""
+    axis.
+    """
 
     # Defaults changed by a string such as "0,2,1", as in NumPy: the axis to join along, the least
     # number of axes, and where the axes of a smaller array go.

@@ -100,7 +100,8 @@ def _is_scalar_index(e) -> bool:
 
 def _is_plain(e) -> bool:
     """Whether an entry can be part of one dynamic slice with scalar starts: ints, None, slices of
-    step 1."""
+    step 1.
+    """
     if isinstance(e, slice):
         return e.step is None or (type(e.step) is int and abs(e.step) == 1)
     return e is None or e is Ellipsis or type(e) is int or isinstance(e, np.integer)

@@ -158,7 +158,8 @@ def batched_dot(
 
 def _owned(mine: tuple[int, ...], other: tuple[int, ...], rank: int) -> list[int | None]:
     """For each batch axis of an operand, its number in the result; None for one that is
-    broadcast."""
+    broadcast.
+    """
     out: list[int | None] = []
     for k, n in enumerate(mine):
         # Aligned at the last axes: this axis's number in the result, and in the other's batch.

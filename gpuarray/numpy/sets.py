@@ -307,7 +307,8 @@ def _flat_pair(name: str, ar1, ar2) -> tuple[Array, Array]:
 
 def _filled_up(name: str, values: Array, places: Array, chosen: Array, fill_value) -> Array:
     """Elements at positions; missing ones are filled with the first of them, or a value that
-    promotes them."""
+    promotes them.
+    """
     if fill_value is None:
         return _pick(values, places, getitem(chosen, 0) if chosen.shape[0] else None)
     values, fill = promoted(name, values, fill_value)

@@ -38,7 +38,8 @@ inexact = dtypes.to_inexact_dtype
 
 def _logaddexp(x, y, exponential, scale):
     """max(x, y) + log(1 + exp(-|x - y|)): without overflow, and correct for infinities of one
-    sign."""
+    sign.
+    """
     difference = lax.sub(x, y)
     grown = lax.log1p(exponential(lax.neg(lax.abs(difference))))
     if scale is not None:

@@ -35,7 +35,8 @@ _COMBINED = {
 
 def rule_of(prim: Primitive) -> Callable[..., Factors] | Sentinel:
     """Return the rule of a primitive: its own or that of its kind; a Sentinel gives the reason for
-    none."""
+    none.
+    """
     if prim.factors is not None:
         return prim.factors
     if prim.kind is Kind.POINTWISE:

@@ -212,7 +212,8 @@ def _summed_as(x: Any, want: layouts.Sums) -> Any:
 
 def cotangent_aval(aval: ShapedArray) -> ShapedArray:
     """Return the aval of a value's cotangent: the same sharding, with unreduced and reduced
-    exchanged."""
+    exchanged.
+    """
     layout = layouts.of_cotangents(aval.layout)
     return aval if layout is aval.layout else aval.update(layout=layout)
 
@@ -292,7 +293,8 @@ def meshes_in(graph: Graph) -> tuple[Axes, ...]:
 
 def named_by(graph: Graph) -> str | None:
     """Return the name of the operation that determines the devices of a Graph; None if there is
-    none."""
+    none.
+    """
     for eqn in graph.eqns:
         if _flow_of(eqn) is not None:
             # The shardings of a jitted function inside are constraints of the line that calls it.

@@ -52,7 +52,8 @@ def on_arrays(graph: Graph) -> Callable[..., list[np.ndarray]]:
 
 def _run_by(eqn: Eqn) -> Graph | None:
     """The Graph that a call runs, also that of a function with custom rules, which are not needed
-    here."""
+    here.
+    """
     inline = eqn.primitive.inline
     return inline(eqn) if eqn.primitive.kind is Kind.CALL and inline is not None else called(eqn)
 

@@ -139,7 +139,8 @@ def int_dtype(name: str, dtype: Any) -> Any:
 
 def sample_shape(name: str, shape: Any, *parameters: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a result: the broadcast parameters' shape, or the requested one if they
-    fit it."""
+    fit it.
+    """
     if shape is None:
         return lax.broadcast_shapes(*parameters)
     shape = canonicalize_shape(shape)

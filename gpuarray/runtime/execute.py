@@ -96,7 +96,8 @@ NO_CONSTANTS = Constants()
 
 def _spread_over(x: Any) -> frozenset[Device]:
     """Return the devices that an array spans; none for values that a program takes from
-    anywhere."""
+    anywhere.
+    """
     several = type(x) is ArrayImpl and x._place.is_spread
     return frozenset(x._place.all_devices) if several else frozenset()
 
@@ -165,7 +166,8 @@ class Executable:
     @property
     def heavy(self) -> bool:
         """Whether a worker should run it while the caller continues; a GPU is asynchronous
-        anyway."""
+        anyway.
+        """
         if self._heavy is None and self._plan is not None:
             self._heavy = self._takes_long(self._plan.work)
         # A program not planned for one device runs on several.

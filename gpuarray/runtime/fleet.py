@@ -145,7 +145,8 @@ class HostFleet:
 
     def _tried(self, later: over_devices.CompiledLater, operands: list[tuple]) -> list[list]:
         """Run all devices by NumPy and also by compiled code, which is used from then on if it
-        agrees."""
+        agrees.
+        """
         new, self.later = later.new, None
         if self.donated:
             # Both read the inputs, so neither may overwrite them.
@@ -160,7 +161,8 @@ class HostFleet:
         self, run: Any, operands: list[tuple], heard: list[over_devices.Heard] | None = None
     ) -> list[list]:
         """Run a function on each device's operands; record received values at exchanges if
-        requested."""
+        requested.
+        """
         talks: bool = run.talks
         calls: list[Callable[..., Any]] = [run] * self.count
         if ranges.session is not None:

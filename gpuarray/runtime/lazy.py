@@ -153,7 +153,8 @@ class EvalTrace(traces.Trace):
 
     def elsewhere(self, op: Op, args: tuple, place: Place):
         """Record an operation off the CPU; with an effect, or when debugging, run it
-        immediately."""
+        immediately.
+        """
         if op.unclear is not None and not resolving.depth:
             raise op.unclear.with_traceback(None)
         if place.is_spread:

@@ -101,7 +101,8 @@ def _by_program(x: ArrayImpl, place: Place) -> ArrayImpl:
 
 def stays_at(x: Any, place: Place) -> Any:
     """Constrain a traced value, and its derivatives, to a place: values in a program do not move
-    singly."""
+    singly.
+    """
     if isinstance(place.sharding, NamedSharding) and place.is_spread:
         x = laid(x, place.sharding)
     else:
@@ -153,7 +154,8 @@ def _with_axis(place: Place, dim: int, names: tuple) -> Place:
 
 def _place_of(x: Any) -> Place | None:
     """Return the place of a value, under any number of transforms; None if its layout is
-    another."""
+    another.
+    """
     while True:
         if type(x) is JVPTracer:
             x = x.primal

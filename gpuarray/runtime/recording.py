@@ -77,7 +77,8 @@ class Op:
 
     def laid_by(self, places: tuple[Place | None, ...]) -> LaidResults | None:
         """Return the shardings of results, by the places of operands; None if it runs
-        immediately."""
+        immediately.
+        """
         if self.laid is None:
             self.laid = util.Recent(64)
         key = (places, contexts.key)
@@ -206,7 +207,8 @@ class Node:
 
 class _Running(threading.local):
     """The nodes whose cones this thread is running: a request for one of them means that it depends
-    on itself."""
+    on itself.
+    """
 
     def __init__(self):
         self.nodes: list[Node] = []

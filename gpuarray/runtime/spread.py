@@ -199,7 +199,8 @@ def _terms_of(grid: Grid, sharding: Sharding) -> frozenset:
 
 def _as_said(grid: Grid, spec: Spec, own: Sharding | None, ndim: int) -> Sharding | None:
     """Return the sharding that the program declares for a result, if it is the one that was
-    found."""
+    found.
+    """
     return own if own is not None and grid.of_sharding(own, ndim) == spec else None
 
 
@@ -477,7 +478,8 @@ def _changed(
     executable: Executable, places: tuple[Place | None, ...], wanted: Sequence[Sharding | None]
 ) -> str | None:
     """Return which inputs and results are sharded differently from the previous call; None for the
-    first."""
+    first.
+    """
     if not executable.teams:
         return None
     # Against the latest team: dicts keep the order of insertion.

@@ -88,7 +88,8 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
 
 def _for_each(name: str, given: Any, x: Any, count: int) -> list:
     """Return an option of device_put for each leaf; None in a tree of options means no
-    preference."""
+    preference.
+    """
     if isinstance(given, PartitionSpec):
         given = sharding_in_context(given, "device_put", "device")
     if given is None or isinstance(given, (bool, Device, Sharding, str, Place, Format, Space)):

@@ -54,7 +54,8 @@ def _over(name: str, core: Callable, x: Any, lengths: dict[int, int], norm) -> A
 @accounted("a transform")
 def _order(n: int) -> np.ndarray:
     """Even positions in order, then odd ones reversed: this turns a cosine transform into a Fourier
-    transform."""
+    transform.
+    """
     return np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)[::-1]])
 
 

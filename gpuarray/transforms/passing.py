@@ -96,7 +96,8 @@ def _put_in(args: Any, refs: Sequence[Any]) -> Any:
 
 def whole(args: Any) -> Any:
     """Return arguments unchanged: the second result of `emptied` if there is nothing to put
-    back."""
+    back.
+    """
     return args
 
 

@@ -90,7 +90,8 @@ def _same(before: list, now: list) -> bool:
 
 def _collect(function: Any, outside: list, seen: set[int]) -> bool:
     """Append the values that a function reads from outside; return False if some of them are
-    mutable."""
+    mutable.
+    """
     if id(function) in seen:
         # A recursive function, or one met through another.
         return True

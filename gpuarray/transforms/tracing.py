@@ -333,7 +333,8 @@ def stage_scalars(
     op: str, fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], function: Callable
 ) -> Graph:
     """Trace a user's `function` of an operation on scalars; it may not use outside traced
-    values."""
+    values.
+    """
     graph = stage(fun, avals, TracedFunction(function, op))
     if any(isinstance(c, traces.Tracer) for c in graph.consts):
         raise NotImplementedError(

@@ -162,7 +162,8 @@ def _float_product(a, b, transposed, working, out, tf32: bool, epilogue=None) ->
 
 def _byte_product(a: Any, b: Any, transposed: tuple[bool, bool], out: Any) -> Any:
     """Multiply 8-bit numbers directly, which cuBLASLt does for rows contiguous along the summed
-    axis."""
+    axis.
+    """
     a = permuted(a, (0, 2, 1)) if transposed[0] else a
     b = b if transposed[1] else permuted(b, (0, 2, 1))
     return gemm_lt_p.bind(a, b, transposed=(False, True), dtype=out, tf32=False, activation="")

@@ -251,7 +251,8 @@ class CudaProgramWriter(ProgramWriter):
 
     def on_device(self) -> None:
         """Make the GPU the current device, except while the program waits for those of other
-        GPUs."""
+        GPUs.
+        """
         self.space["device"] = self.gpu.device
         lines, place, inside = [], {}, False
         for number, line in enumerate(self.lines, 1):

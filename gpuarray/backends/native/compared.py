@@ -75,7 +75,8 @@ def _nudged(x: np.ndarray) -> np.ndarray | None:
 
 def alike(found: Sequence, wanted: Sequence) -> bool:
     """Whether two lists of results are of one kind: types, magnitudes, and number of finite
-    elements."""
+    elements.
+    """
     for a, b in zip(map(np.asarray, found), map(np.asarray, wanted), strict=True):
         if a.shape != b.shape or a.dtype != b.dtype:
             return False

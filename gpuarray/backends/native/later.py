@@ -140,7 +140,8 @@ def build_later(plan: Plan, consts: Sequence, donated: frozenset[int]) -> Callab
 
 def compile_graph(graph: Graph) -> Callable[..., list]:
     """Compile a Graph alone, such as the computation inside a collective, to a function on
-    buffers."""
+    buffers.
+    """
     plan = plan_graph(graph)
     return build_later(plan, stored_constants(plan.graph), frozenset())
 

@@ -74,7 +74,8 @@ class BatchTemplate(Template):
 
     def begin(self, numbers: int) -> None:
         """The tile of a block, the addresses of its arrays, and values common to all its
-        elements."""
+        elements.
+        """
         one, arrays = self.batch.pass_, arrays_of(self.group)
         what = "array, first, length" + (", tiles before it, its tiles" * (numbers > 3))
         self.line(1, f"const unsigned* tile = tiles + blockIdx.x * {numbers}u;", what)
@@ -172,7 +173,8 @@ class BatchTemplate(Template):
 
     def text(self, s: Schedule, work: int) -> str:
         """Return the lines so far as a kernel. The compiled text contains neither the names nor the
-        number of parts."""
+        number of parts.
+        """
         self.tidy()
         formulas = ", ".join(m.eqn.primitive.name for m in members_in_order(self.group))
         ins = ", ".join(v.aval.dtype.name for v in arrays_of(self.group))

@@ -35,7 +35,8 @@ class Merging(Protocol):
     @property
     def struct(self) -> tuple[str, int] | None:
         """The declaration of the type of partial results and its bytes; None if it is a plain
-        number."""
+        number.
+        """
         ...
 
     @property

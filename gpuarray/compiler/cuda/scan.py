@@ -26,7 +26,8 @@ from gpuarray.core.target import TARGET
 
 class Row(NamedTuple):
     """A test whether a thread has a row at all, if it may have none, and the end of its
-    elements."""
+    elements.
+    """
 
     inside: str
     end: str
@@ -419,7 +420,8 @@ class ScanTemplate(Template):
     @property
     def words(self) -> int:
         """Words that tiles publish for one number: one for each tile, for groups of 32, and for
-        groups of these."""
+        groups of these.
+        """
         groups = -(-self.cut.pieces // 32)
         each = self.cut.pieces + groups + -(-groups // 32)
         return self.cut.outer * self.cut.inner * each

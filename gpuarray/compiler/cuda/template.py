@@ -249,7 +249,8 @@ class Template(Writer, abc.ABC):
 
     def merger(self, text: str) -> str:
         """The placeholder of a lambda that merges values, until `finish` knows how often it is
-        used."""
+        used.
+        """
         return self.mergers.setdefault(text, f"@{len(self.mergers)}@")
 
     def name_mergers(self) -> list[str]:

@@ -173,7 +173,8 @@ class Writer(Vectors):
 
     def copied_vector(self, members: list[Member], fetched: Fetched) -> str | None:
         """The vector that a kernel has read, if the kernel only stores it; None for other
-        kernels."""
+        kernels.
+        """
         if self.group.copy_of is None:
             return None
         (v,), (load,) = self.outputs, members[0].operands

@@ -121,7 +121,8 @@ class StepRecord(Struct):
 
 class Boundary(Struct):
     """Two steps of which the second reads results of the first, and the reason why they were not
-    fused."""
+    fused.
+    """
 
     first: str
     second: str

@@ -142,7 +142,8 @@ class FusedGroup(_Members, Struct, eq=False):
 
     def streamed(self) -> Iterator[tuple[Load, int]]:
         """The inputs that loops read step by step, and how many times each element of the space
-        does."""
+        does.
+        """
         for member in self.members:
             if member.flow is not None:
                 # A loop of 1000 steps reads 1000 elements for each element of the space.

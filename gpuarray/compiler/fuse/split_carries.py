@@ -123,7 +123,8 @@ def _axes(loop: Loop) -> Axes:
 
 def _joined_axis(a: Atom, made: dict[Var, Eqn], known: dict[Var, int | None]) -> int | None:
     """The short axis along which a value is concatenated, looking through shape-preserving
-    operations."""
+    operations.
+    """
     waiting, seen = [a], set()
     while waiting:
         v = waiting.pop()

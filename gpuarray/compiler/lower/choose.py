@@ -69,7 +69,8 @@ def named(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
 
 def form_of(step: Kernel | FusedGroup) -> str:
     """The form of a kernel, or the one that a group would have, for its name if it has no
-    kernel."""
+    kernel.
+    """
     if isinstance(step, Kernel):
         return step.form
     group = step

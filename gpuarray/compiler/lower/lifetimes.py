@@ -88,7 +88,8 @@ class Lifetimes:
 
     def fresh_outputs(self) -> frozenset[int]:
         """Return the numbers of results whose memory was made by the steps and is not shared with
-        another result."""
+        another result.
+        """
         # Two results that share memory cannot both be returned as the caller's own.
         roots = [self.root(a) if isinstance(a, Var) else None for a in self._results]
         return frozenset(i for i, v in enumerate(roots) if v in self.owned and roots.count(v) == 1)

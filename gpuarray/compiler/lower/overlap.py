@@ -81,7 +81,8 @@ def overlapped(
 
 def last_reads(halves: Mapping[int, Halves], steps: Sequence[DeviceStep]) -> dict[Var, int]:
     """Return for the operands of exchanges the last step that may read them; they must not change
-    before."""
+    before.
+    """
     found: dict[Var, int] = {}
     for step in steps:
         if id(step) in halves:

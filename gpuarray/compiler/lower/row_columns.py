@@ -328,7 +328,8 @@ def _wait_for_one_another(
     k: int, other: int, steps: dict[int, Step], maker: dict[Var, int]
 ) -> bool:
     """Whether one of two steps depends on the other through further ones: they cannot share a
-    pass."""
+    pass.
+    """
 
     def needs(reader: int, made: int) -> bool:
         # A direct dependence is fine, that is the point of joining; a path through a third step

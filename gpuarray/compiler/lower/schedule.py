@@ -78,7 +78,8 @@ def _blocks_held(s: Schedule, shared_bytes: int) -> int:
 
 def vector_width(values: list[Var], length: int) -> int:
     """Elements of a vector access: 16 bytes of the widest dtype, or fewer if the length does not
-    divide."""
+    divide.
+    """
     # The widest dtype decides: all arrays are accessed in vectors of equally many elements.
     sizes = [storage_dtype(v.aval).itemsize for v in values]
     width = TARGET.vector_bytes // max(sizes, default=TARGET.vector_bytes)

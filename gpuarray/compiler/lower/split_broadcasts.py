@@ -31,7 +31,8 @@ WHY = "it would be computed again for each position along a broadcast axis"
 
 def split_broadcasts(steps: list[Step]) -> tuple[list[Step], list[Refusal]]:
     """The steps with such groups split, and the pairs of groups between which values go through
-    memory."""
+    memory.
+    """
     made: list[Step] = []
     refusals: list[Refusal] = []
     for step in steps:

@@ -119,7 +119,8 @@ class PlacesRead:
         self, written: dict[Var, int], partial: int, width: int, last: int | None
     ) -> Traffic:
         """The traffic of a kernel whose threads compute `width` neighbours along the axis
-        `last`."""
+        `last`.
+        """
         # The traffic and requests of each pass; over all passes each address once, which is the
         # minimum.
         together: dict[Var, dict[Index, _Access]] = {}

@@ -35,7 +35,8 @@ def is_custom(eqn: Eqn) -> bool:
 
 def reads_memory(eqn: Eqn) -> bool:
     """Whether all operands of an equation must be in memory: its own text decides how they are
-    read."""
+    read.
+    """
     return is_custom(eqn) or is_sweep(eqn)
 
 

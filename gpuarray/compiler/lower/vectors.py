@@ -58,7 +58,8 @@ def is_guarded(eqn: Eqn) -> bool:
 
 def is_heavy(step: object) -> bool:
     """Whether a group has so much arithmetic that vectorising its loop is worth extra memory
-    traffic."""
+    traffic.
+    """
     if not isinstance(step, FusedGroup):
         return False
     weights = (m.eqn.primitive.weight for m in step.members)

@@ -40,7 +40,8 @@ class MemoryCarry(abc.ABC):
     @abc.abstractmethod
     def following(self) -> str | None:
         """In an iteration: where it writes the next value, or None for the place of the current
-        one."""
+        one.
+        """
 
     @abc.abstractmethod
     def advance(self, following: str) -> None:

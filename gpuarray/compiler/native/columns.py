@@ -129,7 +129,8 @@ class ColumnsWriter(FoldWriter):
 
     def finish_columns(self, depth: int, one: Pass, wanted: set[Var]) -> None:
         """Compute the values that depend on the folds of a pass, and store those that are
-        wanted."""
+        wanted.
+        """
         # Results that differ from their partial results: in separate arrays.
         ended = [v for v in one.partial if self.reducer(v).finish("x") != "x"]
         made = [v for m in one.after for v in m.eqn.outvars]

@@ -87,7 +87,8 @@ class Turns(Struct, eq=False):
 
     def operands(self, carries: Sequence[str], turn: str) -> list[str]:
         """The operands of the body in an iteration: constants, carries, a row of each scanned
-        array."""
+        array.
+        """
         consts = [self.given[i] for i in self.loop.consts]
         rows = [_row(self.given[i], turn, self.eqn.invars[i].aval) for i in self.loop.xs]
         return [*consts, *carries, *rows]

@@ -165,7 +165,8 @@ class ScatterWriter(NativeWriter):
 
     def columns(self) -> int:
         """The number of pieces into which the last axis may be cut: updates collide only where it
-        is equal."""
+        is equal.
+        """
         if not self.order or math.prod(self.axes) < 2 * PROCESSOR.piece:
             return 1
         last = self.order[-1]

@@ -42,7 +42,8 @@ def hoist(graph: Graph) -> Graph:
 
 class _Parts(NamedTuple):
     """The part of a Graph that stays in a loop: its constants are `operands`, computed by
-    `before`."""
+    `before`.
+    """
 
     before: list[Eqn]
     stays: Graph

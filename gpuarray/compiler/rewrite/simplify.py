@@ -249,7 +249,8 @@ def _scalars_for_broadcasts(
     ins: Sequence[Atom], shape: tuple[int, ...], scalar_of: dict[Atom, Atom]
 ) -> list[Atom]:
     """Replace broadcast scalars by scalars in pointwise operations, if one operand still gives the
-    shape."""
+    shape.
+    """
     out = list(ins)
     for i, a in enumerate(out):
         if isinstance(a, Var) and a in scalar_of:

@@ -35,7 +35,8 @@ class Block(NamedTuple):
 
 def folder() -> pathlib.Path:
     """The folder of the hand-written kernels: in the installed package, or next to it in a
-    checkout."""
+    checkout.
+    """
     # A wheel has the kernels inside the package, a checkout next to it.
     package = pathlib.Path(__file__).parents[2]
     for candidate in (package / "_kernels", package.parent / "kernels"):

@@ -324,7 +324,8 @@ class _Run:
 
 def _last_failure(callback: Any, values: list) -> tuple[Any, list]:
     """Whether a check fails for any element of the enclosing vmaps, and the payload of the last
-    one."""
+    one.
+    """
     # One check, or one for each element: the last that fails counts, as in JAX.
     if not isinstance(callback, ForEach):
         holds, *payload = values

@@ -36,7 +36,8 @@ class Element(Struct):
 
 class Squeezed:
     """An axis along which the index map picks one element; the kernel does not see it. None means
-    the same."""
+    the same.
+    """
 
     def __repr__(self) -> str:
         return "Squeezed()"

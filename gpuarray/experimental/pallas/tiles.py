@@ -68,7 +68,8 @@ def _side_by_side(
     kept: list[Any],
 ) -> tuple[list, list]:
     """Apply the kernel to the blocks of all programs: the new blocks, and final scratch
-    contents."""
+    contents.
+    """
 
     def program(ids: list, given: list, old: list, kept: list) -> tuple[list, list]:
         # A position is that of the loop, or along a mapped axis that of the element.

@@ -78,7 +78,8 @@ class _Counter(Struct):
 
     def of_call(self, eqn: Eqn) -> RooflineResult:
         """A loop costs its body in each iteration, if the number is known; a branch its most
-        expensive case."""
+        expensive case.
+        """
         # A call without a `flow` rule runs its Graph once.
         flow = None if eqn.primitive.flow is None else eqn.primitive.flow(eqn)
         if isinstance(flow, Loop):

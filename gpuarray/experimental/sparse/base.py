@@ -30,7 +30,8 @@ class SparseEfficiencyWarning(UserWarning):
 
 class CuSparseEfficiencyWarning(SparseEfficiencyWarning):
     """A warning about a layout that cuSPARSE does not support; never issued, since it is not used
-    here."""
+    here.
+    """
 
 
 class SparseInfo(NamedTuple):
@@ -180,7 +181,8 @@ class JAXSparse:
 
 class Batched(JAXSparse):
     """Shared parts of BCOO and BCSR: leading batch axes, trailing dense ones, and promises about
-    indices."""
+    indices.
+    """
 
     indices: Array
     indices_sorted: bool

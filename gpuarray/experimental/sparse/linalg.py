@@ -248,7 +248,8 @@ def _orthonormal(x: Array) -> Array:
 
 def _outside(basis: Array, x: Array) -> Array:
     """An orthonormal basis of the part of x that is orthogonal to `basis`; zeros for missing
-    vectors."""
+    vectors.
+    """
     for _ in range(2):
         x = _orthonormal(x - _product(basis, _product(basis.T, x)))
     for _ in range(2):

@@ -107,7 +107,8 @@ def _searchsorted_batch(axis, args, dims, *, side, dtype):
 
 def _factors(avals, out_avals, params) -> Factors:
     """Shared axes, those of the query, and the sorted one: each piece of it counts its own
-    elements."""
+    elements.
+    """
     ordered, query = avals
     shared = ordered.ndim - 1
     axes = list(range(query.ndim))

@@ -338,7 +338,8 @@ def _reduce_batch(axis, args, dims, *, computation, jaxpr, dimensions):
 
 def _reduce_factors(avals, out_avals, params) -> Factors:
     """Kept axes; the folded ones are whole, because each piece would begin with the initial
-    value."""
+    value.
+    """
     count, folded = len(out_avals), params["dimensions"]
     names = [None if d in folded else d for d in range(avals[0].ndim)]
     ins = [names] * count + [[]] * count

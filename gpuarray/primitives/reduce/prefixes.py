@@ -24,7 +24,8 @@ Merge = Callable[[list, list], Sequence[Any]]
 
 def prefixes(merge: Merge, xs: list, axis: int) -> list:
     """Return the prefixes along `axis`: at odd positions those of pairs, at even ones one step
-    more."""
+    more.
+    """
     n = aval_of(xs[0]).shape[axis]
     if n < 2:
         return xs

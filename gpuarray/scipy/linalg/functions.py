@@ -416,7 +416,8 @@ def _by_eigenvectors(a: Array, b: Array, c: Array, tol: float) -> Array:
 
 def _solution(x: Array, sums: Array, a: Array, tol: float) -> Array:
     """x, real if the equation is; NaN if a vanishing sum of eigenvalues shows that there is no
-    solution."""
+    solution.
+    """
     x = x if is_complex(a) else lax.real(x)
     return gnp.where((abs(sums) < tol).any(), x.dtype.type(np.nan), x)
 

@@ -90,7 +90,8 @@ class Reach(NamedTuple):
 
 def slid(eqn: Eqn, pieces: Sequence[Piece], splitter: Any) -> list[Piece] | None:
     """Return the results of an equation whose windows cross pieces; None if it is not such an
-    equation."""
+    equation.
+    """
     # No sharded axis, so no window crosses a piece.
     if not any(any(p.spec) for p in pieces):
         return None
@@ -341,7 +342,8 @@ class _Halos(WindowedEquation):
 
     def laid(self, number: int, want: Spec) -> Any:
         """Return an operand resharded as wanted; a part of a longer axis is sharded that way
-        already."""
+        already.
+        """
         piece = self.pieces[number]
         if piece.frame:
             return self.settled(piece, number).value

@@ -91,7 +91,8 @@ class _Joining(WindowedEquation):
 
     def sent(self, x: Any, begin: int, j: int) -> Iterator[tuple[int | None, Any]]:
         """Return the unit `j` that devices receive of a sharded operand, by its position in a
-        piece."""
+        piece.
+        """
         places = aval_of(x).shape[self.axis] // self.unit
         for u in range(places):
             numbers = [(source, begin + source * places + u) for source in range(self.count)]

@@ -107,7 +107,8 @@ def _permutation(have: list, new: Spec, sizes: Mapping[Any, int]) -> Step | None
 
 def _pairs(changed: Sequence, names: tuple, sizes: Mapping[Any, int]) -> tuple:
     """Return (sender, receiver) pairs, for axes that are cut by other axes of the grid than
-    before."""
+    before.
+    """
     holders: dict[tuple, list[int]] = {}
     wanting: dict[tuple, list[int]] = {}
     for device, place in enumerate(itertools.product(*(range(sizes[n]) for n in names))):

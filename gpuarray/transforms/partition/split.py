@@ -183,7 +183,8 @@ class _Splitter:
 
     def wanted(self, graph: Graph, outs: Sequence[Spec | None]) -> dict[Var, Spec]:
         """Return the preferred sharding of values: that of all their readers, from the results
-        backwards."""
+        backwards.
+        """
         asked: dict[Any, Spec | None] = {}
 
         def ask(atoms: Sequence[Any], specs: Sequence[Spec | None]) -> None:

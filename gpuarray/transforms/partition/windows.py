@@ -37,7 +37,8 @@ Frame = tuple[int, int]
 
 def windowed(eqn: Eqn, pieces: Sequence[Piece], splitter: Any) -> list[Piece] | None:
     """Return the results of an equation on parts of sharded axes; None if it is not such an
-    equation."""
+    equation.
+    """
     prim = eqn.primitive
     if prim.kind is Kind.POINTWISE and prim.factors is None:
         return (
